@@ -46,7 +46,7 @@ SIMWEB := --hosts 2000 --world mean_pages=7 --world ftp=0.01 --world gopher=0.01
           --seeds-file '$(JOBDIR)-web/seeds.txt' --access-log '$(JOBDIR)-web/access.log'
 SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s GOPHER_PORTS={gopher} -s ALLOW_PRIVATE_ADDRESSES=1 -s POLITENESS_MIN_DELAY=0.05 \
           -s POLITENESS_MAX_DELAY=2 -s POLITENESS_BACKOFF_SECS=0.5 -s POLITENESS_BACKOFF_MAX_SECS=1 \
-          -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3 -s DNS_TRIES=2
+          -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3
 
 .DEFAULT_GOAL := help
 .PHONY: help crawl modules test test-long loc bench bench-scale bench-peers soak lock clean

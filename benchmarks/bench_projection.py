@@ -69,7 +69,7 @@ WEBS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "slow hosts": (web(60, 15, 200, slow_secs=2.0, endless=0.0, **TROUBLED), {}),
     "troubled": (web(100, 10, 100, **TROUBLED), ROUNDS | slow(10) | {"REPUTATION_ROUNDS": 3}),
     "large pages": (web(20, 40, 300, profile="today"), slow(10)),
-    "shallow": (web(25, 40, 400), {"BUDGET_HOST_DEPTH": 3} | slow(8)),
+    "shallow": (web(25, 40, 400), {"URL_MAX_DEPTH": 3} | slow(8)),
 }
 
 

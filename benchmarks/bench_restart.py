@@ -3,7 +3,7 @@
     python benchmarks/bench_restart.py --urls 10000000
 
 Makes a job with so many waiting URLs, 20 of each host, as a crawl that waits for its hosts leaves
-it: back-end queues up to FRONTIER_BACK_QUEUES_MAX, a host record, a finished page and a content
+it: as many back-end queues as there may be, a host record, a finished page and a content
 fingerprint for each host that was contacted, ranks of all hosts. With ``--per-host 100`` every
 back-end queue has files of its own; with ``--killed N`` that many pages were finished, and links
 of them found, after the checkpoint. Then new processes open it with the parts that the settings

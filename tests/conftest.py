@@ -164,6 +164,17 @@ def jobdir(tmp_path):
     return path
 
 
+@pytest.fixture
+def user_module(tmp_path, monkeypatch):
+    """Writes a module of a user's, which crawls can import."""
+
+    def write(name, text):
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    return write
+
+
 @pytest.fixture(scope="session", autouse=True)
 def everything_is_given_back(tmp_path_factory):
     """What the tests of this process took from the system they have given back when it ends.
@@ -184,9 +195,5 @@ def everything_is_given_back(tmp_path_factory):
         gc.collect()
         for thread in set(threading.enumerate()) - before.threads:
             thread.join(5)  # one that was told to end may be at it
-        assert Resources().beyond(before) == {
-            "threads": [],
-            "processes": [],
-            "descriptors": [],
-            "temporary": [],
-        }
+        left = Resources().beyond(before)
+        assert not any(left.values()), left

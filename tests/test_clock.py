@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from text_tables import table
 
 from webcrawl.clock import Clock, since_boot
 
@@ -56,24 +57,24 @@ def reads_time(node):
 
 @pytest.mark.parametrize(
     ("source", "reads"),
-    [
-        ("time.monotonic()", True),
-        ("clock=time.time", True),
-        ("from time import perf_counter", True),
-        ("datetime.now(UTC)", True),
-        ("self._loop.time()", True),
-        ("asyncio.get_running_loop().time()", True),
-        ("time.gmtime()", True),
-        ("time.strftime('%Y')", True),
-        ("time.strftime('%Y', time.gmtime(at))", False),
-        ("time.thread_time()", False),
-        ("from webcrawl.clock import now", False),
-        ("datetime.fromtimestamp(at, UTC)", False),
-    ],
+    table("""
+        time.monotonic()                     | yes
+        clock=time.time                      | yes
+        from time import perf_counter        | yes
+        datetime.now(UTC)                    | yes
+        self._loop.time()                    | yes
+        asyncio.get_running_loop().time()    | yes
+        time.gmtime()                        | yes
+        time.strftime('%Y')                  | yes
+        time.strftime('%Y', time.gmtime(at)) |
+        time.thread_time()                   |
+        from webcrawl.clock import now       |
+        datetime.fromtimestamp(at, UTC)      |
+    """),
 )
 def test_what_counts_as_reading_the_time(source, reads):
     tree = ast.parse(f"f({source})" if "import" not in source else source)
-    assert any(map(reads_time, ast.walk(tree))) == reads
+    assert any(map(reads_time, ast.walk(tree))) == bool(reads)
 
 
 def test_nothing_reads_the_time_but_the_clock():

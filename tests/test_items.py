@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import json
@@ -12,6 +11,7 @@ import pytest
 from itemadapter import ItemAdapter
 from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
+from text_tables import table, words
 
 import webcrawl.crawl.lease.page_builder  # noqa: F401  # makes Pages items
 from webcrawl.items import Link, Page, RobotsDirectives
@@ -58,23 +58,15 @@ def test_feed_exports_write_text_and_numbers_and_all_else_by_its_name(kind):
     assert export(kind, one, ["url", "nothing"]).count(b"nothing") == (kind == "csv")
     names = ["reason", "headers", "text", "body", "links", "robots"]
     written = export(kind, one, names)
-    assert base64.b64encode(one.body) in written
+    assert b"PHA+w6kA" in written  # the body in Base64
     if kind == "json":
-        assert json.loads(written) == [
-            {
-                "reason": "N\ufffdo\ufffd",
-                "headers": [["X", "é"]],
-                "text": "<p>é\ufffd",
-                "body": base64.b64encode(one.body).decode(),
-                "links": [
-                    {"url": "http://a.test/x", "text": "", "kind": "a", "rel": "", "modified": 0.0}
-                ],
-                "robots": {
-                    **dict.fromkeys(["nofollow", "noarchive"], False),
-                    "noindex": True,
-                },
-            }
-        ]
+        (found,) = json.loads(written)
+        assert json.dumps(found, ensure_ascii=False) == (
+            '{"reason": "N\ufffdo\ufffd", "headers": [["X", "é"]], "text": "<p>é\ufffd", '
+            '"body": "PHA+w6kA", "links": [{"url": "http://a.test/x", "text": "", "kind": "a", '
+            '"rel": "", "modified": 0.0}], '
+            '"robots": {"noindex": true, "nofollow": false, "noarchive": false}}'
+        )
     if kind == "xml":
         assert [element.tag for element in ET.fromstring(written)[0]] == names
 
@@ -149,18 +141,18 @@ def test_header_is_found_in_any_case_and_the_first_counts():
 
 @pytest.mark.parametrize(
     ("content_type", "names"),
-    [
-        ("text/html", ["html", "body", "br", "p"]),
-        ("", ["html", "body", "br", "p"]),
-        ("application/xhtml+xml", ["html", "body", "br", "p"]),
-        ("application/xml", ["br", "p"]),
-        ("application/rss+xml", ["br", "p"]),
-    ],
+    table("""
+        text/html             | html body br p
+        none                  | html body br p
+        application/xhtml+xml | html body br p
+        application/xml       | br p
+        application/rss+xml   | br p
+    """),
 )
 def test_selectors_are_those_of_scrapy_and_parse_once(content_type, names):
-    one = page("<br><p>é</p></br>".encode(), content_type=content_type)
+    one = page("<br><p>é</p></br>".encode(), content_type=content_type.replace("none", ""))
     assert one.css("p::text").get() == "é"
-    assert [element.root.tag for element in one.xpath("//*[name()!=$x]", x="")] == names
+    assert [element.root.tag for element in one.xpath("//*[name()!=$x]", x="")] == words(names)
     assert one.selector is one.selector
 
 
@@ -169,12 +161,4 @@ def test_link_of_items_and_of_urls_is_the_same():
 
 
 def test_in_the_log_a_page_is_a_short_line():
-    page = Page(
-        url="http://a.test/",
-        status=200,
-        headers=[],
-        body=b"x" * 100_000,
-        wire_body=b"",
-        fetched_at=0.0,
-    )
-    assert str(page) == "<Page 200 http://a.test/ of 100000 bytes>"
+    assert str(page(b"x" * 100_000)) == "<Page 200 http://a.test/ of 100000 bytes>"

@@ -51,11 +51,20 @@ def run(command, path, code=0):
     return done.stdout
 
 
+async def crawled(pages, path, code=0, by=("crawl",), **settings):
+    """The sites of *pages* after a crawl into the job in *path*, and its output."""
+    async with served(pages) as sites:
+        command = command_for(sites, path / "job", "a.test", **settings)
+        at = command.index("crawl")
+        command[at : at + 1] = by
+        return sites, await asyncio.to_thread(run, command, path, code=code)
+
+
 def lines_of(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_the_examples_do_what_the_page_says(tmp_path):
+async def test_the_examples_do_what_the_page_says(tmp_path):
     job, excluded = tmp_path / "job", tmp_path / "excluded.txt"
     excluded.write_text("nobody.test\n/^http:.*/private/[0-9]/  # as asked\n")
     modules = ("DataLinks", "Topic", "Comments")
@@ -66,14 +75,7 @@ def test_the_examples_do_what_the_page_says(tmp_path):
         "ITEM_PIPELINES": json.dumps({f"mine.{name}": n for n, name in enumerate(modules)}),
         "FRONTIER_PRIORITIZER": "recording.Recording",
     }
-
-    async def scenario():
-        async with served(PAGES) as sites:
-            command = command_for(sites, job, "a.test", **settings)
-            await asyncio.to_thread(run, command, tmp_path)
-            return sites
-
-    sites = asyncio.run(scenario())
+    sites, _ = await crawled(PAGES, tmp_path, **settings)
     root = f"http://a.test:{sites.port}/"
     names = ("", "bad", "comments", "good", "hidden", "of-bad", "of-comments", "of-good")
     asked = [*(f"a.test/{name}" for name in names), "new.test/moved"]
@@ -100,38 +102,36 @@ def test_the_examples_are_imported_by_themselves(tmp_path):
     assert run([sys.executable, "-c", "import mine"], tmp_path) == ""
 
 
-def test_links_of_modules_go_from_replay_to_a_job(tmp_path):
+async def test_links_of_modules_go_from_replay_to_a_job(tmp_path):
     job = tmp_path / "job"
     scrapy = [sys.executable, "-m", "scrapy"]
-
-    async def scenario():
-        async with served(PAGES) as sites:
-            filters = json.dumps({"mine.NoPrintVersions": 1650})
-            crawl = command_for(sites, job, "a.test", URL_FILTERS=filters)
-            await asyncio.to_thread(run, crawl, tmp_path)
-            assert "a.test/hidden" not in sites.asked
-            replay = [*scrapy, "replay", job, "-o", tmp_path / "out"]
-            replay += ["-s", 'ITEM_PIPELINES={"mine.DataLinks": 1}']
-            said = await asyncio.to_thread(run, [*map(str, replay)], tmp_path)
-            assert said.count("no crawl takes them: scrapy replay has --submit") == 1
-            nowhere = [*map(str, [*replay, "--submit", tmp_path / "jbo"])]
-            said = await asyncio.to_thread(run, nowhere, tmp_path, code=2)
-            assert "--submit names" in said
-            assert not (tmp_path / "jbo").exists()
-            await asyncio.to_thread(run, [*map(str, [*replay, "--submit", job])], tmp_path)
-            # Even without them the job has what its own filters let pass.
-            await asyncio.to_thread(run, command_for(sites, job, "a.test"), tmp_path)
-            assert "a.test/hidden" in sites.asked
-            assert "a.test/hidden?print=2" not in sites.asked
-
-    asyncio.run(scenario())
+    async with served(PAGES) as sites:
+        filters = json.dumps({"mine.NoPrintVersions": 1650})
+        crawl = command_for(sites, job, "a.test", URL_FILTERS=filters)
+        await asyncio.to_thread(run, crawl, tmp_path)
+        assert "a.test/hidden" not in sites.asked
+        replay = [*scrapy, "replay", job, "-o", tmp_path / "out"]
+        replay += ["-s", 'ITEM_PIPELINES={"mine.DataLinks": 1}']
+        said = await asyncio.to_thread(run, [*map(str, replay)], tmp_path)
+        assert said.count("no crawl takes them: scrapy replay has --submit") == 1
+        nowhere = [*map(str, [*replay, "--submit", tmp_path / "jbo"])]
+        said = await asyncio.to_thread(run, nowhere, tmp_path, code=2)
+        assert "--submit names" in said
+        assert not (tmp_path / "jbo").exists()
+        await asyncio.to_thread(run, [*map(str, [*replay, "--submit", job])], tmp_path)
+        # Even without them the job has what its own filters let pass.
+        await asyncio.to_thread(run, command_for(sites, job, "a.test"), tmp_path)
+        assert "a.test/hidden" in sites.asked
+        assert "a.test/hidden?print=2" not in sites.asked
 
 
 def moved(to):
     return Answer(b"", status=301, headers=(f"Location: http://{to}",))
 
 
-def test_a_site_that_redirects_back_to_what_is_rewritten_is_neither_lost_nor_asked_twice(tmp_path):
+async def test_a_site_that_redirects_back_is_neither_lost_nor_asked_twice(
+    tmp_path,
+):
     pages = {
         "a.test/": Answer(
             b"<a href=http://old.test:{port}/back>1</a><a href=http://old.test:{port}/loop>2</a>"
@@ -142,51 +142,28 @@ def test_a_site_that_redirects_back_to_what_is_rewritten_is_neither_lost_nor_ask
         "new.test/loop": moved("old.test:{port}/loop"),
         "old.test/loop": moved("new.test:{port}/loop"),
     }
-    job = tmp_path / "job"
     settings = {
         "URL_FILTERS": json.dumps({"mine.MovedHosts": 50}),
         "MOVED_HOSTS": json.dumps(MOVED),
     }
-
-    async def scenario():
-        async with served(pages) as sites:
-            command = command_for(sites, job, "a.test", **settings)
-            await asyncio.to_thread(run, command, tmp_path)
-            return sites
-
-    sites = asyncio.run(scenario())
+    sites, _ = await crawled(pages, tmp_path, **settings)
     assert sorted(sites.pages_asked) == sorted(pages)
-    assert stats_of(job)["urls/refused/redirect_loop"] == 1
+    assert stats_of(tmp_path / "job")["urls/refused/redirect_loop"] == 1
 
 
-def test_two_modules_that_score_end_the_crawl_with_one_sentence(tmp_path):
+async def test_two_modules_that_score_end_the_crawl_with_one_sentence(tmp_path):
     (tmp_path / "two.py").write_text("import mine\n\nclass Other(mine.Topic):\n    pass\n")
     both = json.dumps({"mine.Topic": 1, "two.Other": 2})
-
-    async def scenario():
-        async with served(PAGES) as sites:
-            command = command_for(sites, tmp_path / "job", "a.test", ITEM_PIPELINES=both)
-            return await asyncio.to_thread(run, command, tmp_path, code=2), sites
-
-    said, sites = asyncio.run(scenario())
+    sites, said = await crawled(PAGES, tmp_path, code=2, ITEM_PIPELINES=both)
     assert "Two processing modules have a method score: leave one of them out." in said
     assert "Traceback" not in said
     assert sites.asked == []
 
 
-def test_links_of_modules_go_through_a_hive(tmp_path):
-    job = tmp_path / "job"
-
-    async def scenario():
-        async with served(PAGES) as sites:
-            modules = json.dumps({"mine.DataLinks": 1})
-            command = command_for(sites, job, "a.test", ITEM_PIPELINES=modules)
-            at = command.index("crawl")
-            command[at : at + 1] = ["hive", "--drones", "2"]
-            await asyncio.to_thread(run, command, tmp_path)
-            return sites
-
-    sites = asyncio.run(scenario())
+async def test_links_of_modules_go_through_a_hive(tmp_path):
+    modules = json.dumps({"mine.DataLinks": 1})
+    by = ("hive", "--drones", "2")
+    sites, _ = await crawled(PAGES, tmp_path, by=by, ITEM_PIPELINES=modules)
     assert "a.test/hidden" in sites.asked
-    stats = [json.loads(path.read_text()) for path in job.rglob("stats.json")]
+    stats = [json.loads(path.read_text()) for path in tmp_path.glob("job/**/stats.json")]
     assert sum(one.get("modules/data_links/links_bad", 0) for one in stats) == 1

@@ -97,18 +97,14 @@ SHUTDOWN_GRACE_SECS = 4.0
 # Seconds that an item may take in processing modules; below FRONTIER_LEASE_SECS. Not while modules
 # wait for downloads of their own. When the crawl is stopped, one second after the grace.
 ITEM_TIMEOUT_SECS = 120.0
-# Seconds of CPU time that a document may take to be read, while nothing else can go on. The largest
-# pages take 0.1 s; sitemaps and feeds are read in slices.
-READING_MAX_SECS = 5.0
 # The circuit breaker: so many unforeseen errors within a minute end the crawl; 0: never.
 BREAKER_MAX_ERRORS = 50
 # So many pages in a row that one processing module failed on end the crawl likewise. At most 1,000;
 # 0: never.
 MODULE_MAX_FAILURES = 100
 # The other breaker: so many hosts in a row that fail, or cannot be looked up, are an outage here:
-# the crawl pauses and tries again every so many seconds; 0 hosts: never.
+# the crawl pauses and tries again every five seconds; 0: never.
 OUTAGE_HOSTS = 20
-OUTAGE_PROBE_SECS = 5.0
 # A job none of whose runs has had an answer from any host ends when it has paused for so long, with
 # exit code 5: its network or DNS_SERVERS may be wrong, and a service starts it again; 0: never.
 OUTAGE_END_SECS = 600.0
@@ -147,14 +143,8 @@ FRONTIER_FRONT_END = "webcrawl.frontier.front_end.MercatorFrontEnd"
 # again; the first 4,194,304 lines count. Empty: none.
 RANKS_FILE = ""
 # n, the number of back-end queues to begin with, of all shards together; 0: three for each worker,
-# as Mercator had.
+# as Mercator had. While workers are idle it grows as far as MEMORY_BUDGET allows.
 FRONTIER_BACK_QUEUES = 0
-# The share of the workers for hosts of one registered domain while others wait: thousands of hosts
-# of a tarpit must not hold all of them. 1: any number.
-FRONTIER_DOMAIN_SHARE = 0.1
-# How far n may grow while workers are idle; each queue holds up to 48 URLs in memory. None: 27 % of
-# MEMORY_BUDGET, 4.5 kB each.
-FRONTIER_BACK_QUEUES_MAX = None
 # Seconds after which a lease expires: a safety net, far above any download's timeout.
 FRONTIER_LEASE_SECS = 900.0
 # How often a URL is tried again, where the table of outcomes (hosts/retry_policy.py) has no number.
@@ -192,16 +182,9 @@ POLITENESS_BACKOFF_MAX_SECS = 3600.0
 # 16 times as many if none of its origins answers.
 POLITENESS_MAX_FAILURES = 8
 POLITENESS_PENALTY_SECS = 3600.0
-# Records of hosts kept in memory (Mercator: 2**18); all are on disk. None: 22 % of MEMORY_BUDGET,
-# 1.2 kB each.
-HOSTS_CACHE_SIZE = None
 ROBOTSTXT_OBEY = True
-# Origins whose robots.txt is kept in memory (Mercator: 2**18); all are on disk. None: 2 % of
-# MEMORY_BUDGET, 0.4 kB each, half of which is for their bytes, compressed.
-ROBOTS_CACHE_SIZE = None
-# Seconds until robots.txt is fetched again: after an answer (RFC 9309: a day), after a failure.
+# Seconds after an answer until robots.txt is fetched again (RFC 9309: a day).
 ROBOTS_EXPIRE_SECS = 24 * 3600.0
-ROBOTS_RETRY_SECS = 600.0
 # The contacts that the process begins, and the bits that it receives, in a second; a hive's drones
 # share them equally. 0: as many as there are.
 CONTACTS_MAX = 0
@@ -238,8 +221,6 @@ URL_TRACE = ""
 # Bytes of a body, on the wire and decoded, that are kept. None: 5 MiB, as Common Crawl does; with
 # the profile nielsen 200 kB. No more than 16 pages beyond 1 MiB are held at once.
 PAGE_MAX_BYTES = None
-# As much of a sitemap: the limit of the protocol. No more than four beyond 1 MiB are held at once.
-SITEMAP_MAX_BYTES = 50 << 20
 # Content types to receive, as text/html or text/ for all of a kind, and those not to; empty: all.
 PAGE_CONTENT_TYPES: list[str] = []
 PAGE_REFUSED_CONTENT_TYPES: list[str] = []
@@ -254,14 +235,9 @@ LINK_KINDS = [
     *("a", "area", "frame", "iframe", "refresh", "canonical", "next", "prev", "alternate"),
     *("item", "sitemap", "loc"),
 ]
-# Link extractors by content type; None for one: no links of it. HTML is always read by the crawl's
-# own, too. Feeds and sitemaps are known by their root element (docs/guide.md).
-LINK_EXTRACTORS_BASE = {
-    "text/css": "webcrawl.urls.extraction.css.iter_css_links",
-    "feed": "webcrawl.urls.extraction.feeds.iter_feed",
-    "sitemap": "webcrawl.urls.extraction.sitemap_reader.iter_sitemap",
-    "application/pdf": "webcrawl.urls.extraction.pdf.iter_pdf",
-}
+# Link extractors by content type, besides those for style sheets, feeds, sitemaps and PDF; None for
+# one: no links of it. HTML is always read by the crawl's own, too. Feeds and sitemaps are known by
+# their root element (docs/guide.md).
 LINK_EXTRACTORS: dict[str, str | None] = {}
 # Leave alone what a page asks not to follow: rel=nofollow, and nofollow in its robots meta element
 # or X-Robots-Tag.
@@ -275,8 +251,6 @@ WARC_DIR = ""
 WARC_PREFIX = "webcrawl"
 # Bytes at which a file is ended (the WARC standard recommends 1 GB).
 WARC_MAX_FILE_BYTES = 1 << 30
-# Seconds after which it is ended, with the next page, also if it is smaller; 0: never.
-WARC_MAX_FILE_SECS = 86_400
 # Of JOBDIR/warc/payloads.sqlite, by which documents seen under another URL become revisit records,
 # 110 bytes each. 0: documents seen are stored whole.
 WARC_REVISIT_MAX_BYTES = 2 << 30
@@ -323,34 +297,19 @@ URL_REFUSE: list[str] = []
 # Filters of one's own, classes with their places among the built-in ones, in the order of numbers
 # as Scrapy's components; None switches one off. docs/parts.md.
 URL_FILTERS: dict[str, Any] = {}
-URL_FILTERS_BASE = {
-    "scheme": 100, "port": 200, "host_labels": 300, "length": 400, "segments": 500,
-    "repeated_segments": 600, "growing_segments": 700, "parameters": 800, "listing_sort": 900,
-    "calendar": 1000, "action": 1100, "segment_name": 1200, "extension": 1300,
-    "restrict_to": 1400, "pattern": 1500, "depth": 1600, "whitelist": 1700, "own_domain": 1800,
-}  # fmt: skip
 # Bytes; longer URLs are refused.
 URL_MAX_LENGTH_BYTES = 2048
 # Levels below the seeds; 0: no limit, here and below. With one the prioritizer and the selector of
 # the project take depths in their order: else many pages were found by a detour first, too deep.
 URL_MAX_DEPTH = 0
-# The next two are far above what pages have: traps go beyond any limit.
-# Segments of a path (Heritrix: 20), and how often one or a group of them may come in a row or grow.
-URL_MAX_SEGMENTS = 20
-URL_MAX_REPEATED_SEGMENTS = 3
-# Known paths that are refused: other orders of a directory listing, calendars more than five years
-# ahead, and what is there to be done, not read (to log in and come back, to put into the cart).
-URL_KNOWN_PATHS = ["listing_sort", "calendar", "action"]
 # Names of segments that are refused, in any case; thousands cost no more than one.
 URL_REFUSED_SEGMENTS: list[str] = []
-# Extensions that are refused; if URL_EXTENSIONS names some, all others are. Off: a page may be
-# called anything, and is known by its content type (PAGE_CONTENT_TYPES).
+# Extensions that are refused. Off: a page may be called anything, and is known by its content type
+# (PAGE_CONTENT_TYPES).
 URL_REFUSED_EXTENSIONS: list[str] = []
-URL_EXTENSIONS: list[str] = []
 # Ports besides the scheme's own; empty: all for seeds, and for links all but those that browsers
-# refuse and those of databases and Docker. And those refused in any case.
+# refuse and those of databases and Docker.
 URL_PORTS: list[int] = []
-URL_REFUSED_PORTS: list[int] = []
 # Traps are learned: a pattern of a host's URLs is parked when so many of its pages, and nine in ten
 # of the recent ones, had content already seen: what a trap costs before it is found out. 0: never.
 TRAP_MIN_DUPLICATES = 30
@@ -368,10 +327,6 @@ BUDGET_HOST_PAGES = 0
 BUDGET_HOST_BYTES = 0
 BUDGET_DOMAIN_PAGES = 0
 BUDGET_DOMAIN_BYTES = 0
-# Links that may be followed one after the other within a host, and within a registered domain, from
-# where it was entered; deeper ones are refused, as a shorter way may turn up; 0: any number.
-BUDGET_HOST_DEPTH = 0
-BUDGET_DOMAIN_DEPTH = 0
 # With URL_SCOPE open: pages that a registered domain has at once for each other domain linking to
 # it, and for itself (IRLbot: 10); 0: any number.
 REPUTATION_BASE_PAGES = 4
@@ -397,12 +352,9 @@ DOWNLOADER_CLIENT_TLS_CIPHERS = "DEFAULT:!kDHE"
 # a worker is worth more than the end of such a page. 0: any rate.
 NET_MIN_BYTES_PER_SEC = 100.0
 NET_MIN_RATE_SECS = 15.0
-# Connections that wait for another request to their host: for so many seconds, so many at once, of
-# http and of https. None: 24 % of MEMORY_BUDGET, 0.25 MB for one of each, at most 512.
-NET_KEEPALIVE_SECS = 10.0
+# Connections that wait for another request to their host, ten seconds each: so many at once by
+# https, and four times as many by http. None: 24 % of MEMORY_BUDGET, at most 512.
 NET_KEEPALIVE_CONNECTIONS = None
-# Bytes of an answer's header; some sites send security policies of 10 kB. As Chromium.
-NET_MAX_HEADER_BYTES = 256 * 1024
 # Guests of FTP servers say whom to write to; empty: CRAWLER_CONTACT, or else "guest".
 FTP_PASSWORD = ""
 # Ports that may be asked by Gopher: a link must not make the crawler say a line of its author's
@@ -414,11 +366,8 @@ DNS_SERVERS: list[str] = []
 DNS_CLIENT_CLASS = ""
 # Lines of an address and names, before those of /etc/hosts; read once, at the start.
 HOSTS_FILE = ""
-# Seconds until a question is asked again, doubled each time; questions in all.
+# Seconds until a question is asked again, doubled each time: it is asked three times.
 DNS_QUERY_TIMEOUT_SECS = 2.0
-DNS_TRIES = 3
-# Names whose addresses, or lack of them, are remembered. None: 1 % of MEMORY_BUDGET, 0.4 kB each.
-DNS_CACHE_SIZE = None
 
 # --- the hive ----------------------------------------------------------------------------------
 
@@ -431,10 +380,7 @@ HIVE_SHARDS = 64
 # Seconds after which the shards of a process that was not heard of go to others. A shorter time
 # stops crawls at hiccups of the network, a longer one leaves hosts alone for longer after a crash.
 HIVE_LEASE_SECS = 10.0
-# Links to other shards that a drone remembers to have sent: 50,000 spare about 80 % of them (Broder
-# et al., section 5). 160 bytes each.
-HIVE_CACHE_SIZE = 50_000
-# As SEEN_CACHE.
+# As SEEN_CACHE, for the links to other shards that a drone remembers to have sent.
 HIVE_CACHE = "clock"
 # Where the drones of a hive publish their checkpoints: a directory that all of them see, or a URL
 # of fsspec. Empty: the directory HIVE.store beside JOBDIR, for drones of one machine.
@@ -446,11 +392,8 @@ REDIS_URL = ""
 REDIS_PARAMS: dict[str, Any] = {}
 # Whether URLs that are pushed to Redis join a crawl of one process; a hive always takes them.
 LIVE_SEEDS = False
-# The list, set or sorted set from which live seeds are taken, and how many at a time, as in
-# scrapy-redis.
-REDIS_START_URLS_KEY = "%(name)s:start_urls"
-REDIS_START_URLS_AS_SET = False
-REDIS_START_URLS_AS_ZSET = False
+# How many live seeds are taken at a time from the list, set or sorted set of scrapy-redis'
+# REDIS_START_URLS_KEY.
 REDIS_START_URLS_BATCH_SIZE = 500
 # Wait for more when nothing is left to fetch.
 KEEP_OPEN = False
@@ -463,10 +406,6 @@ REVISIT_POLICY = "webcrawl.revisit.policies.Greedy"
 REVISIT_FIRST_SECS = 7 * 86_400.0
 REVISIT_MIN_SECS = 86_400.0
 REVISIT_MAX_SECS = 90 * 86_400.0
-# The share of visits in what is fetched next as long as there are new URLs, too.
-REVISIT_SHARE = 0.5
-# Pages that may wait in the list of the module RedisPages before the crawl pauses: 200 MB.
-REDIS_ITEMS_MAX = 5000
 
 # --- Scrapy, tuned ---------------------------------------------------------------------------
 

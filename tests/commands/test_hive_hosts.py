@@ -222,36 +222,26 @@ def test_what_is_no_hosts_file_is_a_sentence(tmp_path, lines, sentence):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["up", "--hosts", "hosts.txt"], "say: scrapy hive up --hosts FILE SPIDER"),
-        (["sing", "--hosts", "hosts.txt"], "say: scrapy hive up --hosts FILE SPIDER"),
+        ("up --hosts one.txt", "say: scrapy hive up --hosts FILE SPIDER"),
+        ("sing --hosts one.txt", "say: scrapy hive up --hosts FILE SPIDER"),
+        ("status --hosts no.txt -s HIVE=n", "Cannot read the hosts in no.txt: No such"),
+        ("up --hosts one.txt web -s HIVE=../x", "HIVE must be a name of at most 64 letters"),
+        ("up --hosts one.txt web", "HIVE must be a name of at most 64 letters"),
+        ("up --hosts one.txt web -s HIVE=n", "REDIS_URL is not set, which all machines must reach"),
         (
-            ["status", "--hosts", "not-there.txt", "-s", "HIVE=n"],
-            "Cannot read the hosts in not-there.txt: No such",
+            "up --hosts one.txt web -s HIVE=n -s MONITOR_PORT=8000",
+            "Drones that scrapyd starts have no monitor",
         ),
-    ],
-)
-def test_impossible_command_lines_end_with_a_sentence(words, sentence):
-    assert sentence in refusal(*words)
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["HIVE=../x"], "HIVE must be a name of at most 64 letters"),
-        ([], "HIVE must be a name of at most 64 letters"),
-        (["HIVE=news"], "REDIS_URL is not set, which all machines must reach"),
-        (["HIVE=news", "MONITOR_PORT=8000"], "Drones that scrapyd starts have no monitor"),
         (
-            ["HIVE=news", "REDIS_URL=redis://one", "HIVE_STORE=store"],
+            "up --hosts one.txt web -s HIVE=n -s REDIS_URL=redis://one -s HIVE_STORE=store",
             "HIVE_STORE must be a URL or a whole path, the same on all machines, not 'store'",
         ),
     ],
 )
-def test_settings_that_each_drone_needs_are_required(tmp_path, words, sentence):
-    path = tmp_path / "hosts.txt"
+def test_impossible_command_lines_end_with_a_sentence(tmp_path, words, sentence):
+    path = tmp_path / "one.txt"
     path.write_text("one\n")
-    settings = [word for setting in words for word in ("-s", setting)]
-    assert sentence in refusal("up", "--hosts", path, "web", *settings)
+    assert sentence in refusal(*words.replace("one.txt", str(path)).split())
 
 
 @pytest.mark.parametrize(

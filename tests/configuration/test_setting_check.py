@@ -10,6 +10,7 @@ import pytest
 import warm
 from crawling import ROOT
 from scrapy.settings import Settings
+from text_tables import lines, table
 
 from webcrawl import settings as own_settings
 from webcrawl.configuration.setting_check import check_crawl, check_process
@@ -38,61 +39,48 @@ def test_settings_of_scrapy_redis_are_no_slips():
 
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
-    [
-        ("LOG_LEVEL", "LOUD", "LOG_LEVEL must be CRITICAL or .*, not 'LOUD'"),
-        ("LOG_FILE", "/no/such/x", "LOG_FILE /no/such/x cannot be written: No such file"),
-        ("LOG_FILE", "/", "LOG_FILE / cannot be written: Is a directory"),
-        ("LOG_ENCODING", "zz", "unknown encoding: zz"),
-        ("LOG_FORMAT", "%(", "LOG_FORMAT cannot be: "),
-        ("LOG_ENABLED", "maybe", "LOG_ENABLED must be true or false, not 'maybe'"),
-        ("TWISTED_REACTOR", "no.such", "TWISTED_REACTOR must be twisted.internet.asyncioreactor"),
-        ("ASYNCIO_EVENT_LOOP", "no.such", "ASYNCIO_EVENT_LOOP names 'no.such', which cannot be"),
-        ("SPIDER_LOADER_CLASS", "no.such", "SPIDER_LOADER_CLASS names 'no.such'"),
-        ("SPIDER_MODULES", "no.such", "SPIDER_MODULES names no.such: No module named 'no'"),
-        ("ADDONS", {"no.such": 1}, "ADDONS names 'no.such'"),
-        ("REACTOR_THREADPOOL_MAXSIZE", "many", "REACTOR_THREADPOOL_MAXSIZE must be a whole"),
-        ("REACTOR_THREADPOOL_MAXSIZE", -1, "must be a whole number of at least 1"),
-        (
-            "ITEM_PIPELINES",
-            {"no.Such": 1},
-            "ITEM_PIPELINES names 'no.Such', which cannot",
-        ),
-        (
-            "ITEM_PIPELINES",
-            {"webcrawl.pipelines.warc.WarcPipeline": "x"},
-            "the place of webcrawl",
-        ),
-        ("EXTENSIONS", {"webcrawl.items.NoSuch": 1}, "doesn't define any object named 'NoSuch'"),
-        ("SPIDER_MIDDLEWARES", {"no.such": 1}, "SPIDER_MIDDLEWARES names 'no.such'"),
-        ("DOWNLOADER_MIDDLEWARES", {"no.such": 1}, "DOWNLOADER_MIDDLEWARES names 'no.such'"),
-        ("DOWNLOAD_HANDLERS", {"http": "no.Such"}, "DOWNLOAD_HANDLERS names 'no.Such'"),
-        ("FEED_EXPORTERS", {"x": "no.Such"}, "FEED_EXPORTERS names 'no.Such'"),
-        ("FEEDS", {"x.zz": {"format": "zz"}}, "FEEDS must say the format of x.zz, one of csv, "),
-        ("STATS_CLASS", "no.such", "STATS_CLASS names 'no.such'"),
-        ("SCHEDULER", "no.such", "SCHEDULER names 'no.such'"),
-        ("DUPEFILTER_CLASS", "no.such", "DUPEFILTER_CLASS names 'no.such'"),
-        ("DOWNLOAD_MAXSIZE", "x", "DOWNLOAD_MAXSIZE must be a whole number, not 'x'"),
-        ("DOWNLOAD_TIMEOUT", "70parsec", "number, not '70parsec'; its units are ms, s, min, h, d"),
-        ("CONCURRENT_REQUESTS", "soon", "CONCURRENT_REQUESTS must be a whole number"),
-        ("REDIRECT_MAX_TIMES", "soon", "REDIRECT_MAX_TIMES must be a whole number"),
-        ("RETRY_ENABLED", "perhaps", "RETRY_ENABLED must be true or false, not 'perhaps'"),
-        (
-            "POLITENESS_MIM_DELAY",
-            2,
-            "There is no setting POLITENESS_MIM_DELAY; .* POLITENESS_MIN",
-        ),
-        ("POLITNESS_MIN_DELAY", 2, "There is no setting POLITNESS_MIN_DELAY; .* POLITENESS_MIN_D"),
-        ("URL_SCOPES", "seeds", "There is no setting URL_SCOPES; the nearest is URL_SCOPE."),
-        ("TRAP_MIN_SHARE", 0.5, "There is no setting TRAP_MIN_SHARE; the nearest is TRAP_"),
-        ("ROBOTSTXT_OBAY", False, "no setting ROBOTSTXT_OBAY; the nearest is ROBOTSTXT_OBEY"),
-        ("DOWNLOAD_DELLAY", 3, "no setting DOWNLOAD_DELLAY; the nearest is DOWNLOAD_DELAY"),
-        ("Politeness_min_delay", 3, "Politeness_min_delay; the nearest is POLITENESS_MIN_DELAY"),
-        ("MEMORY_BUGDET", "1GB", "no setting MEMORY_BUGDET; the nearest is MEMORY_BUDGET"),
-        # Gone since 0.2.
-        ("BREAKER_SECS", 30, "no setting BREAKER_SECS any more: its value of webcrawl 0.2 holds"),
-        ("HIVE_KEY_FILE", "k", "no setting HIVE_KEY_FILE any more: .* plain data into meta and cb"),
-        ("FRONTIER_COLOUR", "red", "There is no setting FRONTIER_COLOUR; the nearest is FRONTIER_"),
-    ],
+    table("""
+        LOG_LEVEL | LOUD | LOG_LEVEL must be CRITICAL or .*, not 'LOUD'
+        LOG_FILE | /no/such/x | LOG_FILE /no/such/x cannot be written: No such file
+        LOG_FILE | / | LOG_FILE / cannot be written: Is a directory
+        LOG_ENCODING | zz | unknown encoding: zz
+        LOG_ENABLED | maybe | LOG_ENABLED must be true or false, not 'maybe'
+        TWISTED_REACTOR | no.such | TWISTED_REACTOR must be twisted.internet.asyncioreactor
+        ASYNCIO_EVENT_LOOP | no.such | ASYNCIO_EVENT_LOOP names 'no.such', which cannot be
+        SPIDER_LOADER_CLASS | no.such | SPIDER_LOADER_CLASS names 'no.such'
+        SPIDER_MODULES | no.such | SPIDER_MODULES names no.such: No module named 'no'
+        ADDONS | {"no.such": 1} | ADDONS names 'no.such'
+        REACTOR_THREADPOOL_MAXSIZE | many | REACTOR_THREADPOOL_MAXSIZE must be a whole
+        REACTOR_THREADPOOL_MAXSIZE | -1 | must be a whole number of at least 1
+        ITEM_PIPELINES | {"no.Such": 1} | ITEM_PIPELINES names 'no.Such', which cannot
+        ITEM_PIPELINES | {"webcrawl.pipelines.warc.WarcPipeline": "x"} | the place of webcrawl
+        EXTENSIONS | {"webcrawl.items.NoSuch": 1} | doesn't define any object named 'NoSuch'
+        SPIDER_MIDDLEWARES | {"no.such": 1} | SPIDER_MIDDLEWARES names 'no.such'
+        DOWNLOADER_MIDDLEWARES | {"no.such": 1} | DOWNLOADER_MIDDLEWARES names 'no.such'
+        DOWNLOAD_HANDLERS | {"http": "no.Such"} | DOWNLOAD_HANDLERS names 'no.Such'
+        FEED_EXPORTERS | {"x": "no.Such"} | FEED_EXPORTERS names 'no.Such'
+        STATS_CLASS | no.such | STATS_CLASS names 'no.such'
+        SCHEDULER | no.such | SCHEDULER names 'no.such'
+        DUPEFILTER_CLASS | no.such | DUPEFILTER_CLASS names 'no.such'
+        DOWNLOAD_MAXSIZE | x | DOWNLOAD_MAXSIZE must be a whole number, not 'x'
+        DOWNLOAD_TIMEOUT | 70parsec | number, not '70parsec'; its units are ms, s, min, h, d
+        CONCURRENT_REQUESTS | soon | CONCURRENT_REQUESTS must be a whole number
+        REDIRECT_MAX_TIMES | soon | REDIRECT_MAX_TIMES must be a whole number
+        RETRY_ENABLED | perhaps | RETRY_ENABLED must be true or false, not 'perhaps'
+        POLITENESS_MIM_DELAY | 2 | There is no setting POLITENESS_MIM_DELAY; .* POLITENESS_MIN
+        POLITNESS_MIN_DELAY | 2 | There is no setting POLITNESS_MIN_DELAY; .* POLITENESS_MIN_D
+        URL_SCOPES | seeds | There is no setting URL_SCOPES; the nearest is URL_SCOPE.
+        TRAP_MIN_SHARE | 0.5 | There is no setting TRAP_MIN_SHARE; the nearest is TRAP_
+        ROBOTSTXT_OBAY | False | no setting ROBOTSTXT_OBAY; the nearest is ROBOTSTXT_OBEY
+        DOWNLOAD_DELLAY | 3 | no setting DOWNLOAD_DELLAY; the nearest is DOWNLOAD_DELAY
+        Politeness_min_delay | 3 | Politeness_min_delay; the nearest is POLITENESS_MIN_DELAY
+        MEMORY_BUGDET | 1GB | no setting MEMORY_BUGDET; the nearest is MEMORY_BUDGET
+        BREAKER_SECS | 30 | no setting BREAKER_SECS any more: its value of webcrawl 0.2 holds
+        HIVE_KEY_FILE | k | no setting HIVE_KEY_FILE any more: .* plain data into meta and cb
+        FRONTIER_COLOUR | red | There is no setting FRONTIER_COLOUR; the nearest is FRONTIER_
+        LOG_FORMAT | %( | LOG_FORMAT cannot be:
+        FEEDS | {"x.zz": {"format": "zz"}} | FEEDS must say the format of x.zz, one of csv,
+    """),
 )
 def test_impossible_values_of_settings_end_with_a_sentence(name, value, sentence):
     with pytest.raises(FatalError, match=sentence):
@@ -160,51 +148,53 @@ def test_scrapy_reads_times_with_units_as_seconds():
 
 def test_names_of_other_crawlers_get_a_warning_with_what_serves_here(caplog):
     check_crawl(settings(MAX_PAGES=5, max_depth=3, CRAWL_DELAY=1, MAX_WORDS=5))
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 3
-    assert "MAX_PAGES has no effect in this crawl; here: CLOSESPIDER_PAGECOUNT" in caplog.text
-    assert "max_depth has no effect in this crawl; here: URL_MAX_DEPTH" in said
-    assert "CRAWL_DELAY has no effect in this crawl; here: POLITENESS_MIN_DELAY" in said
+    assert [record.getMessage() for record in caplog.records] == lines("""
+        MAX_PAGES has no effect in this crawl; here: CLOSESPIDER_PAGECOUNT for the crawl, \
+BUDGET_HOST_PAGES for a host
+        max_depth has no effect in this crawl; here: URL_MAX_DEPTH
+        CRAWL_DELAY has no effect in this crawl; here: POLITENESS_MIN_DELAY
+    """)
 
 
 # What each kind of reader refuses.
 _REFUSED_OF_KIND = {bool: "perhaps", int: "-5", float: "soon"}
-_OTHERS_REFUSED = {
-    "DNS_SERVERS": "no.such",
-    "FEEDS": '{"x.zz": {"format": "zz"}}',
-    "DNS_CLIENT_CLASS": "no.such",
-    "FRONTIER_FRONT_END": "no.such",
-    "FRONTIER_PRIORITIZER": "no.such",
-    "FRONTIER_SELECTOR": "no.such",
-    "GOPHER_PORTS": "many",
-    "HIVE": "a b",
-    "HOSTS_FILE": "/no/such",
-    "HIVE_CACHE": "nosuch",
-    "LINK_KINDS": "nosuch",
-    "MEMORY_BUDGET": "1",
-    "DOWNLOAD_TIMEOUT": "0",
-    "PAGE_CONTENT_TYPES": "html",
-    "POLITENESS_DELAY_FACTOR": "-1",
-    "POLITENESS_KEY": "nosuch",
-    "POLITENESS_LONG_CRAWL_DELAY": "nosuch",
-    "POLITENESS_MAX_DELAY": "soon",
-    "POLITENESS_MIN_DELAY": "-1",
-    "POLITENESS_POLICY": "no.such",
-    "POLITENESS_PROFILE": "nosuch",
-    "RANKS_FILE": "/no/such",
-    "RETRY_POLICY": '{"nosuch": [1, 2, 3]}',
-    "ROBOTSTXT_OBAY": "False",
-    "SEEN_CACHE": "nosuch",
-    "SEEN_ELIMINATOR": "no.such",
-    "TEXT_EXTRACTOR": "nosuch",
-    "TEXT_FORMAT": "nosuch",
-    "URL_EQUIVALENCES": "nosuch",
-    "URL_HOST_RULES_FILE": "/no/such",
-    "URL_KNOWN_PATHS": "nosuch",
-    "URL_PORTS": "many",
-    "URL_REFUSE": "(",
-    "URL_SCOPE": "nosuch",
-}
+_OTHERS_REFUSED = dict(
+    table("""
+    DNS_SERVERS                 | no.such
+    FEEDS                       | {"x.zz": {"format": "zz"}}
+    DNS_CLIENT_CLASS            | no.such
+    FRONTIER_FRONT_END          | no.such
+    FRONTIER_PRIORITIZER        | no.such
+    FRONTIER_SELECTOR           | no.such
+    GOPHER_PORTS                | many
+    HIVE                        | a b
+    HOSTS_FILE                  | /no/such
+    HIVE_CACHE                  | nosuch
+    LINK_KINDS                  | nosuch
+    MEMORY_BUDGET               | 1
+    DOWNLOAD_TIMEOUT            | 0
+    PAGE_CONTENT_TYPES          | html
+    POLITENESS_DELAY_FACTOR     | -1
+    POLITENESS_KEY              | nosuch
+    POLITENESS_LONG_CRAWL_DELAY | nosuch
+    POLITENESS_MAX_DELAY        | soon
+    POLITENESS_MIN_DELAY        | -1
+    POLITENESS_POLICY           | no.such
+    POLITENESS_PROFILE          | nosuch
+    RANKS_FILE                  | /no/such
+    RETRY_POLICY                | {"nosuch": [1, 2, 3]}
+    ROBOTSTXT_OBAY              | False
+    SEEN_CACHE                  | nosuch
+    SEEN_ELIMINATOR             | no.such
+    TEXT_EXTRACTOR              | nosuch
+    TEXT_FORMAT                 | nosuch
+    URL_EQUIVALENCES            | nosuch
+    URL_HOST_RULES_FILE         | /no/such
+    URL_PORTS                   | many
+    URL_REFUSE                  | (
+    URL_SCOPE                   | nosuch
+    """)
+)
 _NUMBERS = {
     name: _REFUSED_OF_KIND[type(value)]
     for name, value in vars(own_settings).items()
@@ -226,10 +216,14 @@ _READ_WITH = {
 _ARGUMENTS = ["min_hosts=-1", "min_hosts=soon", "offline=yes", "max_pages=5", "colour=red"]
 
 
-def _refused(tmp_path, options):
-    job = tmp_path / "job"
-    seeds = ["-a", f"seeds={tmp_path}/no-such.txt"]
-    return warm.scrapy("crawl", "web", *seeds, "-s", f"JOBDIR={job}", *options)
+def _is_refused(tmp_path, options, name):
+    """Whether the crawl ends with one sentence that names *name*."""
+    seeds = ["-a", f"seeds={tmp_path}/no-such.txt", "-s", f"JOBDIR={tmp_path}/job"]
+    run = warm.scrapy("crawl", "web", *seeds, *options)
+    assert run.returncode == 2
+    assert "Traceback" not in run.stdout + run.stderr
+    (said,) = [line for line in run.stderr.splitlines() if line.startswith("webcrawl: ")]
+    return name in said
 
 
 @pytest.mark.parametrize(("name", "value"), sorted((_NUMBERS | _OTHERS_REFUSED).items()))
@@ -237,22 +231,12 @@ def test_a_refused_setting_is_one_sentence_that_names_it(tmp_path, name, value):
     beside = [given for start, given in _READ_WITH.items() if name.startswith(start)]
     options = {key: one for given in beside for key, one in given.items()} | {name: value}
     words = [word for key, one in options.items() for word in ("-s", f"{key}={one}")]
-    run = _refused(tmp_path, words)
-    assert run.returncode == 2
-    assert "Traceback" not in run.stdout + run.stderr
-    said = [line for line in run.stderr.splitlines() if line.startswith("webcrawl: ")]
-    assert len(said) == 1
-    assert name in said[0]
+    assert _is_refused(tmp_path, words, name)
 
 
 @pytest.mark.parametrize("given", _ARGUMENTS)
 def test_a_refused_argument_is_one_sentence_that_names_it(tmp_path, given):
-    run = _refused(tmp_path, ["-a", given])
-    assert run.returncode == 2
-    assert "Traceback" not in run.stdout + run.stderr
-    said = [line for line in run.stderr.splitlines() if line.startswith("webcrawl: ")]
-    assert len(said) == 1
-    assert given.partition("=")[0] in said[0]
+    assert _is_refused(tmp_path, ["-a", given], given.partition("=")[0])
 
 
 def test_nothing_is_printed_after_the_sentence_when_python_ends(tmp_path):

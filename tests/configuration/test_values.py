@@ -74,7 +74,7 @@ def test_sizes_and_times_take_units(reader, name, given, value):
     ("name", "given"),
     [
         *(("MEMORY_BUDGET", "70s"), ("MEMORY_BUDGET", "2G"), ("MEMORY_BUDGET", "1.23kBB")),
-        *(("DNS_TRIES", "3s"), ("PAGE_MAX_LINKS", "5kB"), ("PAGE_MAX_BYTES", "-1kB")),
+        *(("PAGE_MAX_LINKS", "5kB"), ("PAGE_MAX_BYTES", "-1kB")),
     ],
 )
 def test_a_unit_of_another_kind_is_a_sentence(name, given):
@@ -84,7 +84,7 @@ def test_a_unit_of_another_kind_is_a_sentence(name, given):
 
 def test_a_project_without_the_setting_has_the_default_of_this_one():
     empty = Settings()
-    assert whole(empty, "DNS_TRIES", at_least=1) == project.DNS_TRIES
+    assert whole(empty, "OUTAGE_HOSTS", at_least=1) == project.OUTAGE_HOSTS
     assert number(empty, "POLITENESS_JITTER", at_least=0) == project.POLITENESS_JITTER
     assert positive(empty, "NET_MIN_RATE_SECS") == project.NET_MIN_RATE_SECS
     assert share(empty, "SEEN_BLOOM_ERROR_RATE") == project.SEEN_BLOOM_ERROR_RATE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from disk import file_size_limit
+from disk import flip, full_disk
 from seen_rig import damage_of, drain, names, publish, submit, unique
 
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
@@ -71,9 +71,9 @@ class EliminatorContract:
 
     def test_a_full_disk_raises_and_nothing_of_the_page_was_taken_in(self, one):
         submit(one, names(3))
-        with file_size_limit(100), pytest.raises(OSError, match="large"):
+        with full_disk(100):
             submit(one, names(8))
-        with file_size_limit(100), pytest.raises(OSError, match="large"):
+        with full_disk(100):
             one.add(fingerprint("added"))
         assert not one.certainly_seen(fingerprint("added"))
         assert submit(one, names(8)) == 5
@@ -82,10 +82,7 @@ class EliminatorContract:
     def test_a_damaged_log_is_raised(self, one, tmp_path):
         submit(one, names(3))
         submit(one, names(3, 3))
-        log = tmp_path / "seen" / "discovered-000001.log"
-        data = bytearray(log.read_bytes())
-        data[30] ^= 1
-        log.write_bytes(data)
+        flip(tmp_path / "seen/discovered-000001.log", 30)
         one.merge()
         with pytest.raises(CorruptRecordError, match="checksum"):
             one.take(10)

@@ -1,14 +1,12 @@
 """A crawl that is steered while it runs, judged by the simulated web's own record."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
 import pty
 import re
+import shlex
 import socket
-import sys
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -48,10 +46,9 @@ def begin(web):
             kill(crawl)
 
 
-def control(web, *words, code=0):
+def control(web, words, code=0):
     """What ``scrapy control`` answers, or what it says if it is refused."""
-    command = [sys.executable, "-m", "scrapy", "control", str(web.job), *words, "--json"]
-    done = warm.run(command)
+    done = warm.scrapy("control", web.job, *shlex.split(words), "--json")
     assert done.returncode == code, (done.stdout, done.stderr)
     return done.stderr if code else json.loads(done.stdout)
 
@@ -104,7 +101,7 @@ def is_left_alone(web, secs=1.5, **of):
 def test_a_pause_holds_over_a_kill_until_it_is_ended(web, begin):
     crawl = begin()
     wait_until(lambda: len(contacts(web)) > 20)
-    answer = control(web, "pause", "--reason", "the cable is moved")
+    answer = control(web, "pause --reason 'the cable is moved'")
     assert answer == {"said": "pause: in force", "n": 1}
     assert is_left_alone(web)
     (line,) = journal(web)
@@ -135,45 +132,45 @@ def test_settings_change_at_once_and_back(web, begin):
 
     crawl = begin(CONCURRENT_REQUESTS=1)
     assert workers() == "1"
-    control(web, "set", "CONTACTS_MAX", "2")
+    control(web, "set CONTACTS_MAX 2")
     time.sleep(1.5)
     at = time.time()
     time.sleep(3)
     assert 4 <= len(contacts(web, at)) <= 9
-    control(web, "unset", "CONTACTS_MAX")
-    control(web, "set", "CONCURRENT_REQUESTS", "50")
+    control(web, "unset CONTACTS_MAX")
+    control(web, "set CONCURRENT_REQUESTS 50")
     at = time.time()
     wait_until(lambda: len(contacts(web, at)) > 30, secs=20)
-    control(web, "set", "BUDGET_HOST_PAGES", "300")
+    control(web, "set BUDGET_HOST_PAGES 300")
     kill(crawl)
     begin(CONCURRENT_REQUESTS=2)
     assert workers() == "50"
-    control(web, "unset", "CONCURRENT_REQUESTS")
+    control(web, "unset CONCURRENT_REQUESTS")
     assert workers() == "2"
     for words, why in (
-        (("set", "CONTACTS_MAX", "-3"), "CONTACTS_MAX must be a number of at least 0"),
-        (("set", "JOBDIR", "x"), "JOBDIR is none of"),
-        (("set", "CONCURRENT_REQUESTS", "1000000000"), "ulimit"),
-        (("set", "LOG_LEVEL", "LOUD"), "LOG_LEVEL must be"),
-        (("set", "REPUTATION_BASE_PAGES", "5"), "cannot come or go"),
+        ("set CONTACTS_MAX -3", "CONTACTS_MAX must be a number of at least 0"),
+        ("set JOBDIR x", "JOBDIR is none of"),
+        ("set CONCURRENT_REQUESTS 1000000000", "ulimit"),
+        ("set LOG_LEVEL LOUD", "LOG_LEVEL must be"),
+        ("set REPUTATION_BASE_PAGES 5", "cannot come or go"),
     ):
-        assert why in control(web, *words, code=2)
+        assert why in control(web, words, code=2)
     assert len(journal(web)) == 5
 
 
 def test_what_is_no_command_changes_nothing(web, begin):
     begin()
     for words, why in (
-        (("slower", "a.test", "0.5"), "Expected `float` > 1"),
-        (("slower", "a/test", "2"), "is no host or domain"),
-        (("free", "all", "nothing"), "Invalid enum value"),
-        (("free", "all", "failing_origin"), "Invalid enum value"),
-        (("exclude", "all"), "pause"),
-        (("set", "LOG_LEVEL"), "missing required field `value`"),
-        (("seeds", "http://"), "neither a domain nor a URL"),
-        (("resume",), "nothing of it is in force"),
+        ("slower a.test 0.5", "Expected `float` > 1"),
+        ("slower a/test 2", "is no host or domain"),
+        ("free all nothing", "Invalid enum value"),
+        ("free all failing_origin", "Invalid enum value"),
+        ("exclude all", "pause"),
+        ("set LOG_LEVEL", "missing required field `value`"),
+        ("seeds http://", "neither a domain nor a URL"),
+        ("resume", "nothing of it is in force"),
     ):
-        assert why in control(web, *words, code=2)
+        assert why in control(web, words, code=2)
     path = (web.job / "control").read_text().strip()
     assert Path(path).stat().st_mode & 0o777 == 0o600
     assert Path(path).parent.stat().st_mode & 0o777 == 0o700
@@ -192,16 +189,16 @@ def test_what_is_no_command_changes_nothing(web, begin):
 def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     begin()
     (host,) = hosts_of(web, 1)
-    answer = control(web, "exclude", host.upper())
+    answer = control(web, f"exclude {host.upper()}")
     assert answer["said"] == f"exclude {host}: in force"
     assert is_left_alone(web, host=host)
     assert contacts(web, time.time() - 2)
-    why = warm.scrapy("why", str(web.job), f"http://{host}/")
+    why = warm.scrapy("why", web.job, f"http://{host}/")
     assert f"exclude {host}, " in why.stdout
     assert f"allow {host} ends it" in why.stdout
-    control(web, "allow", host)
+    control(web, f"allow {host}")
     at = time.time()
-    control(web, "seeds", f"http://{host}/seeded-{int(at)}", f"http://{host}/")
+    control(web, f"seeds http://{host}/seeded-{int(at)} http://{host}/")
     wait_until(lambda: contacts(web, at, host=host))
 
 
@@ -227,11 +224,11 @@ def test_an_edited_file_acts_as_a_command_of_the_journal(web, begin, tmp_path):
     policies.write_text("")
     wait_until(lambda: len(journal(web)) == 6)
     excluded.write_text("")
-    answer = control(web, "reload", "EXCLUSION_FILE")
+    answer = control(web, "reload EXCLUSION_FILE")
     assert answer["said"] == "reload EXCLUSION_FILE: 0 rules in force"
-    assert "RANKS_FILE is not set" in control(web, "reload", "RANKS_FILE", code=2)
+    assert "RANKS_FILE is not set" in control(web, "reload RANKS_FILE", code=2)
     at = time.time()
-    control(web, "seeds", f"http://{host}/seeded-{int(at)}")
+    control(web, f"seeds http://{host}/seeded-{int(at)}")
     wait_until(lambda: contacts(web, at, host=host))
 
 
@@ -249,8 +246,8 @@ def test_a_host_is_slower_and_never_faster_than_it_allows(tmp_path):
         crawl = start_crawl(web.command(**options, POLITENESS_MAX_DELAY=2))
         wait_until((web.job / "control").exists)
         (slow,) = hosts_of(web, 1)
-        control(web, "faster", "sim.test", "1000")
-        control(web, "slower", slow, "2")
+        control(web, "faster sim.test 1000")
+        control(web, f"slower {slow} 2")
         at = time.time() + 4  # the rests of then are over
         wait_until(lambda: len(gaps(web, slow, at)) > 3)
         kill(crawl)
@@ -271,11 +268,11 @@ def test_what_is_parked_is_let_in_or_given_up(web, begin):
     crawl = begin(BUDGET_HOST_PAGES=3, REVISIT=1)
     wait_until(lambda: control(web, "state").get("parked", {}).get("host_budget", 0) > 9)
     free, held = hosts_of(web, 2)
-    control(web, "free", free, "host_budget")
+    control(web, f"free {free} host_budget")
     at = time.time()
     wait_until(lambda: len(contacts(web, at, host=free)) > 5)
     assert len(contacts(web, host=held)) <= 4
-    drop = ["control", str(web.job), "drop", held, "host_budget"]
+    drop = ["control", web.job, "drop", held, "host_budget"]
     parked = control(web, "state")["parked"]["host_budget"]
     done = on_terminal(drop, "n")
     assert done.returncode == 1
@@ -293,7 +290,7 @@ def test_what_is_parked_is_let_in_or_given_up(web, begin):
     crawl = begin(BUDGET_HOST_PAGES=3, REVISIT=1)
     at = time.time()
     wait_until(lambda: len(contacts(web, at, host=free)) > 5)
-    control(web, "hold", free, "host_budget")
+    control(web, f"hold {free} host_budget")
     assert is_left_alone(web, host=free)
     kill(crawl)
     assert damage_in(web.job) == []
@@ -313,7 +310,7 @@ def test_seeds_without_an_answer_are_submitted_by_the_next_run(web, begin, answe
     begin()
     wait_until(lambda: answered or "answer" in journal(web)[-1])
     control(web, "checkpoint")
-    assert warm.scrapy("why", str(web.job), url).returncode == answered
+    assert warm.scrapy("why", web.job, url).returncode == answered
     assert journal(web)[: len(before)] == before
 
 
@@ -321,14 +318,14 @@ def test_finished_urls_are_visited_again_while_the_crawl_runs(web, begin):
     crawl = begin(POLITENESS_MIN_DELAY=1)
     wait_until(lambda: len(fetched(web)) > 10)
     first, second, *_ = fetched(web)
-    said = control(web, "due", first, "http://never.test/")["said"]
+    said = control(web, f"due {first} http://never.test/")["said"]
     assert said.startswith("due: 1 URL put back in line")
     assert journal(web)[-1]["answer"] == "a checkpoint has its visits"
     kill(crawl)  # the answer is there, so a checkpoint is
     begin(POLITENESS_MIN_DELAY=1)
-    done = warm.scrapy("frontier", str(web.job), "--refetch", second)
+    done = warm.scrapy("frontier", web.job, "--refetch", second)
     assert "1 URL put back in line" in done.stdout, done
-    assert "older-than needs an age" in control(web, "refetch", "older-than", code=2)
+    assert "older-than needs an age" in control(web, "refetch older-than", code=2)
     assert journal(web)[-2]["arguments"] == {"what": [second]}
     wait_until(lambda: fetched(web).count(first) == fetched(web).count(second) == 2)
 

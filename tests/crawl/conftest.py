@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 from lease_rig import Desk, Names
 
 
 @pytest.fixture
-def desk(tmp_path, clock):
-    made = Desk(tmp_path, clock, obey=False)
-    yield made
-    assert made.frontier.check() == []
-    made.close()
+def new_desk(tmp_path, clock):
+    """Makes a desk."""
+
+    def make(*, obey=False, **options):
+        made = Desk(tmp_path, clock, obey=obey, **options)
+        stack.callback(made.close)
+        return made
+
+    with ExitStack() as stack:
+        yield make
 
 
 @pytest.fixture
-def obedient(tmp_path, clock):
-    made = Desk(tmp_path, clock, obey=True)
-    yield made
-    assert made.frontier.check() == []
-    made.close()
+def desk(new_desk):
+    return new_desk()
+
+
+@pytest.fixture
+def obedient(new_desk):
+    return new_desk(obey=True)
 
 
 @pytest.fixture
@@ -28,8 +37,5 @@ def names():
 
 
 @pytest.fixture
-def resolving(tmp_path, clock, names):
-    made = Desk(tmp_path, clock, obey=False, addresses=names)
-    yield made
-    assert made.frontier.check() == []
-    made.close()
+def resolving(new_desk, names):
+    return new_desk(addresses=names)

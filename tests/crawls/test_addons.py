@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from crawling import run_crawl
+from crawling import finish
 from http_site import HttpSite, serving
 from PIL import Image
 from redis_server import RedisServer
@@ -98,9 +98,7 @@ def crawl(spider, site, jobdir, *arguments, path="/", **settings):
         line += ["-a", f"start={site.url}{path}"]
     for name, value in options.items():
         line += ["-s", f"{name}={json.dumps(value) if isinstance(value, dict) else value}"]
-    done = run_crawl([*line, *arguments])
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    return finish([*line, *arguments])
 
 
 def names_in(feed):

@@ -101,21 +101,18 @@ class OddSites(Sites):
                 return
 
 
-def test_slips_of_servers_cost_neither_pages_nor_rules_nor_waits(tmp_path):
+async def test_slips_of_servers_cost_neither_pages_nor_rules_nor_waits(tmp_path):
     hosts = sorted({name.partition("/")[0] for name in ANSWERS})
     sites = OddSites()
 
-    async def scenario():
-        records = {host: ["300 A 127.0.0.1"] for host in hosts}
-        async with name_server(zone(records)) as names, raw_server(sites.talk) as server:
-            sites.port, sites.dns = server.port, f"127.0.0.1:{names.port}"
-            return await crawl(
-                sites, tmp_path / "job", *hosts, POLITENESS_MAX_RETRY_AFTER_SECS=60,
-                FRONTIER_RETRY_TIMES=0,
-                ITEM_PIPELINES='{"asking_pipeline.AskingPipeline": 900}',
-            )  # fmt: skip
-
-    stats = asyncio.run(scenario())
+    records = {host: ["300 A 127.0.0.1"] for host in hosts}
+    async with name_server(zone(records)) as names, raw_server(sites.talk) as server:
+        sites.port, sites.dns = server.port, f"127.0.0.1:{names.port}"
+        stats = await crawl(
+            sites, tmp_path / "job", *hosts, POLITENESS_MAX_RETRY_AFTER_SECS=60,
+            FRONTIER_RETRY_TIMES=0,
+            ITEM_PIPELINES='{"asking_pipeline.AskingPipeline": 900}',
+        )  # fmt: skip
     asked = {name: sites.asked.count(name) for name in sites.asked}
     # What is there was asked for once, but for what was lost; what is forbidden never.
     unasked = [name for name in ANSWERS if name not in asked]

@@ -7,7 +7,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
-from crawling import crawl_command, run_crawl, stats_of
+from crawling import crawl_command, finish, stats_of
 from http_site import HttpSite, serving
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
@@ -62,8 +62,7 @@ def test_a_redirect_with_a_cookie_may_lead_back(tmp_path, cookies, asked, pages,
     with serving(HttpSite(answer)) as site:
         seeds.write_text("".join(f"{site.url}{path}\n" for path in SEEDS))
         settings = {"COOKIES_ENABLED": cookies, "REDIRECT_MAX_TIMES": 3}
-        done = run_crawl(crawl_command(SimpleNamespace(dns=""), seeds, job, **settings))
-        assert done.returncode == 0, done.stdout
+        finish(crawl_command(SimpleNamespace(dns=""), seeds, job, **settings))
         assert Counter(site.asked) - Counter({"/robots.txt": 1}) == asked
         lines = map(json.loads, (job / INFO_LOG).read_bytes().splitlines())
         ends = {one["url"].removeprefix(site.url) for one in lines if one["outcome"] == "http_200"}

@@ -75,11 +75,8 @@ def stored(job):
     return found
 
 
-def test_a_consumer_holds_what_is_served_over_kills(tmp_path):
-    asyncio.run(_consumed(tmp_path / "job"))
-
-
-async def _consumed(job):
+async def test_a_consumer_holds_what_is_served_over_kills(tmp_path):
+    job = tmp_path / "job"
     links = "".join(f'<a href="/{number}">{number}</a>' for number in range(20))
     start = {name: page(f"first of {name}") for name in TWENTY}
     consumer = Consumer(job)

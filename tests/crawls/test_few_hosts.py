@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warm
-from crawling import pages_asked_for, run_crawl, simulated, stats_of
+from crawling import finish, pages_asked_for, simulated, stats_of
 
 from webcrawl.simweb import allowed_urls
 
@@ -11,15 +11,14 @@ from webcrawl.simweb import allowed_urls
 def test_with_few_hosts_left_a_crawl_hands_back_the_rest_and_can_go_on(tmp_path):
     with simulated(tmp_path, hosts=12, max_pages=60, mean_pages=15.0) as web:
         tail = {"CLOSESPIDER_FEW_HOSTS": 6, "CLOSESPIDER_FEW_HOSTS_SECS": "500ms"}
-        done = run_crawl(web.command(POLITENESS_MIN_DELAY=0.2, **tail), timeout=120)
-        assert done.returncode == 0, done.stdout
+        output = finish(web.command(POLITENESS_MIN_DELAY=0.2, **tail), timeout=120)
         remainder = web.job / "remainder.csv"
-        said = " ".join(done.stdout.split())
+        said = " ".join(output.split())
         assert f" left {remainder}: the URLs that are left, as a seed list" in said
         assert stats_of(web.job)["finish_reason"] == "closespider_few_hosts"
         heading, *lines = remainder.read_text().splitlines()
         assert heading.startswith("# The frontier of 'job', checkpoint")
-        assert f"URLs handed back to {remainder}: {len(lines):,}." in done.stdout
+        assert f"URLs handed back to {remainder}: {len(lines):,}." in output
         again = warm.scrapy("frontier", web.job, "--export", tmp_path / "again.csv")
         assert again.returncode == 0
         assert (tmp_path / "again.csv").read_text() == remainder.read_text()

@@ -76,11 +76,11 @@ def test_a_refetch_of_urls_that_are_due_visits_them_once(tmp_path):
     crawl.run(1, **UNIFORM, REVISIT_FIRST_SECS="4d")
     for log in crawl.job.glob("logs/info*.jsonl"):
         log.unlink()  # as KEEP_DAYS does
-    told = warm.scrapy("frontier", str(crawl.job), "--refetch", "all")
+    told = warm.scrapy("frontier", crawl.job, "--refetch", "all")
     number = told.stdout.split()[0]
     assert len(documents(crawl.world)) <= int(number) <= len(times(crawl)), told
     assert "already waiting: 0;" in told.stdout
-    again = warm.scrapy("frontier", str(crawl.job), "--refetch", "all")
+    again = warm.scrapy("frontier", crawl.job, "--refetch", "all")
     assert again.stdout.startswith("0 URLs put back in line"), again
     assert f"already waiting: {number};" in again.stdout
     crawl.run(6, **UNIFORM, REVISIT_FIRST_SECS="4d")

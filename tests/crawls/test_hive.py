@@ -17,7 +17,6 @@ from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource
 from webcrawl.frontier import Entry
 from webcrawl.hive.bus.messages import encode_entry, encode_links
 from webcrawl.hive.membership.keys import Keys
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.simweb import allowed_urls
 from webcrawl.storage.record_log import pack_many
@@ -57,7 +56,7 @@ def test_forged_messages_in_redis_make_no_storm_and_run_no_code(tmp_path):
         url = min(allowed_urls(web.world, USER_AGENT))
         host = host_of(url)
         right = fingerprint(registered_domain(host)) % SHARDS
-        source = LinkSource("", 1, 0, Depths(), b"", 1.0)
+        source = LinkSource("", 1, 0, b"", 1.0)
         message = encode_links(LinkBatch([Link(url)], [host], [77], source))
         bomb = Entry(url, host, extra=pickle.dumps(Bomb(tmp_path / "exploded")))
         with hive.redis.client() as client:

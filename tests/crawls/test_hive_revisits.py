@@ -18,9 +18,9 @@ from crawling import (
     USER_AGENT,
     access_log,
     damage_in,
+    finish,
     impolite,
     is_robots,
-    run_crawl,
     simulated,
     url_of_hit,
     wait_until,
@@ -125,8 +125,7 @@ def test_a_finished_hive_is_visited_again_after_a_refetch(tmp_path, web):
     command = web.web.command(HIVE_SHARDS=8, HIVE_LEASE_SECS=2, CHECKPOINT_INTERVAL_SECS=1)
     at = command.index("crawl")
     command[at : at + 1] = ["hive", "--drones", "2"]
-    done = run_crawl(command)
-    assert done.returncode == 0, done.stdout
+    finish(command)
     command += [word for name, value in REVISIT.items() for word in ("-s", f"{name}={value}")]
     with (tmp_path / "said").open("wb") as said:
         hive = warm.Popen(command, cwd=ROOT, stdin=DEVNULL, stdout=said, stderr=said)

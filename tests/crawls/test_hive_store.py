@@ -16,65 +16,85 @@ from webcrawl.hive.store.store import CheckpointStore
 SHARDS = 12
 
 
-@pytest.mark.long
-def test_a_store_that_cannot_be_reached_for_a_while_costs_nothing(tmp_path):
-    store, away = tmp_path / "store", tmp_path / "away"
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "store"
+
+
+@pytest.fixture(params=[{"hosts": 30, "mean_pages": 6.0, "max_pages": 15}])
+def hive(request, tmp_path):
+    """A hive that crawls the web of *param*."""
     with (
-        simulated(tmp_path, hosts=60, mean_pages=15.0, max_pages=40) as web,
+        simulated(tmp_path, **request.param) as web,
         HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
     ):
-        hive.join(2)
-        hive.wait_for(0.2)
-        store.rename(away)
-        wait_until(lambda: all("not in HIVE_STORE" in drone.said for drone in hive.living))
-        # Nothing can be deleted there, either.
-        shutil.rmtree(store, ignore_errors=True)
-        store.touch()
-        hive.redis.kill()
-        wait_until(lambda: all("cannot be reached either" in one.said for one in hive.living))
-        hive.redis.start()
-        wait_until(lambda: all("is sent again" in drone.said for drone in hive.living))
-        # A publication that was under way may have made it again.
-        shutil.rmtree(store, ignore_errors=True)
-        store.unlink(missing_ok=True)
-        away.rename(store)
-        assert not hive.is_over
-        hive.end()
-        assert hive.judge()
+        yield hive
+
+
+@pytest.fixture
+def newest(store):
+    """Tells the newest checkpoint of each shard."""
+    return lambda: [CheckpointStore(url=str(store)).newest(number) for number in range(SHARDS)]
+
+
+def are_released(checkpoints):
+    return all(one is not None and one.released for one in checkpoints)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "hive", [{"hosts": 60, "mean_pages": 15.0, "max_pages": 40}], indirect=True
+)
+def test_a_store_that_cannot_be_reached_for_a_while_costs_nothing(hive, store, newest, tmp_path):
+    away = tmp_path / "away"
+    hive.join(2)
+    hive.wait_for(0.2)
+    store.rename(away)
+    wait_until(lambda: all("not in HIVE_STORE" in drone.said for drone in hive.living))
+    # Nothing can be deleted there, either.
+    shutil.rmtree(store, ignore_errors=True)
+    store.touch()
+    hive.redis.kill()
+    wait_until(lambda: all("cannot be reached either" in one.said for one in hive.living))
+    hive.redis.start()
+    wait_until(lambda: all("is sent again" in drone.said for drone in hive.living))
+    # A publication that was under way may have made it again.
+    shutil.rmtree(store, ignore_errors=True)
+    store.unlink(missing_ok=True)
+    away.rename(store)
+    assert not hive.is_over
+    hive.end()
+    assert hive.judge()
     for drone in hive.drones:
         assert stats_of(drone.job)["hive/publish/failed"] > 0
-    newest = [CheckpointStore(url=str(store)).newest(number) for number in range(SHARDS)]
-    assert all(one is not None and one.released for one in newest)
+    assert are_released(newest())
 
 
 @pytest.mark.long
-def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_drones_hold(tmp_path):
-    store, copy = tmp_path / "store", tmp_path / "copy"
-    with (
-        simulated(tmp_path, hosts=30, mean_pages=6.0, max_pages=15) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
-    ):
-        hive.join(2)
-        hive.wait_for(0.2)
-        shutil.copytree(store, copy, ignore=lambda *_: {"shards", "alive"})
-        hive.redis.restart(empty=True)
-        store.rename(tmp_path / "lost")
-        # Until the drones' next beat nothing tells of the hive.
-        told = ("not in HIVE_STORE", "Redis was emptied: the hive is entered there again")
-        wait_until(lambda: all(one in drone.said for drone in hive.living for one in told))
-        # A drone that comes now must not take this for a new hive.
-        new = hive.add()
-        assert new.process.wait(30) == 3
-        sentence = f"HIVE_STORE {store} has no hive.json: it is not mounted, or was emptied"
-        assert sentence in new.said
-        new.is_lost = True
-        assert not (store / "hive.json").exists()
-        # The way back that docs/hive.md names.
-        shutil.copytree(copy, store, dirs_exist_ok=True)
-        hive.end()
-        assert hive.judge()
-    newest = [CheckpointStore(url=str(store)).newest(number) for number in range(SHARDS)]
-    assert all(one is not None and one.released for one in newest)
+def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_drones_hold(
+    hive, store, newest, tmp_path
+):
+    copy = tmp_path / "copy"
+    hive.join(2)
+    hive.wait_for(0.2)
+    shutil.copytree(store, copy, ignore=lambda *_: {"shards", "alive"})
+    hive.redis.restart(empty=True)
+    store.rename(tmp_path / "lost")
+    # Until the drones' next beat nothing tells of the hive.
+    told = ("not in HIVE_STORE", "Redis was emptied: the hive is entered there again")
+    wait_until(lambda: all(one in drone.said for drone in hive.living for one in told))
+    # A drone that comes now must not take this for a new hive.
+    new = hive.add()
+    assert new.process.wait(30) == 3
+    sentence = f"HIVE_STORE {store} has no hive.json: it is not mounted, or was emptied"
+    assert sentence in new.said
+    new.is_lost = True
+    assert not (store / "hive.json").exists()
+    # The way back that docs/hive.md names.
+    shutil.copytree(copy, store, dirs_exist_ok=True)
+    hive.end()
+    assert hive.judge()
+    assert are_released(newest())
 
 
 @pytest.mark.long
@@ -97,47 +117,38 @@ def test_a_job_directory_with_shards_does_not_begin_a_hive(tmp_path, file, code,
 
 
 @pytest.mark.long
-def test_a_shard_whose_checkpoints_are_lost_is_named_and_not_begun_anew(tmp_path):
-    store, copy = tmp_path / "store", tmp_path / "copy"
-    with (
-        simulated(tmp_path, hosts=30, mean_pages=6.0, max_pages=15) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
-    ):
-        first, second = hive.join(2)
-        wait_until(lambda: hive.acknowledged == {*range(SHARDS)})
-        shutil.copytree(store, copy, ignore=lambda *_: {"shards", "alive"})
-        store.rename(tmp_path / "lost")
-        wait_until(lambda: all("not in HIVE_STORE" in drone.said for drone in hive.living))
-        held = hive.shards_of(first)
-        hive.kill(first)
-        shutil.rmtree(store, ignore_errors=True)  # as above
-        shutil.copytree(copy, store)
-        told = f"The shard {min(held)} cannot be fetched yet: HIVE_STORE has no checkpoint of it"
-        wait_until(lambda: told in second.said)
-        time.sleep(LEASE_SECS)
-        assert not hive.is_over
-    newest = [CheckpointStore(url=str(store)).newest(number) for number in range(SHARDS)]
-    assert [number for number, one in enumerate(newest) if one is None] == sorted(held)
+def test_a_shard_whose_checkpoints_are_lost_is_named_and_not_begun_anew(
+    hive, store, newest, tmp_path
+):
+    copy = tmp_path / "copy"
+    first, second = hive.join(2)
+    wait_until(lambda: hive.acknowledged == {*range(SHARDS)})
+    shutil.copytree(store, copy, ignore=lambda *_: {"shards", "alive"})
+    store.rename(tmp_path / "lost")
+    wait_until(lambda: all("not in HIVE_STORE" in drone.said for drone in hive.living))
+    held = hive.shards_of(first)
+    hive.kill(first)
+    shutil.rmtree(store, ignore_errors=True)  # as above
+    shutil.copytree(copy, store)
+    told = f"The shard {min(held)} cannot be fetched yet: HIVE_STORE has no checkpoint of it"
+    wait_until(lambda: told in second.said)
+    time.sleep(LEASE_SECS)
+    assert not hive.is_over
+    assert [number for number, one in enumerate(newest()) if one is None] == sorted(held)
 
 
 @pytest.mark.long
-def test_shards_that_the_store_does_not_take_are_not_handed_over(tmp_path):
-    last = tmp_path / "store" / "shards" / f"{SHARDS - 1}"
-    with (
-        simulated(tmp_path, hosts=30, mean_pages=6.0, max_pages=15) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
-    ):
-        (first,) = hive.join()
-        hive.wait_for(0.1)
-        wait_until(lambda: is_file_now(last))
-        (second,) = hive.join()
-        wait_until(lambda: {*hive.shards_of(second)} == {*range(SHARDS // 2, SHARDS - 1)})
-        last.unlink()
-        wait_until(
-            lambda: {*hive.shards_of(second)} == {*range(SHARDS // 2, SHARDS)} or hive.is_over
-        )
-        hive.end()
-        assert hive.judge()
+def test_shards_that_the_store_does_not_take_are_not_handed_over(hive, store):
+    last = store / "shards" / f"{SHARDS - 1}"
+    (first,) = hive.join()
+    hive.wait_for(0.1)
+    wait_until(lambda: is_file_now(last))
+    (second,) = hive.join()
+    wait_until(lambda: {*hive.shards_of(second)} == {*range(SHARDS // 2, SHARDS - 1)})
+    last.unlink()
+    wait_until(lambda: {*hive.shards_of(second)} == {*range(SHARDS // 2, SHARDS)} or hive.is_over)
+    hive.end()
+    assert hive.judge()
     assert "not in HIVE_STORE" in first.said
 
 
@@ -150,41 +161,36 @@ def is_file_now(path):
 
 
 @pytest.mark.long
-def test_a_shard_whose_acknowledged_checkpoint_is_lost_goes_on_when_that_is_wanted(tmp_path):
-    store = tmp_path / "store"
-    with (
-        simulated(tmp_path, hosts=30, mean_pages=6.0, max_pages=15) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
-    ):
-        first, second = hive.join(2)
-        wait_until(lambda: hive.acknowledged == {*range(SHARDS)})
-        hive.wait_for(0.3)  # each shard knows that the seeds were read
-        held = min(hive.shards_of(first))
-        known = hive.acknowledged_checkpoint(held)
-        folder = store / f"shards/{held:02d}"
-        lost = store / "none"
+def test_a_shard_whose_acknowledged_checkpoint_is_lost_goes_on_when_that_is_wanted(
+    hive, store, newest
+):
+    first, second = hive.join(2)
+    wait_until(lambda: hive.acknowledged == {*range(SHARDS)})
+    hive.wait_for(0.3)  # each shard knows that the seeds were read
+    held = min(hive.shards_of(first))
+    known = hive.acknowledged_checkpoint(held)
+    folder = store / f"shards/{held:02d}"
+    lost = store / "none"
 
-        def is_stopped_between_checkpoints():
-            nonlocal lost
-            first.send(signal.SIGSTOP)
-            found = sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime_ns)
-            lost = folder / f"{hive.acknowledged_checkpoint(held)}.json"
-            if len(found) > 1 and found[-1] == lost and known not in {one.stem for one in found}:
-                return True
-            first.send(signal.SIGCONT)
-            return False
+    def is_stopped_between_checkpoints():
+        nonlocal lost
+        first.send(signal.SIGSTOP)
+        found = sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime_ns)
+        lost = folder / f"{hive.acknowledged_checkpoint(held)}.json"
+        if len(found) > 1 and found[-1] == lost and known not in {one.stem for one in found}:
+            return True
+        first.send(signal.SIGCONT)
+        return False
 
-        wait_until(is_stopped_between_checkpoints)
-        hive.kill(first)
-        lost.unlink()
-        name = lost.relative_to(store)
-        told = f"The shard {held} cannot be fetched yet: HIVE_STORE {store} has lost {name}, and"
-        wait_until(lambda: told in second.said)
-        time.sleep(LEASE_SECS)
-        assert not hive.is_over
-        # The way on that docs/hive.md names.
-        hive.forget_acknowledged(held)
-        hive.end()
-    newest = CheckpointStore(url=str(store)).newest(held)
-    assert newest is not None
-    assert newest.released
+    wait_until(is_stopped_between_checkpoints)
+    hive.kill(first)
+    lost.unlink()
+    name = lost.relative_to(store)
+    told = f"The shard {held} cannot be fetched yet: HIVE_STORE {store} has lost {name}, and"
+    wait_until(lambda: told in second.said)
+    time.sleep(LEASE_SECS)
+    assert not hive.is_over
+    # The way on that docs/hive.md names.
+    hive.forget_acknowledged(held)
+    hive.end()
+    assert are_released([newest()[held]])

@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 from crawling import (
     access_log,
+    finish,
     pages_asked_for,
-    run_crawl,
     simulated,
     start_crawl,
     stats_of,
@@ -67,20 +67,10 @@ def test_a_crawl_waiting_for_its_last_hosts_says_so(web):
     assert stats_of(web.job)["doctor/politeness_secs"] > 1
 
 
-def test_by_default_nothing_inside_a_network_is_contacted(web):
-    done = run_crawl(web.command(ALLOW_PRIVATE_ADDRESSES=0))
-    assert done.returncode == 2, done.stdout
-    assert "as there was nothing to fetch (address_forbidden " in done.stdout
-    assert web.hits() == []
-    outcomes = {name for name in stats_of(web.job) if name.startswith("outcome/")}
-    assert outcomes == {"outcome/address_forbidden"}
-
-
 def test_a_crawl_is_resumed_with_its_own_politeness_key_only(web):
     web.crawl(CLOSESPIDER_TIMEOUT=1)
-    done = run_crawl(web.command(POLITENESS_KEY="domain"))
-    assert done.returncode == 2
-    assert done.stdout.splitlines()[-1] == (
+    said = finish(web.command(POLITENESS_KEY="domain"), code=2)
+    assert said.splitlines()[-1] == (
         f"webcrawl: JOBDIR {web.job} holds a crawl with POLITENESS_KEY host, not domain: "
         "go on with that, or choose another JOBDIR."
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import sys
 import time
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import warm
-from crawling import kill, run_crawl, start_crawl, wait_until
+from crawling import crawl_command, finish, kill, output_of, run_crawl, start_crawl, wait_until
 from http_site import HttpSite, serving
 
 PAGES = 32
@@ -65,16 +65,9 @@ def table(directory, parallel, **more):
 
 def command(directory, seed, **settings):
     (directory / "seeds").write_text(f"{seed}\n")
-    options = {
-        "JOBDIR": directory / "job",
-        "HOSTS_POLICY_FILE": directory / "hosts.toml",
-        "ALLOW_PRIVATE_ADDRESSES": 1,
-        "POLITENESS_JITTER": 0,
-        "POLITENESS_BACKOFF_SECS": 0.1,
-        **settings,
-    }
-    line = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={directory / 'seeds'}"]
-    return [*line, *(f"-s{name}={value}" for name, value in options.items())]
+    options = {"HOSTS_POLICY_FILE": directory / "hosts.toml", "POLITENESS_JITTER": 0, **settings}
+    web = SimpleNamespace(dns="")
+    return crawl_command(web, directory / "seeds", directory / "job", **options)
 
 
 def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
@@ -82,8 +75,7 @@ def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
     table(tmp_path, 4)
     with serving(HttpSite(record.answer)) as site:
         url = f"{site.url}/"
-        done = run_crawl(command(tmp_path, url))
-    assert done.returncode == 0, done.stdout
+        finish(command(tmp_path, url))
     paths = [path for _, _, path in record.hits]
     assert sorted(paths) == sorted(["/robots.txt", "/", *(f"/{n}" for n in range(PAGES))])
     assert 2 <= record.most_at_once() <= 4
@@ -93,7 +85,7 @@ def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
         for last in range(first + 4, len(starts)):
             assert starts[last] - starts[first] >= (last - first - 3) * DELAY
     assert starts[-1] - starts[0] < len(starts) * 4 * DELAY
-    why = warm.scrapy("why", str(tmp_path / "job"), f"{url}1").stdout
+    why = warm.scrapy("why", tmp_path / "job", f"{url}1").stdout
     assert 'goes by the table "=127.0.0.1"' in why
     assert "127.0.0.1#" in why
     audit = ("politeness-audit", str(tmp_path / "job"))
@@ -146,16 +138,14 @@ def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
         if is_killed:
             kill(crawl)
             changed = time.monotonic()
-            told = warm.scrapy("frontier", str(tmp_path / "job"), "--host", "127.0.0.1").stdout
+            told = warm.scrapy("frontier", tmp_path / "job", "--host", "127.0.0.1").stdout
             assert ("  127.0.0.1#" in told) == (before == 4), told
             table(tmp_path, after)
             assert run_crawl(line).returncode == 0
         else:
             table(tmp_path, after)
             changed = time.monotonic() + 4  # it is looked at each second
-            output = crawl.communicate(timeout=100)[1]
-            assert crawl.returncode == 0, output
-            print(output)
+            output_of(crawl)
     pages = [path for _, _, path in record.hits if path not in {"/", "/robots.txt"}]
     assert set(pages) == {f"/{n}" for n in range(PAGES)}
     assert len(pages) <= PAGES + 4 * is_killed
@@ -183,8 +173,7 @@ def test_what_a_table_adds_is_sent_and_nowhere_on_disk(tmp_path):
             'link_kinds = ["a"]\n'
         )
         (tmp_path / "hosts.toml").chmod(0o644)
-        done = run_crawl(command(tmp_path, "http://proxied.test/"))
-    assert done.returncode == 0, done.stdout
+        output = finish(command(tmp_path, "http://proxied.test/"))
     assert sorted(path for path, _ in seen) == [
         "http://proxied.test/",
         "http://proxied.test/a",
@@ -194,9 +183,9 @@ def test_what_a_table_adds_is_sent_and_nowhere_on_disk(tmp_path):
         assert headers["X-Key"] == f"{SECRET}-header"
         assert headers["Cookie"] == f"id={SECRET}-cookie"
         assert headers["Proxy-Authorization"].startswith("Basic ")
-    assert done.stdout.count("has secrets, and others may read it") == 1
-    said = [done.stdout, warm.scrapy("why", str(tmp_path / "job"), "http://proxied.test/a").stdout]
-    said += [warm.scrapy("report", str(tmp_path / "job")).stdout]
+    assert output.count("has secrets, and others may read it") == 1
+    said = [output, warm.scrapy("why", tmp_path / "job", "http://proxied.test/a").stdout]
+    said += [warm.scrapy("report", tmp_path / "job").stdout]
     proof = headers["Proxy-Authorization"].removeprefix("Basic ")
     files = [path for path in (tmp_path / "job").rglob("*") if path.is_file()]
     for data in [*map(_decoded, files), *(text.encode() for text in said)]:

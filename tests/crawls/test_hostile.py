@@ -1,7 +1,7 @@
 """The hostile-server suite: one real crawl over every kind of broken or malicious answer.
 
-The table is in hostile.py. The crawl runs as a user runs it, with short time-outs; beside it runs a
-second one, with the address guard on, that is led to the addresses of this machine.
+The table is tests/data/hostile.toml. The crawl runs as a user runs it, with short time-outs; beside
+it runs a second one, with the address guard on, that is led to the addresses of this machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pytest
 import warcio.archiveiterator
 import warm
 from crawling import ROOT, stats_of, warc_pages
-from hostile import KINDS, MAX_LINKS, MAX_REDIRECTS
+from hostile import KINDS
 from hostile_guard import Traps
 from hostile_server import HostileServers
 from warc_checks import complaints
@@ -49,7 +49,6 @@ SETTINGS = {
     "NET_FIRST_BYTE_TIMEOUT_SECS": 3,
     "NET_MIN_RATE_SECS": 4,
     "DNS_QUERY_TIMEOUT_SECS": 1,
-    "DNS_TRIES": 2,
     "POLITENESS_MIN_DELAY": PAUSE,
     "POLITENESS_MAX_DELAY": 2,
     "POLITENESS_DELAY_FACTOR": 0.2,
@@ -58,9 +57,9 @@ SETTINGS = {
     "POLITENESS_BACKOFF_MAX_SECS": 2,
     "POLITENESS_MAX_RETRY_AFTER_SECS": 2,
     "FRONTIER_RETRY_TIMES": 1,
-    "REDIRECT_MAX_TIMES": MAX_REDIRECTS,
+    "REDIRECT_MAX_TIMES": 3,  # as many as the table has
     "PAGE_MAX_BYTES": PAGE_MAX_BYTES,
-    "PAGE_MAX_LINKS": MAX_LINKS,
+    "PAGE_MAX_LINKS": 8,  # as many as the table has
     "EXTENSIONS": '{"hostile_probe.Probe": 1}',
 }
 

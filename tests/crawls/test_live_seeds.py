@@ -10,10 +10,10 @@ import pytest
 import warm
 from crawling import (
     access_log,
+    finish,
     impolite,
     kill,
     pages_asked_for,
-    run_crawl,
     simulated,
     start_contacting,
     wait_until,
@@ -49,9 +49,8 @@ def live(web, server, **settings):
 def test_a_crawl_of_the_seeds_in_redis_ends_when_all_is_fetched(tmp_path, server, client):
     with simulated(tmp_path, hosts=20, max_pages=10) as web:
         client.rpush(LIST, *web.seeds.read_text().split())
-        done = run_crawl(live(web, server, REDIS_START_URLS_BATCH_SIZE=3), timeout=120)
-        assert done.returncode == 0, done.stdout
-        assert "nothing is left to fetch" in done.stdout
+        said = finish(live(web, server, REDIS_START_URLS_BATCH_SIZE=3), timeout=120)
+        assert "nothing is left to fetch" in said
         web.judge(min_delay=0.05)
     assert (client.llen(LIST), client.hlen(f"{{{LIST}}}:taken")) == (0, 0)
 
@@ -65,8 +64,7 @@ def test_no_seed_is_lost_when_a_crawl_is_killed(tmp_path, server, client):
             crawl = start_contacting(command, web.log)
             wait_until(lambda: client.llen(LIST) < 10)
             kill(crawl)
-        done = run_crawl(command, timeout=120)
-        assert done.returncode == 0, done.stdout
+        finish(command, timeout=120)
         hits = web.hits()
         assert {*pages_asked_for(hits)} == allowed_urls(web.world, "webcrawl")
         assert impolite(hits, min_delay=0.05) == []

@@ -67,12 +67,12 @@ class Hive:
             self._process.terminate()
             time.sleep(0.3)
 
-    def ends(self, signal=None):
-        """Its exit code and all that it has said."""
+    def ends(self, signal=None, *, code=0):
+        """All that it has said when it has ended with *code*."""
         if signal is not None:
             self._process.send_signal(signal)
-        code = self._process.wait(120)
-        return code, self._said.read_text()
+        assert self._process.wait(120) == code, self._said.read_text()
+        return self._said.read_text()
 
     def drones(self):
         return self._children("scrapy")
@@ -86,6 +86,9 @@ class Hive:
 
     def redis(self):
         return self._children("-server")
+
+    def client(self):
+        return redis.Redis(unix_socket_path=str(self._job / "redis/redis.sock"))
 
     def stop(self):
         """By ``scrapy hive stop``, which says one line."""
@@ -119,19 +122,18 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         for address in hive.metrics():
             with urllib.request.urlopen(f"http://{address}/live") as answer:
                 assert answer.read() == b"live\n"
-        told = json.loads(warm.scrapy("control", str(web.job), "state", "--json").stdout)
+        told = json.loads(warm.scrapy("control", web.job, "state", "--json").stdout)
         assert [one["drone"] for one in told] == ["drone 0", "drone 1"]
         # One may wait for what the other finds.
         assert {one["said"][:7] for one in told} <= {"running", "waiting"}
         both_are_paused_by(monitor)
-        seeded = warm.scrapy("control", str(web.job), "seeds", "http://127.0.0.1:1/seeded")
+        seeded = warm.scrapy("control", web.job, "seeds", "http://127.0.0.1:1/seeded")
         assert seeded.stdout == "seeds: pushed to the live seeds of the hive\n", seeded
         pid = hive.drones()[0].pid
         hive.drones()[0].kill()
         wait_until(lambda: "started again" in (tmp_path / "first").read_text())
         wait_until(lambda: len(hive.drones()) == 2)
-        code, said = hive.ends(signal.SIGINT)
-        assert code == 0, said
+        said = hive.ends(signal.SIGINT)
         assert re.search(r"drone \d died \(killed by SIGKILL\): started again in 1 s", said)
         assert "stopping with checkpoints; the same signal again: at once\n" in said
         assert "end  stopped by a signal" in said
@@ -143,11 +145,10 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
 
     with Hive(web, tmp_path / "second", STATISTICS_INTERVAL_SECS=1) as hive:
         wait_until(hive.status, every=0.5)
-        with redis.Redis(unix_socket_path=str(web.job / "redis" / "redis.sock")) as client:
+        with hive.client() as client:
             form = {"url": "http://127.0.0.1:1/form", "method": "POST", "page": "2"}
             client.lpush("web:start_urls", "http://127.0.0.1:1/live", json.dumps(form))
-        code, said = hive.ends()
-        assert code == 0, said
+        said = hive.ends()
         assert re.search(rf"^hive {HERE}  0:\d\d:\d\d  8 shards", said, re.MULTILINE)
         assert re.search(r"^drone [01] +\d+ +\d", said, re.MULTILINE)
         assert "end  finished: nothing is left to fetch\n" in said
@@ -173,13 +174,12 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     assert found.pages == pages == len(fetchable_urls(web.world, "webcrawl"))
     answers_of_all_drones(web.job, tmp_path, pages=pages)
 
-    again = warm.scrapy("frontier", str(web.job), "--refetch", "all", "--json")
+    again = warm.scrapy("frontier", web.job, "--refetch", "all", "--json")
     assert again.returncode == 0, again.stderr
     urls = json.loads(again.stdout)["urls"]
     assert urls == sum(line.outcome.startswith("http_") for line in last_lines(web.job))
     with Hive(web, tmp_path / "third") as hive:
-        code, said = hive.ends()
-        assert code == 0, said
+        said = hive.ends()
         assert re.search(rf"^ +visits  {urls:,} of URLs fetched before: ", said, re.MULTILINE)
         assert re.search(rf"^ +pages  {pages:,}, ", said, re.MULTILINE)
 
@@ -188,15 +188,14 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         logs = [path for one in logs for path in one.glob("*.log")]
         waits = "nothing left: awaits other drones or seeds"
         wait_until(lambda: all(waits in one.read_text() for one in logs), every=0.5)
-        with redis.Redis(unix_socket_path=str(web.job / "redis" / "redis.sock")) as client:
+        with hive.client() as client:
             client.lpush("web:start_urls", "http://127.0.0.1:1/later")
             wait_until(lambda: not client.llen("web:start_urls"))
         page = max(line.url for line in last_lines(web.job) if line.outcome == "http_200")
-        due = warm.scrapy("control", str(web.job), "due", page, "http://never.test/")
+        due = warm.scrapy("control", web.job, "due", page, "http://never.test/")
         assert due.stdout.startswith("due: 1 URL put back in line"), due
         wait_until(lambda: [line.url for line in visits(web.job)].count(page) == 2)
-        code, said = hive.ends(signal.SIGINT)
-        assert code == 0, said
+        said = hive.ends(signal.SIGINT)
         assert "end  stopped by a signal" in said
     # What was visited is not once more, though the streams of Redis are read anew.
     assert len(visits(web.job)) == urls + 1
@@ -269,9 +268,9 @@ def test_hive_stop_and_the_last_drone_end_the_redis_of_a_killed_supervisor(web, 
             (server,), drones = hive.redis(), hive.drones()
             if not stopped:
                 hive.stop()
-                assert hive.ends()[0] == 0
+                hive.ends()
                 continue
-            hive.ends(signal.SIGKILL)
+            hive.ends(signal.SIGKILL, code=-signal.SIGKILL)
             if how.endswith("stop"):
                 hive.stop()
             else:
@@ -292,8 +291,7 @@ def test_a_module_that_fails_on_page_after_page_ends_the_hive(web, tmp_path, mon
     modules = {"webcrawl.pipelines.warc.WarcPipeline": 1, "failing_module.FailingModule": 2}
     settings = {"ITEM_PIPELINES": json.dumps(modules), "MODULE_MAX_FAILURES": 15}
     with Hive(web, tmp_path / "first", **settings) as hive:
-        code, said = hive.ends()
-    assert code == 4, said
+        said = hive.ends(code=4)
     assert re.search(r"^drone \d: .*FailingModule failed on 15 pages in a row", said, re.MULTILINE)
     assert "/warc/*.warc.gz`" in said
     logs = (web.job / "drones").glob("*/logs/critical.jsonl")
@@ -301,8 +299,7 @@ def test_a_module_that_fails_on_page_after_page_ends_the_hive(web, tmp_path, mon
     assert len(failed) >= 10
     bug.unlink()
     with Hive(web, tmp_path / "second", **settings) as hive:
-        code, said = hive.ends()
-    assert code == 0, said
+        said = hive.ends()
     urls = web.judge(min_delay=0.3)
     assert set(urls) == allowed_urls(web.world, "webcrawl")
     assert record.read_text().split()
@@ -311,7 +308,6 @@ def test_a_module_that_fails_on_page_after_page_ends_the_hive(web, tmp_path, mon
 def test_what_a_drone_says_of_its_input_ends_the_hive(web, tmp_path):
     web.seeds.write_text("\n")
     with Hive(web, tmp_path / "said", drones=1) as hive:
-        code, said = hive.ends()
-    assert code == 2, said
+        said = hive.ends(code=2)
     assert re.search(r"^drone 0: .*No seed in ", said, re.MULTILINE)
     assert "crawl summary" not in said

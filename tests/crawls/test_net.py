@@ -60,40 +60,36 @@ print(json.dumps([Spider.found, stats]))
 
 
 @pytest.mark.parametrize("loop", ["", "uvloop.Loop"])
-def test_the_download_handler_works_in_stock_scrapy(loop):
+async def test_the_download_handler_works_in_stock_scrapy(loop):
     page = "<html>caf\u00e9</html>".encode()
     packed = gzip.compress(page)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-"
     says = head + b"Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
-
-    async def scenario():
-        tls = untrusted("a.test")
-        async with (
-            name_server(zone({"a.test": ["300 A 127.0.0.1"]})) as names,
-            raw_server(says) as plain,
-            raw_server(says, tls=tls) as secure,
-        ):
-            urls = [
-                f"http://a.test:{plain.port}/",
-                f"https://a.test:{secure.port}/",
-                "http://b.test/",
-                "https://a.test:1/",
-            ]
-            arguments = [sys.executable, "-W", "error", "-c", CRAWL, f"127.0.0.1:{names.port}"]
-            done = await asyncio.to_thread(warm.run, [*arguments, loop, *urls])
-        # Scrapy leaves the loop itself unclosed; nothing of ours may be.
-        assert done.returncode == 0, done.stderr
-        assert "webcrawl" not in done.stderr
-        assert "Unclosed" not in done.stderr
-        found, stats = json.loads(done.stdout)
-        text = page.decode()
-        assert sorted(found) == sorted([
-            [urls[0], "http_200", "HtmlResponse", text, len(packed), "127.0.0.1"],
-            [urls[1], "http_200", "HtmlResponse", text, len(packed), "127.0.0.1"],
-            [urls[2], "dns_not_found"],
-            [urls[3], "connect_refused"],
-        ])  # fmt: skip
-        assert stats["dns/queries"] == 2
-        assert b"Accept-Encoding: gzip, deflate, br, zstd\r\n" in plain.heads[0]
-
-    asyncio.run(scenario())
+    tls = untrusted("a.test")
+    async with (
+        name_server(zone({"a.test": ["300 A 127.0.0.1"]})) as names,
+        raw_server(says) as plain,
+        raw_server(says, tls=tls) as secure,
+    ):
+        urls = [
+            f"http://a.test:{plain.port}/",
+            f"https://a.test:{secure.port}/",
+            "http://b.test/",
+            "https://a.test:1/",
+        ]
+        arguments = [sys.executable, "-W", "error", "-c", CRAWL, f"127.0.0.1:{names.port}"]
+        done = await asyncio.to_thread(warm.run, [*arguments, loop, *urls])
+    # Scrapy leaves the loop itself unclosed; nothing of ours may be.
+    assert done.returncode == 0, done.stderr
+    assert "webcrawl" not in done.stderr
+    assert "Unclosed" not in done.stderr
+    found, stats = json.loads(done.stdout)
+    text = page.decode()
+    assert sorted(found) == sorted([
+        [urls[0], "http_200", "HtmlResponse", text, len(packed), "127.0.0.1"],
+        [urls[1], "http_200", "HtmlResponse", text, len(packed), "127.0.0.1"],
+        [urls[2], "dns_not_found"],
+        [urls[3], "connect_refused"],
+    ])  # fmt: skip
+    assert stats["dns/queries"] == 2
+    assert b"Accept-Encoding: gzip, deflate, br, zstd\r\n" in plain.heads[0]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import warm
-from crawling import crawl_command, pages_asked_for, run_crawl, simulated
+from crawling import crawl_command, finish, pages_asked_for, simulated
 from linked_site import Answer, served
 
 from webcrawl.simweb import allowed_urls
@@ -26,12 +26,10 @@ def build(queue, job, *seeds):
 def offline(command, min_hosts=1):
     """Crawl what is in the queue; what is printed."""
     arguments = ["-a", "offline=1", "-a", f"min_hosts={min_hosts}"]
-    done = run_crawl([*command, *arguments], timeout=240)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    return finish([*command, *arguments], timeout=240)
 
 
-def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_path):
+async def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_path):
     frames = Answer(b"<frameset><frame src=menu></frameset>")
     pages = {
         "a.test/": Answer(b"<a href=/1>x</a><a href=/2>x</a><a href=/moved>x</a><a href=/f/>x</a>"),
@@ -52,41 +50,38 @@ def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_path):
     }
     queue, job = tmp_path / "queue", tmp_path / "job"
 
-    async def scenario():
-        async with served(pages) as sites:
+    async with served(pages) as sites:
 
-            async def new_segment(*more):
-                return await asyncio.to_thread(build, queue, job, *more)
+        async def new_segment(*more):
+            return await asyncio.to_thread(build, queue, job, *more)
 
-            async def crawl(seeds, min_hosts=1, **settings):
-                settings |= {"URL_SCOPE": "seeds"}  # nothing of it waits for further segments
-                command = crawl_command(SimpleNamespace(dns=sites.dns), seeds, job, **settings)
-                return await asyncio.to_thread(offline, command, min_hosts)
+        async def crawl(seeds, min_hosts=1, **settings):
+            settings |= {"URL_SCOPE": "seeds"}  # nothing of it waits for further segments
+            command = crawl_command(SimpleNamespace(dns=sites.dns), seeds, job, **settings)
+            return await asyncio.to_thread(offline, command, min_hosts)
 
-            for host in ("a.test", "b.test"):
-                seeds = tmp_path / host
-                seeds.write_text(f"http://{host}:{sites.port}/\n")
-                assert await new_segment("--seeds", seeds)
-            said = await crawl(queue / "segment-000001.txt")
-            assert sites.pages_asked == ["a.test/"]
-            assert f"scrapy queue-build --queue {queue} {job}/warc/*.warc.gz" in said
-            assert await new_segment()
-            # Both segments, and then one host is left, which rests.
-            said = await crawl(queue, min_hosts=2, POLITENESS_MIN_DELAY=2)
-            assert "URLs handed back to" in said
-            assert len([*queue.glob("remainder-job-*.txt")]) == 1
-            assert "b.test/" in sites.pages_asked
-            assert len(sites.pages_asked) < 5
-            turns = 0
-            while await new_segment():
-                # So many there never are: each turn fetches all that its segment has.
-                await crawl(queue, min_hosts=3, POLITENESS_MIN_DELAY=0.2)
-                turns += 1
-            assert turns <= 3
-            assert not [*queue.glob("remainder-*")]
-            assert sorted(sites.pages_asked) == sorted({*pages} - {"a.test/robots.txt"})
-
-    asyncio.run(scenario())
+        for host in ("a.test", "b.test"):
+            seeds = tmp_path / host
+            seeds.write_text(f"http://{host}:{sites.port}/\n")
+            assert await new_segment("--seeds", seeds)
+        said = await crawl(queue / "segment-000001.txt")
+        assert sites.pages_asked == ["a.test/"]
+        assert f"scrapy queue-build --queue {queue} {job}/warc/*.warc.gz" in said
+        assert await new_segment()
+        # Both segments, and then one host is left, which rests.
+        said = await crawl(queue, min_hosts=2, POLITENESS_MIN_DELAY=2)
+        assert "URLs handed back to" in said
+        assert len([*queue.glob("remainder-job-*.txt")]) == 1
+        assert "b.test/" in sites.pages_asked
+        assert len(sites.pages_asked) < 5
+        turns = 0
+        while await new_segment():
+            # So many there never are: each turn fetches all that its segment has.
+            await crawl(queue, min_hosts=3, POLITENESS_MIN_DELAY=0.2)
+            turns += 1
+        assert turns <= 3
+        assert not [*queue.glob("remainder-*")]
+        assert sorted(sites.pages_asked) == sorted({*pages} - {"a.test/robots.txt"})
 
 
 @pytest.mark.long

@@ -11,9 +11,9 @@ from crawling import (
     USER_AGENT,
     access_log,
     damage_in,
+    finish,
     impolite,
     pages_asked_for,
-    run_crawl,
     simulated,
 )
 from hive_crawl import HiveCrawl
@@ -103,9 +103,8 @@ def test_a_killed_job_goes_on(old, name):
             at = command.index("crawl")
             spider = str(ROOT / "tests" / "rigs" / "link_spider.py")
             command[at : at + 2] = ["runspider", spider]
-        done = run_crawl(command)
-        assert done.returncode == 0, done.stdout
-        assert "Resuming the crawl" in done.stdout
+        said = finish(command)
+        assert "Resuming the crawl" in said
         judge(web, old / name, ignored=IGNORED_EXTENSIONS if name == "links" else ())
     assert damage_in(web.job) == []
 

@@ -51,11 +51,8 @@ def visits(stats):
     }
 
 
-def test_a_refetch_visits_what_was_answered_and_charges_nothing_for_it(tmp_path):
-    asyncio.run(_refetched(tmp_path / "job"))
-
-
-async def _refetched(job):
+async def test_a_refetch_visits_what_was_answered_and_charges_nothing_for_it(tmp_path):
+    job = tmp_path / "job"
     async with served(PAGES) as sites:
         first = await crawl(sites, job, "a.test", **SETTINGS)
         assert first["outcome/http_200"] == 12
@@ -118,11 +115,8 @@ async def _refetched(job):
     assert profiles.count("identical-payload-digest") == 1 + 3 + 5
 
 
-def test_what_is_due_goes_by_age_pattern_and_list(tmp_path):
-    asyncio.run(_chosen(tmp_path / "job", tmp_path / "due.txt"))
-
-
-async def _chosen(job, due):
+async def test_what_is_due_goes_by_age_pattern_and_list(tmp_path):
+    job, due = tmp_path / "job", tmp_path / "due.txt"
     async with served(PAGES) as sites:
         await crawl(sites, job, "a.test", **SETTINGS)
         for options, urls in (

@@ -5,16 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 import signal
-import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
-from crawling import run_crawl, start_crawl, stats_of
-from fastwarc.warc import ArchiveIterator, WarcRecordType
+import warc_checks
+from crawling import crawl_command, finish, output_of, run_crawl, start_crawl, stats_of
 from http_site import HttpSite, serving
 
 HOSTS, WORKERS = 8, 3
+
+
+def command(directory, *urls, **settings):
+    seeds = directory / "seeds"
+    seeds.write_text("\n".join(urls))
+    return crawl_command(SimpleNamespace(dns=""), seeds, directory / "job", **settings)
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -27,23 +33,15 @@ def test_robots_txt_holds_a_worker_and_is_broken_off_when_the_crawl_is_stopped(t
 
     with serving(HttpSite(answer, "0.0.0.0")) as site:  # all of 127.0.0.0/8
         urls = [f"http://127.0.0.{n + 1}:{site.server_port}/" for n in range(HOSTS)]
-        (tmp_path / "seeds").write_text("\n".join(urls))
-        options = {
-            "JOBDIR": tmp_path / "job",
-            "ALLOW_PRIVATE_ADDRESSES": 1,
-            "CONCURRENT_REQUESTS": WORKERS,
-            "SHUTDOWN_GRACE_SECS": 0.1,
-            "FAST_PATH_ENABLED": fast,
-        }
-        line = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={tmp_path / 'seeds'}"]
-        crawl = start_crawl([*line, *(f"-s{name}={value}" for name, value in options.items())])
+        settings = {"CONCURRENT_REQUESTS": WORKERS, "SHUTDOWN_GRACE_SECS": 0.1}
+        settings |= {"FAST_PATH_ENABLED": fast, "DOWNLOAD_TIMEOUT": 30}
+        crawl = start_crawl(command(tmp_path, *urls, **settings))
         while len(site.asked) < WORKERS:
             time.sleep(0.01)
         time.sleep(0.2)
         crawl.send_signal(signal.SIGTERM)
-        output = crawl.communicate(timeout=20)[1]
+        output = output_of(crawl)
         released.set()
-    assert crawl.returncode == 0, output
     assert "Traceback" not in output
     assert site.asked == ["/robots.txt"] * WORKERS
     stats = stats_of(tmp_path / "job")
@@ -61,10 +59,9 @@ class Middleware:
 @pytest.mark.parametrize("middlewares", [{}, {"marking.Middleware": 100}], ids=["none", "one"])
 @pytest.mark.parametrize("fast", [True, False])
 def test_robots_txt_is_asked_for_as_pages_are_and_read_decoded(
-    tmp_path, monkeypatch, fast, middlewares
+    user_module, tmp_path, fast, middlewares
 ):
-    (tmp_path / "marking.py").write_text(MARKING)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    user_module("marking", MARKING)
     asked, rules = {}, gzip.compress(b"User-agent: *\nDisallow: /denied")
 
     def answer(handler):
@@ -74,29 +71,16 @@ def test_robots_txt_is_asked_for_as_pages_are_and_read_decoded(
         return 200, {}, b"<a href=/denied>never</a><a href=/allowed>then</a>"
 
     with serving(HttpSite(answer)) as site:
-        (tmp_path / "seeds").write_text(f"{site.url}/")
-        options = {
-            "JOBDIR": tmp_path / "job",
-            "ALLOW_PRIVATE_ADDRESSES": 1,
-            "POLITENESS_MIN_DELAY": 0.01,
-            "FAST_PATH_ENABLED": fast,
-            "DOWNLOADER_MIDDLEWARES": json.dumps(middlewares),
-        }
-        line = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={tmp_path / 'seeds'}"]
-        done = run_crawl([*line, *(f"-s{name}={value}" for name, value in options.items())])
-    assert done.returncode == 0, done.stdout
+        settings = {"DOWNLOADER_MIDDLEWARES": json.dumps(middlewares), "FAST_PATH_ENABLED": fast}
+        finish(command(tmp_path, f"{site.url}/", **settings))
     assert site.asked == ["/robots.txt", "/", "/allowed"]
     assert asked["/robots.txt"] == asked["/"]
     assert asked["/"]["User-Agent"].startswith("webcrawl")
     assert asked["/"].get("Marked") == ("by a user's own" if middlewares else None)
-    (file,) = (tmp_path / "job" / "warc").glob("*.warc.gz")
-    with file.open("rb") as stream:
-        records = ArchiveIterator(
-            stream, record_types=WarcRecordType.response, auto_decode="transfer"
-        )
-        first = next(iter(records))
-        assert first.headers["WARC-Target-URI"] == f"{site.url}/robots.txt"
-        assert first.reader.read() == rules
+    (file,) = (tmp_path / "job/warc").glob("*.warc.gz")
+    first = next(one for one in warc_checks.records(file) if one.kind == "response")
+    assert first.headers["WARC-Target-URI"] == f"{site.url}/robots.txt"
+    assert first.body.endswith(rules)
     stats = stats_of(tmp_path / "job")
     assert stats["downloader/response_count"] == stats["response_received_count"] == 3
 
@@ -121,22 +105,14 @@ class Middleware:
 )
 @pytest.mark.parametrize("fast", [True, False])
 def test_no_page_comes_of_what_a_middleware_makes_of_robots_txt(
-    tmp_path, monkeypatch, fast, replaces, asked
+    user_module, tmp_path, fast, replaces, asked
 ):
-    (tmp_path / "answering.py").write_text(f"REPLACES = {replaces}\n{ANSWERING}")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    user_module("answering", f"REPLACES = {replaces}\n{ANSWERING}")
     page = (200, {}, b"<a href=/denied>never</a><a href=/allowed>then</a>")
     with serving(HttpSite(lambda _: page, "0.0.0.0")) as site:
-        (tmp_path / "seeds").write_text(f"http://127.0.0.1:{site.server_port}/")
-        options = {
-            "JOBDIR": tmp_path / "job",
-            "ALLOW_PRIVATE_ADDRESSES": 1,
-            "POLITENESS_MIN_DELAY": 0.01,
-            "FAST_PATH_ENABLED": fast,
-            "DOWNLOADER_MIDDLEWARES": json.dumps({"answering.Middleware": 100}),
-        }
-        line = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={tmp_path / 'seeds'}"]
-        done = run_crawl([*line, *(f"-s{name}={value}" for name, value in options.items())])
+        settings = {"DOWNLOADER_MIDDLEWARES": '{"answering.Middleware": 100}'}
+        url = f"http://127.0.0.1:{site.server_port}/"
+        done = run_crawl(command(tmp_path, url, FAST_PATH_ENABLED=fast, **settings))
     assert "Traceback" not in done.stdout, done.stdout
     assert site.asked == asked
     stats = stats_of(tmp_path / "job")

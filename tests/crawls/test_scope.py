@@ -45,11 +45,3 @@ def test_each_domain_by_itself_is_crawled_as_far_as_its_own_links_lead(web):
     web.crawl(URL_SCOPE="domain")
     assert stats_of(web.job)["urls/refused/own_domain"] > 0
     assert hosts_asked(web) <= {host_of(url) for url in web.world.seeds()}
-
-
-def test_only_urls_that_match_are_asked_for(web):
-    web.crawl(URL_RESTRICT_TO=r"https?://site0000[0-9]\.sim\.test[:/].*")
-    asked = hosts_asked(web)
-    assert asked
-    assert all(host.startswith("site0000") for host in asked)
-    assert stats_of(web.job)["urls/refused/restrict_to"] > 0

@@ -43,7 +43,7 @@ def test_a_crawl_shows_no_credential_of_its_settings(tmp_path, settings, code, s
         done = run_crawl(web.command(**given))
         status = warm.scrapy("hive", "status", "-s", f"REDIS_URL={server.url}", "-s", "HIVE=a")
     assert (done.returncode, sentence in done.stdout) == (code, True), done.stdout
-    report = warm.scrapy("report", str(web.job), "-o", str(web.job / "report.html"))
+    report = warm.scrapy("report", web.job, "-o", web.job / "report.html")
     said = "".join(one.stdout + (one.stderr or "") for one in (done, status, report))
     texts = {"what was said": said.encode()}
     for path in filter(Path.is_file, web.job.rglob("*")):

@@ -30,7 +30,7 @@ def packed(answer):
     return Answer(gzip.compress(answer.body), "application/gzip")
 
 
-def test_pages_that_only_sitemaps_name_are_found_by_way_of_robots_txt(tmp_path):
+async def test_pages_that_only_sitemaps_name_are_found_by_way_of_robots_txt(tmp_path):
     pages = {
         "a.test/robots.txt": Answer(
             b"User-agent: *\nDisallow: /private\nSitemap: http://a.test:{port}/index.xml\n"
@@ -47,59 +47,15 @@ def test_pages_that_only_sitemaps_name_are_found_by_way_of_robots_txt(tmp_path):
     }
     sitemaps = ["/index.xml", "/1.xml.gz", "/index2.xml", "/2.xml", "/moved.txt", "/list.txt"]
     found = ["/", *sitemaps, *(f"/p{n}" for n in range(20)), "/q", "/r"]
-
-    async def scenario():
-        async with served(pages) as sites:
-            stats = await crawl(sites, tmp_path / "job", "a.test")
-            assert sorted(sites.pages_asked) == sorted(f"a.test{path}" for path in found)
-            assert stats["links/sitemaps"] == 2
-            assert stats["outcome/robots_denied"] == 2
-            sites.asked.clear()
-            kinds = {"LINK_KINDS": "a,area"}
-            await crawl(sites, tmp_path / "without", "a.test", **kinds)
-            assert sites.pages_asked == ["a.test/"]
-
-    asyncio.run(scenario())
-
-
-def test_scope_and_depth_hold_for_sitemaps_as_for_links(tmp_path):
-    pages = {
-        "a.com/robots.txt": Answer(
-            b"Sitemap: http://a.com:{port}/map.xml\nSitemap: http://b.com:{port}/map.xml\n",
-            "text/plain",
-        ),
-        "a.com/": Answer(b"<a href=/1>1</a>"),
-        "a.com/map.xml": urlset("/2", "http://b.com:{port}/1", "/map2.xml"),
-        "a.com/2": Answer(b"<a href=/3>too deep</a>"),
-        "a.com/map2.xml": urlset("/4"),
-        "b.com/": Answer(b"<p>not asked for"),
-    }
-
-    async def scenario():
-        async with served(pages) as sites:
-            stats = await crawl(
-                sites, tmp_path / "job", "a.com", URL_SCOPE="seeds", URL_MAX_DEPTH=1
-            )
-            found = ["/", "/1", "/2", "/map.xml", "/map2.xml"]
-            assert sorted(sites.pages_asked) == sorted(f"a.com{path}" for path in found)
-            assert stats["urls/refused/whitelist"] == 2
-            assert stats["urls/refused/depth"] == 2
-
-    asyncio.run(scenario())
-
-
-def test_indexes_that_name_new_indexes_for_ever_come_to_an_end(tmp_path):
-    chain = {f"a.test/{n}.xml": index(f"/{n + 1}.xml") for n in range(1, 9)}
-    pages = {"a.test/robots.txt": ROBOTS, "a.test/index.xml": index("/1.xml"), **chain}
-
-    async def scenario():
-        async with served(pages) as sites:
-            stats = await crawl(sites, tmp_path / "job", "a.test")
-            asked = ["/", "/index.xml", "/1.xml", "/2.xml", "/3.xml"]
-            assert sorted(sites.pages_asked) == sorted(f"a.test{path}" for path in asked)
-            assert stats["urls/refused/sitemap_nesting"] == 1
-
-    asyncio.run(scenario())
+    async with served(pages) as sites:
+        stats = await crawl(sites, tmp_path / "job", "a.test")
+        assert sorted(sites.pages_asked) == sorted(f"a.test{path}" for path in found)
+        assert stats["links/sitemaps"] == 2
+        assert stats["outcome/robots_denied"] == 2
+        sites.asked.clear()
+        kinds = {"LINK_KINDS": "a,area"}
+        await crawl(sites, tmp_path / "without", "a.test", **kinds)
+        assert sites.pages_asked == ["a.test/"]
 
 
 LARGE = "".join(
@@ -111,59 +67,50 @@ LARGE = "".join(
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
-def test_a_full_sitemap_of_ten_megabytes_is_read_to_its_end(coding, tmp_path):
+async def test_a_full_sitemap_of_ten_megabytes_is_read_to_its_end(coding, tmp_path):
     body = f"<urlset><url><loc>/first</loc></url>{LARGE}<url><loc>/last</loc></url>".encode()
     assert len(body) > 10_000_000
     sent = gzip.compress(body) if coding == "gzip" else body
     settings = {"URL_REFUSE": "of-the-season", "EXTENSIONS": '{"lag_probe.LagProbe": 0}'}
-
-    async def scenario():
-        async with served({"a.test/robots.txt": ROBOTS}) as sites:
-            sites.pages["a.test/index.xml"] = Answer(sent, XML, (f"Content-Encoding: {coding}",))
-            stats = await crawl(sites, tmp_path / "job", "a.test", **settings)
-            assert stats["urls/refused/pattern"] == 49_998
-            assert stats["lag/cpu_ms_max"] < 50
-            assert set(sites.pages_asked) == {
-                f"a.test{path}" for path in ("/", "/index.xml", "/first", "/last")
-            }
-            settings["SITEMAP_MAX_BYTES"] = 3_000_000
-            stats = await crawl(sites, tmp_path / "cut", "a.test", **settings)
-            assert 10_000 < stats["urls/refused/pattern"] < 20_000
-
-    asyncio.run(scenario())
+    async with served({"a.test/robots.txt": ROBOTS}) as sites:
+        sites.pages["a.test/index.xml"] = Answer(sent, XML, (f"Content-Encoding: {coding}",))
+        stats = await crawl(sites, tmp_path / "job", "a.test", **settings)
+        assert stats["urls/refused/pattern"] == 49_998
+        assert stats["lag/cpu_ms_max"] < 50
+        assert set(sites.pages_asked) == {
+            f"a.test{path}" for path in ("/", "/index.xml", "/first", "/last")
+        }
 
 
 # Once each: what is being read at two deaths in a row is set aside.
 @pytest.mark.parametrize(
     ("how", "delay"), [(signal.SIGKILL, 0.02), (signal.SIGKILL, 0.2), (signal.SIGTERM, 0.1)]
 )
-def test_a_crawl_that_ends_while_a_sitemap_is_read_loses_none_of_its_urls(how, delay, tmp_path):
+async def test_a_crawl_that_ends_while_a_sitemap_is_read_loses_none_of_its_urls(
+    how, delay, tmp_path
+):
     paths = [f"/page/{n}" for n in range(30_000)]
     kept = {f"a.test{path}" for path in paths if path.endswith("7777")}
     settings = {"URL_RESTRICT_TO": r".*(/|\.xml|7777)", "POLITENESS_MAX_DELAY": 0.1}
-
-    async def scenario():
-        async with served({"a.test/robots.txt": ROBOTS}) as sites:
-            sites.pages["a.test/index.xml"] = urlset(*paths)
-            command = command_for(sites, tmp_path / "job", "a.test", **settings)
-            process = warm.Popen(
-                command,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            async with asyncio.timeout(60):
-                before = sites.asked.count("a.test/index.xml")
-                while sites.asked.count("a.test/index.xml") == before:
-                    if process.poll() is not None or kept <= set(sites.asked):
-                        break
-                    await asyncio.sleep(0.005)
-                await asyncio.sleep(delay)
-            process.send_signal(how)
-            await asyncio.to_thread(process.wait)
-            assert process.returncode in {0, -signal.SIGKILL}
-            await crawl(sites, tmp_path / "job", "a.test", **settings)
-            assert kept <= set(sites.asked)
-
-    asyncio.run(scenario())
+    async with served({"a.test/robots.txt": ROBOTS}) as sites:
+        sites.pages["a.test/index.xml"] = urlset(*paths)
+        command = command_for(sites, tmp_path / "job", "a.test", **settings)
+        process = warm.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(60):
+            before = sites.asked.count("a.test/index.xml")
+            while sites.asked.count("a.test/index.xml") == before:
+                if process.poll() is not None or kept <= set(sites.asked):
+                    break
+                await asyncio.sleep(0.005)
+            await asyncio.sleep(delay)
+        process.send_signal(how)
+        await asyncio.to_thread(process.wait)
+        assert process.returncode in {0, -signal.SIGKILL}
+        await crawl(sites, tmp_path / "job", "a.test", **settings)
+        assert kept <= set(sites.asked)

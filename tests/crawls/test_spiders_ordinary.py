@@ -16,10 +16,11 @@ import pytest
 from crawling import (
     access_log,
     crawl_command,
+    finish,
     impolite,
     is_robots,
     kill,
-    run_crawl,
+    output_of,
     simulated,
     start_contacting,
     start_crawl,
@@ -117,13 +118,6 @@ def command(web, spider, plan, **settings):
     return [*line[:at], spider, *arguments, *line[at + 3 :]]
 
 
-def finish(line):
-    """Crawl to the end, which must be a good one; the output."""
-    done = run_crawl(line)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
 def record_of(web):
     lines = web.job.with_name("record.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
@@ -158,48 +152,27 @@ def crawled(tmp_path_factory):
 
 def test_the_crawl_ends_by_itself_with_no_lease_and_no_host_left(crawled):
     assert crawled.stats["finish_reason"] == "finished"
-    assert crawled.stats["frontier/leased"] == 0
-    assert crawled.stats["frontier/hosts/in_process"] == 0
-    assert crawled.stats["frontier/waiting"] == 0
+    left = ("leased", "hosts/in_process", "waiting")
+    assert [crawled.stats[f"frontier/{name}"] for name in left] == [0, 0, 0]
     assert crawled.stats["seen/waiting"] == 0
     assert "scheduler/expired" not in crawled.stats
     assert crawled.stats["elapsed_time_seconds"] < 100
 
 
+TIMES = {
+    0: ["ignored before", "raises before", "answered before", "replaced before", "denied",
+        "errback asks", "errback raises"],
+    1: ["plain", "once", "post", "redirecting", "target", "callback raises", "pipeline raises",
+        "item dropped", "ignored after", "replaced after", "without errback", "asynchronous",
+        "generator", "generated", "own download", "downloaded", "in memory", "closure",
+        "class callback", "asked by errback"],
+    2: ["twice", "other"],
+    3: ["failing"],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("name", "times"),
-    [
-        ("plain", 1),
-        ("twice", 2),
-        ("once", 1),
-        ("post", 1),
-        ("redirecting", 1),
-        ("target", 1),
-        ("failing", 3),
-        ("callback raises", 1),
-        ("pipeline raises", 1),
-        ("item dropped", 1),
-        ("ignored before", 0),
-        ("raises before", 0),
-        ("answered before", 0),
-        ("replaced before", 0),
-        ("ignored after", 1),
-        ("replaced after", 1),
-        ("denied", 0),
-        ("without errback", 1),
-        ("asynchronous", 1),
-        ("generator", 1),
-        ("generated", 1),
-        ("own download", 1),
-        ("downloaded", 1),
-        ("in memory", 1),
-        ("closure", 1),
-        ("class callback", 1),
-        ("errback asks", 0),
-        ("asked by errback", 1),
-        ("errback raises", 0),
-        ("other", 2),
-    ],
+    ("name", "times"), [(name, times) for times, names in TIMES.items() for name in names]
 )
 def test_each_url_is_asked_for_as_often_as_the_spider_meant(crawled, name, times):
     assert crawled.asked[crawled.plan[name]] == times
@@ -244,25 +217,44 @@ def test_callbacks_get_their_meta_and_arguments(crawled):
     ]
 
 
-def test_dont_filter_goes_past_the_eliminator_and_nothing_else_does(crawled):
-    assert len(crawled.called("twice")) == 2
-    assert len(crawled.called("once")) == 1
-    assert len(crawled.called("generated")) == 1
+# What the callback or errback of a name is called with.
+CALLS = {
+    "twice": [{"status": 200}] * 2,
+    "once": [{"status": 200}],
+    "generated": [{"status": 200}],
+    "post": [{"status": 405}],
+    "redirecting": [{"status": 200, "url": "target"}],
+    "failing": [{"error": "HttpError"}],
+    "raises before": [{"error": "KeyError"}],
+    "errback asks": [{"error": "IgnoreRequest"}],
+    "asked by errback": [{"status": 200}],
+    "ignored before": [{"error": "IgnoreRequest"}],
+    "ignored after": [{"error": "IgnoreRequest"}],
+    "denied": [{"error": "IgnoreRequest"}],
+    "nowhere": [{"error": "HostNotFoundError"}],
+    "no host": [{"error": "NotSupported"}],
+    "answered before": [{"status": 200}],
+    "replaced before": [{"url": "other"}],
+    "replaced after": [{"url": "other"}],
+    "own download": [{"kwargs": {"own": 200}}],
+    "closure": [{"kwargs": {"closure": True}}],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_callbacks_and_errbacks_get_the_end_of_their_requests(crawled, name):
+    calls = crawled.called(name)
+    assert len(calls) == len(CALLS[name])
+    for call, facts in zip(calls, CALLS[name], strict=True):
+        url = {"url": crawled.plan[facts["url"]]} if "url" in facts else {}
+        assert call.items() >= (facts | url).items()
 
 
 def test_a_post_is_sent_as_one(crawled):
     assert [hit.method for hit in crawled.hits if hit.url == crawled.plan["post"]] == ["POST"]
-    assert [line["status"] for line in crawled.called("post")] == [405]
 
 
-def test_a_redirect_is_followed_and_its_target_has_the_callback(crawled):
-    (line,) = crawled.called("redirecting")
-    assert line["url"] == crawled.plan["target"]
-    assert line["status"] == 200
-
-
-def test_a_500_is_retried_by_scrapy_and_then_given_to_the_errback(crawled):
-    assert [line["error"] for line in crawled.called("failing")] == ["HttpError"]
+def test_a_500_is_retried_by_scrapy(crawled):
     assert crawled.stats["retry/count"] == 2
     assert crawled.stats["retry/max_reached"] == 1
 
@@ -271,12 +263,6 @@ def test_a_bug_in_a_callback_a_pipeline_or_a_middleware_is_logged_and_no_more(cr
     assert crawled.stats["spider_exceptions/RuntimeError"] == 2
     assert "a bug in a pipeline" in crawled.output
     assert len(crawled.called("pipeline raises")) == 1
-    assert [line["error"] for line in crawled.called("raises before")] == ["KeyError"]
-
-
-def test_an_errback_may_ask_for_more(crawled):
-    assert [line["error"] for line in crawled.called("errback asks")] == ["IgnoreRequest"]
-    assert [line["status"] for line in crawled.called("asked by errback")] == [200]
 
 
 def test_items_of_its_own_go_through_the_pipelines(crawled):
@@ -285,37 +271,14 @@ def test_items_of_its_own_go_through_the_pipelines(crawled):
     assert crawled.stats["item_dropped_count"] == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [
-        ("ignored before", "IgnoreRequest"),
-        ("ignored after", "IgnoreRequest"),
-        ("denied", "IgnoreRequest"),
-        ("nowhere", "HostNotFoundError"),
-        ("no host", "NotSupported"),
-    ],
-)
-def test_what_is_not_fetched_has_its_errback(crawled, name, error):
-    assert [line.get("error") for line in crawled.called(name)] == [error]
-
-
-def test_a_middleware_may_answer_itself_or_put_another_request_in_its_place(crawled):
-    assert [line["status"] for line in crawled.called("answered before")] == [200]
-    for name in ("replaced before", "replaced after"):
-        (line,) = crawled.called(name)
-        assert line["url"] == crawled.plan["other"]
-
-
 def test_what_cannot_be_pickled_works_within_the_process(crawled):
     assert len(crawled.called("in memory")) == 1
-    assert crawled.called("closure")[0]["kwargs"] == {"closure": True}
     assert crawled.stats["scheduler/unserializable"] == 3
     assert crawled.output.count("lives in memory only") == 1
     assert "scheduler/lost" not in crawled.stats
 
 
 def test_a_download_of_the_callback_s_own_leaves_the_lease_alone(crawled):
-    assert [line["kwargs"] for line in crawled.called("own download")] == [{"own": 200}]
     assert "is not held" not in crawled.output
     assert "is not in process" not in crawled.output
 
@@ -326,13 +289,9 @@ def test_every_outcome_is_counted_once(crawled):
         for name, count in crawled.stats.items()
         if name.startswith("outcome/")
     }
-    assert counted["robots_denied"] == 1
-    assert counted["dns_not_found"] == 1
-    assert counted["http_405"] == 1
-    assert counted["ignored"] == 4
-    assert counted["other"] == 1
     # A replaced request counts as such, and the one in its place for itself.
-    assert counted["replaced"] == 2 + 1 + 2
+    expected = {"robots_denied": 1, "dns_not_found": 1, "http_405": 1, "ignored": 4, "other": 1}
+    assert counted.items() >= (expected | {"replaced": 2 + 1 + 2}).items()
     # The callback's own download had its turn in the frontier, too.
     assert crawled.stats["side_downloads/http_200"] == 1
     assert sum(counted.values()) + 1 == crawled.stats["frontier/finished"]
@@ -341,16 +300,10 @@ def test_every_outcome_is_counted_once(crawled):
 def test_the_log_has_no_unexpected_warnings_or_errors(crawled):
     errors = re.findall(r"\[([\w.]+)\] (?:ERROR|CRITICAL|WARNING): (.*)", crawled.output)
     allowed = ("Spider error processing", "Error processing", "lives in memory only", "Dropped:")
-    assert [(name, text) for name, text in errors if not any(part in text for part in allowed)] == [
-        ("scrapy.downloadermiddlewares.retry", gave_up(crawled))
-    ]
-
-
-def gave_up(crawled):
-    return (
-        f"Gave up retrying <GET {crawled.plan['failing']}> (failed 3 times): "
-        "500 Internal Server Error"
-    )
+    unexpected = [error for error in errors if not any(part in error[1] for part in allowed)]
+    gave_up = f"Gave up retrying <GET {crawled.plan['failing']}> (failed 3 times): "
+    gave_up += "500 Internal Server Error"
+    assert unexpected == [("scrapy.downloadermiddlewares.retry", gave_up)]
 
 
 def test_posts_that_wait_survive_kill_9(tmp_path):
@@ -416,8 +369,7 @@ def test_on_a_full_disk_no_request_of_a_callback_is_lost(tmp_path):
         plan = {"urls": urls, "children": children}
         line = command(web, "tree", plan | {"first": True}, POLITENESS_MAX_DELAY=0.1)
         limited = 'ulimit -f 300; trap "" XFSZ; exec "$@"'
-        done = run_crawl(["bash", "-c", limited, "bash", *line])
-        assert done.returncode == 3, done.stdout
+        finish(["bash", "-c", limited, "bash", *line], code=3)
         assert len(record_of(web)) < len(urls) * children
         finish(command(web, "tree", plan | {"first": False}, POLITENESS_MAX_DELAY=0.1))
     asked = {hit.url for hit in access_log(web.log) if not is_robots(hit)}
@@ -440,8 +392,7 @@ def test_requests_under_way_when_the_crawl_is_stopped_go_back_without_a_word(sta
     crawl = start_contacting(line, web.log)
     time.sleep(1)
     crawl.send_signal(signal.SIGTERM)
-    output = crawl.communicate(timeout=20)[1]
-    assert crawl.returncode == 0, output
+    output = output_of(crawl)
     assert "Traceback" not in output
     stats = stats_of(web.job)
     answered = answers_in(web)
@@ -493,8 +444,7 @@ def test_a_spider_that_lost_a_callback_loses_only_its_requests(tmp_path, monkeyp
         crawl = start_crawl(command(web, "waiting", plan, POLITENESS_MIN_DELAY=2))
         wait_until(lambda: "all are asked for" in {one["name"] for one in record_of(web)})
         crawl.send_signal(signal.SIGTERM)
-        output = crawl.communicate(timeout=60)[1]
-        assert crawl.returncode == 0, output
+        output_of(crawl)
         answered = stats_of(web.job)["frontier/finished"]
         assert answered < len(urls)
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}")

@@ -10,7 +10,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
-from crawling import crawl_command, run_crawl, start_crawl, stats_of, wait_until
+from crawling import crawl_command, finish, run_crawl, start_crawl, stats_of, wait_until
 from http_site import HttpSite, serving
 
 from webcrawl.urls.filters.pattern import patterns_of
@@ -82,8 +82,7 @@ def test_a_trap_is_left_alone_and_comes_back_when_a_person_says_so(site, tmp_pat
     exceptions = tmp_path / "exceptions.txt"
     exceptions.write_text("")
     line = command(site, tmp_path, TRAP_EXCEPTIONS_FILE=exceptions)
-    done = run_crawl(line)
-    assert done.returncode == 0, done.stdout
+    said = finish(line)
     assert len(site.fetched(site.trap)) <= MOST
     assert len(site.trap) == VISITS * (PAGES + 1)
     assert set(site.fetched(site.sound)) == site.sound
@@ -92,7 +91,7 @@ def test_a_trap_is_left_alone_and_comes_back_when_a_person_says_so(site, tmp_pat
     assert stats["frontier/parked/learned_trap"] >= len(site.trap) - MOST
     pattern = patterns_of(site.url + min(site.trap)).shape
     (pages,) = re.findall(
-        rf"Trap learned: 20 of the last (\d+) pages of {re.escape(pattern)}", done.stdout
+        rf"Trap learned: 20 of the last (\d+) pages of {re.escape(pattern)}", said
     )
     # Once one content came back, pages are counted: those of the others may come later.
     assert 20 <= int(pages) < 20 + 6
@@ -109,12 +108,10 @@ def test_a_trap_is_left_alone_and_comes_back_when_a_person_says_so(site, tmp_pat
 
     # A second run learns it again; the line of the list frees it in a third.
     before = len(site.asked)
-    done = run_crawl(line)
-    assert done.returncode == 0, done.stdout
+    finish(line)
     assert len(site.asked) - before <= MOST
     exceptions.write_text(f"{pattern}\n")
-    done = run_crawl(line)
-    assert done.returncode == 0, done.stdout
+    finish(line)
     assert set(site.fetched(site.trap)) == site.trap
     assert stats_of(tmp_path / "job")["frontier/parked/learned_trap"] == 0
     assert set(Counter(site.fetched(site.trap | site.sound)).values()) == {1}
@@ -134,40 +131,35 @@ def test_a_running_crawl_takes_parked_urls_up_within_seconds(site, tmp_path):
     crawl.kill()
     crawl.communicate()
     site.delay = 0.0
-    done = run_crawl(command(site, tmp_path, TRAP_EXCEPTIONS_FILE=exceptions))
-    assert done.returncode == 0, done.stdout
+    finish(command(site, tmp_path, TRAP_EXCEPTIONS_FILE=exceptions))
     assert set(site.fetched(site.trap)) == site.trap
     assert set(site.fetched(site.sound)) == site.sound
 
 
 def test_without_learning_all_of_the_trap_is_fetched(site, tmp_path):
-    done = run_crawl(command(site, tmp_path, TRAP_MIN_DUPLICATES=0))
-    assert done.returncode == 0, done.stdout
+    finish(command(site, tmp_path, TRAP_MIN_DUPLICATES=0))
     assert set(site.fetched(site.trap)) == site.trap
     assert set(site.fetched(site.sound)) == site.sound
 
 
 def test_a_host_that_names_more_than_it_has_is_fetched_in_proportion(site, tmp_path):
     site.dead_links = 11
-    done = run_crawl(command(site, tmp_path, URL_SPACE_BASE_URLS=30))
-    assert done.returncode == 0, done.stdout
+    finish(command(site, tmp_path, URL_SPACE_BASE_URLS=30))
     pages = len(site.fetched(site.sound))
     missing = len(site.asked) - pages - 1  # robots.txt
     assert 15 < missing <= 30 + 10 * pages
     waiting = stats_of(tmp_path / "job")["frontier/parked/url_space"]
     assert waiting > 0
     # By the values that are set by default all of the host is in proportion.
-    done = run_crawl(command(site, tmp_path))
-    assert done.returncode == 0, done.stdout
+    finish(command(site, tmp_path))
     assert set(site.fetched(site.sound)) == site.sound
     assert len(site.asked) == 1 + (1 + site.dead_links) * (PAGES + 1)
     assert stats_of(tmp_path / "job")["frontier/parked/url_space"] == 0
 
 
 def test_a_missing_exceptions_file_is_one_sentence(site, tmp_path):
-    done = run_crawl(command(site, tmp_path, TRAP_EXCEPTIONS_FILE=tmp_path / "none"))
-    assert done.returncode == 2
-    assert done.stdout.splitlines()[-1] == (
+    said = finish(command(site, tmp_path, TRAP_EXCEPTIONS_FILE=tmp_path / "none"), code=2)
+    assert said.splitlines()[-1] == (
         f"webcrawl: TRAP_EXCEPTIONS_FILE {tmp_path}/none cannot be read (No such file or "
         "directory): create it, an empty one frees no pattern."
     )

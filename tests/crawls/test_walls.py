@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import sys
 import time
+from contextlib import ExitStack
 from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-import sound_sites
-from crawling import crawl_command, run_crawl, stats_of, warc_urls
+from crawling import crawl_command, finish, stats_of, warc_urls
 from http_site import HttpSite, serving
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
@@ -21,11 +20,7 @@ SCRAPY = [sys.executable, "-m", "scrapy"]
 NAMES = ("storm", "flood", "hail", "frost", "snow", "drought", "thaw", "gale", "fog", "dew")
 # 0.3 s after a challenge.
 BACKOFF_SECS = 0.01
-CHALLENGE = (
-    403,
-    {"Cf-Mitigated": "challenge"},
-    b"<title>Wait</title><a href=/more>x</a>",
-)
+CHALLENGE = 403, {"Cf-Mitigated": "challenge"}, b"<title>Wait</title><a href=/more>x</a>"
 ANUBIS = (
     "<title>Wait</title><p>Making sure that you are human</p><a href='/from/{0}'>why</a>"
     '<script id="anubis_challenge">{0}</script>'
@@ -37,7 +32,11 @@ TEXT = {
     '.TextDataset": 2}',
     "TEXT_FORMAT": "jsonl",
 }
-SHOWN = ("storm", "flood", "hail", "frost", "snow", "drought", "thaw", "gale")
+SHOWN = NAMES[:8]
+
+
+def html(text):
+    return 200, {}, text.encode()
 
 
 def texts_in(directory):
@@ -51,7 +50,7 @@ def varied_error(path):
     words = ["".join(chance.choices("bdfgklmnprst", k=6)) for _ in range(40)]
     links = "".join(f"<li><a href={word}-{chance.randrange(10**6)}.html>x</a>" for word in words)
     text = f"There is no such page as {path}, number {chance.getrandbits(40):010x}e1."
-    return f"<title>Oops</title><h1>Oops</h1><p>{text}<ul>{links}</ul>".encode()
+    return f"<title>Oops</title><h1>Oops</h1><p>{text}<ul>{links}</ul>"
 
 
 class Crawl:
@@ -73,14 +72,13 @@ class Crawl:
         self._seeds.write_text("".join(f"{self.site.url}/{name}\n" for name in names))
         values = {"POLITENESS_MIN_DELAY": 0.005, "POLITENESS_DELAY_FACTOR": 0}
         values |= {"POLITENESS_BACKOFF_SECS": BACKOFF_SECS, **settings}
-        done = run_crawl(crawl_command(SimpleNamespace(dns=""), self._seeds, self.job, **values))
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return finish(crawl_command(SimpleNamespace(dns=""), self._seeds, self.job, **values))
+
+    def why(self, path):
+        return self.tool("why", self.site.url + path, "-s", f"JOBDIR={self.job}")
 
     def tool(self, *arguments):
-        done = run_crawl([*SCRAPY, *arguments])
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return finish([*SCRAPY, *arguments])
 
     @property
     def stats(self):
@@ -91,13 +89,14 @@ class Crawl:
         return [path for _, path in self.at]
 
     def outcomes(self):
-        lines = map(json.loads, (self.job / INFO_LOG).read_bytes().splitlines())
-        return {line["url"].removeprefix(self.site.url): line["outcome"] for line in lines}
+        return {line["url"].removeprefix(self.site.url): line["outcome"] for line in self.lines()}
+
+    def lines(self):
+        return list(map(json.loads, (self.job / INFO_LOG).read_bytes().splitlines()))
 
     def line(self, path):
         """Its last line in the log of finished URLs."""
-        lines = map(json.loads, (self.job / INFO_LOG).read_bytes().splitlines())
-        return [line for line in lines if line["url"] == self.site.url + path][-1]
+        return [line for line in self.lines() if line["url"] == self.site.url + path][-1]
 
     def flagged(self):
         return {path for path in self.outcomes() if self.line(path).get("flags") == "soft_error"}
@@ -109,17 +108,14 @@ class Crawl:
 
 @pytest.fixture
 def crawl_of(tmp_path):
-    crawls = []
+    with ExitStack() as stack:
 
-    def make(answer, **rest):
-        crawl = Crawl(tmp_path, answer, **rest)
-        crawls.append(serving(crawl.site))
-        crawls[-1].__enter__()
-        return crawl
+        def make(answer, **rest):
+            crawl = Crawl(tmp_path, answer, **rest)
+            stack.enter_context(serving(crawl.site))
+            return crawl
 
-    yield make
-    for crawl in crawls:
-        crawl.__exit__(None, None, None)
+        yield make
 
 
 def test_a_host_of_challenges_gets_three_requests_each_later_than_the_last(crawl_of):
@@ -135,7 +131,7 @@ def test_a_host_of_challenges_gets_three_requests_each_later_than_the_last(crawl
     assert stats["walls/hosts"] == 1
     assert stats.get("content/tested", 0) == stats.get("links/found", 0) == 0
     assert "walls  of 1 host; URLs: 10 challenged" in said
-    why = crawl.tool("why", f"{crawl.site.url}/storm", "-s", f"JOBDIR={crawl.job}")
+    why = crawl.why("/storm")
     assert "no documents: 3 challenged; it rests 8 times longer" in why
     asked = len(crawl.asked)
     crawl.run((*NAMES, "ice", "rime"))  # given up for an hour, over a restart
@@ -150,7 +146,7 @@ def test_a_challenge_in_answer_to_robots_txt_is_unreachable(crawl_of):
 
 
 def test_marks_in_bodies_flag_until_three_urls_have_shown_them(crawl_of):
-    crawl = crawl_of(lambda path: (200, {}, ANUBIS.format(path[1:]).encode()))
+    crawl = crawl_of(lambda path: html(ANUBIS.format(path[1:])))
     said = crawl.run(NAMES[:5])
     flagged = sorted(path for path in crawl.stored() if "from" not in path)
     assert len(flagged) == 2
@@ -162,7 +158,7 @@ def test_marks_in_bodies_flag_until_three_urls_have_shown_them(crawl_of):
 
 
 def test_soft_errors_are_stored_with_a_flag_and_lead_no_further_than_ten_urls(crawl_of, tmp_path):
-    crawl = crawl_of(lambda path: (200, {}, MISSING.format(path[1:]).encode()))
+    crawl = crawl_of(lambda path: html(MISSING.format(path[1:])))
     said = crawl.run(REPUTATION_BASE_PAGES=0)
     soft = crawl.flagged()
     assert len(NAMES) - 3 <= len(soft) == crawl.stats["walls/soft_errors"]
@@ -176,7 +172,7 @@ def test_soft_errors_are_stored_with_a_flag_and_lead_no_further_than_ten_urls(cr
     page = tmp_path / "report.html"
     crawl.tool("report", str(crawl.job), "--output", str(page))
     assert "Walled hosts" in page.read_text()
-    why = crawl.tool("why", f"{crawl.site.url}{min(soft)}", "-s", f"JOBDIR={crawl.job}")
+    why = crawl.why(min(soft))
     assert "flagged as soft_error" in why
     # What was learned outlives the run, and their host rests no longer than any.
     crawl.run((*NAMES, "ice"))
@@ -184,7 +180,7 @@ def test_soft_errors_are_stored_with_a_flag_and_lead_no_further_than_ten_urls(cr
 
 
 def test_a_replay_knows_the_flag(crawl_of, tmp_path):
-    crawl = crawl_of(lambda path: (200, {}, MISSING.format(path[1:]).encode()))
+    crawl = crawl_of(lambda path: html(MISSING.format(path[1:])))
     crawl.run(REPUTATION_BASE_PAGES=0, **TEXT)
     texts = texts_in(crawl.job)
     stored = {f"{crawl.site.url}{path}" for path in crawl.stored() - crawl.flagged()}
@@ -201,27 +197,9 @@ def test_a_replay_knows_the_flag(crawl_of, tmp_path):
 
 def test_a_site_of_invented_urls_gets_no_more_contacts_for_its_errors(crawl_of):
     """122 at b74f2d2d, which did not follow the links of soft errors."""
-    crawl = crawl_of(lambda path: (200, {}, varied_error(path)))
+    crawl = crawl_of(lambda path: html(varied_error(path)))
     crawl.run(["first.html"], REPUTATION_BASE_PAGES=0)
     assert 122 <= len(crawl.asked) <= 1.2 * 122
-
-
-@pytest.mark.parametrize("kind", ["download", "tag with one post", "gallery"])
-def test_the_files_behind_pages_of_one_shape_are_asked_for(crawl_of, kind):
-    pages = {page.path: page.body for page in sound_sites.pages_of(kind, "/show/{name}.html")}
-    index = "".join(f"<a href={path}>{path}</a>" for path in pages).encode()
-    site = {"/index.html": index, **pages}
-    crawl = crawl_of(lambda path: (200, {}, site.get(path, f"<p>the file {path}".encode())))
-    crawl.run(["index.html"], REPUTATION_BASE_PAGES=0)
-    files = {
-        link.decode()
-        for body in pages.values()
-        for link in re.findall(rb"href=(/(?:files|posts|photo)/[^>]+)", body)
-    }
-    assert len(files) == 30
-    assert files | pages.keys() <= set(crawl.asked)
-    assert crawl.flagged() == set()
-    assert "walls/hosts" not in crawl.stats
 
 
 def test_a_wall_in_the_place_of_a_document_is_none_at_the_first_visit(crawl_of):
@@ -231,17 +209,16 @@ def test_a_wall_in_the_place_of_a_document_is_none_at_the_first_visit(crawl_of):
     def answer(path):
         name = path[1:]
         if name in SHOWN[:5]:
-            return (200, {}, LOST.format(name).encode())
-        page = f"<title>{name}</title><p>on {name} there is much to say".encode()
-        return (200, {}, now.get(name, page))
+            return html(LOST.format(name))
+        return html(now.get(name, f"<title>{name}</title><p>on {name} there is much to say"))
 
     crawl = crawl_of(answer)
     crawl.run(SHOWN, REPUTATION_BASE_PAGES=0)
     before = {name: crawl.line(f"/{name}") for name in SHOWN[5:8]}
     now |= {
-        SHOWN[5]: ANUBIS.format(SHOWN[5]).encode(),
-        SHOWN[6]: b'<title>Members</title><p>Please log in<input type="password">',
-        SHOWN[7]: LOST.format(SHOWN[7]).encode(),
+        SHOWN[5]: ANUBIS.format(SHOWN[5]),
+        SHOWN[6]: '<title>Members</title><p>Please log in<input type="password">',
+        SHOWN[7]: LOST.format(SHOWN[7]),
     }
     due = [f"{crawl.site.url}/{name}" for name in SHOWN[5:8]]
     (crawl.job.parent / "due.txt").write_text("\n".join(due))
@@ -250,9 +227,8 @@ def test_a_wall_in_the_place_of_a_document_is_none_at_the_first_visit(crawl_of):
     lines = {name: crawl.line(f"/{name}") for name in SHOWN[5:8]}
     assert [line["outcome"] for line in lines.values()] == ["challenged", "walled", "soft_error"]
     assert {line["visit"] for line in lines.values()} == {"failed"}
-    assert [line["content"] for line in lines.values()] == [
-        one["content"] for one in before.values()
-    ]
+    for name, line in lines.items():
+        assert line["content"] == before[name]["content"]
 
 
 def test_a_login_in_the_way_is_not_followed_and_costs_no_other_page(crawl_of):
@@ -261,7 +237,7 @@ def test_a_login_in_the_way_is_not_followed_and_costs_no_other_page(crawl_of):
     def answer(path):
         if path.startswith("/members/"):
             return (302, {"Location": f"/login?next={path}"}, b"")
-        return (200, {}, f"<title>{path}</title><p>on {path} there is much to say".encode())
+        return html(f"<title>{path}</title><p>on {path} there is much to say")
 
     crawl = crawl_of(answer)
     crawl.run([*members, *NAMES])
@@ -270,17 +246,3 @@ def test_a_login_in_the_way_is_not_followed_and_costs_no_other_page(crawl_of):
     assert crawl.stored() == {f"/{name}" for name in NAMES}
     walled = {path for path, outcome in crawl.outcomes().items() if outcome == "walled"}
     assert walled == {f"/{name}" for name in members}
-
-
-def test_an_application_of_one_shell_is_stored_and_its_links_are_followed(crawl_of):
-    shell = "<title>App</title><link rel=next href=/more{0}><div id=root></div><script>"
-    shell += "var csrf='8f3a91c{1}'</script><noscript>This application needs JavaScript</noscript>"
-    at = iter(range(1000))
-    crawl = crawl_of(
-        lambda path: (200, {}, shell.format(path if "more" not in path else "", next(at)).encode())
-    )
-    crawl.run()
-    assert {f"/{name}" for name in NAMES} <= crawl.stored()
-    assert set(crawl.outcomes().values()) == {"http_200"}
-    assert {f"/more/{name}" for name in NAMES} <= set(crawl.asked)
-    assert "walls/hosts" not in crawl.stats

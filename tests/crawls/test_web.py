@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
-import gzip
 import json
 import signal
 import time
@@ -18,12 +16,11 @@ import warc_checks
 import warm
 from crawling import (
     USER_AGENT,
-    crawl_command,
     damage_in,
+    finish,
     impolite,
-    kill,
+    output_of,
     pages_asked_for,
-    run_crawl,
     simulated,
     start_crawl,
     stats_of,
@@ -36,7 +33,7 @@ from simweb_client import whole_log
 
 from webcrawl.jobs.inspect.info_log import ends
 from webcrawl.seen.url_trace import read_trace
-from webcrawl.simweb import Faults, allowed_urls, fetchable_urls
+from webcrawl.simweb import allowed_urls, fetchable_urls
 
 MIN_DELAY = 0.05
 
@@ -74,15 +71,8 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
         "item_filter": "webcrawl.pipelines.feed_filter.Documents",
         "fields": ["url", "status", "title", "text"],
     }
-    feeds = (
-        "-O",
-        str(feed),
-        "-O",
-        f"{links}:links",
-        "-s",
-        f"FEEDS={json.dumps({str(texts): chosen})}",
-    )
-    output = clean.crawl(*feeds, FAST_PATH_ENABLED=fast, RANKS_FILE=ranks, URL_TRACE=path)
+    feeds = ["-O", feed, "-O", f"{links}:links", "-s", f"FEEDS={json.dumps({str(texts): chosen})}"]
+    output = clean.crawl(*map(str, feeds), FAST_PATH_ENABLED=fast, RANKS_FILE=ranks, URL_TRACE=path)
     record = hits()
     asked = Counter(pages_asked_for(record))
     assert set(asked) == allowed_urls(clean.world, USER_AGENT)
@@ -131,9 +121,8 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     assert stats["links/submitted"] >= len(asked)
     crawl = crawl_of(clean.job)
     waits = crawl.counts("politeness/waits/")
-    assert sum(waits.values()) == len(record) - len(
-        {urlsplit(hit.origin).hostname for hit in record}
-    )
+    hosts = {urlsplit(hit.origin).hostname for hit in record}
+    assert sum(waits.values()) == len(record) - len(hosts)
     assert min(float(name.partition("/")[2]) for name in waits) >= 2**-5  # 0.03 to 0.06
     assert stats["robots/origins"] >= 30
     totals = crawl.log
@@ -161,8 +150,7 @@ def test_a_stopped_crawl_resumes_where_it_was(clean, hits, monkeypatch):
         crawl = start_crawl(clean.command(**settings))
         time.sleep(1.2)
         crawl.send_signal(signal.SIGTERM)
-        output = crawl.communicate(timeout=60)[1]
-        assert crawl.returncode == 0, output
+        output = output_of(crawl)
         assert "stopped by a signal" in output
         assert damage_in(clean.job) == []
     assert "finished: nothing is left" in clean.crawl(**settings)
@@ -177,79 +165,8 @@ def test_a_stopped_crawl_resumes_where_it_was(clean, hits, monkeypatch):
     assert not twice & fetchable_urls(clean.world, USER_AGENT)
 
 
-def test_a_stopped_crawl_does_not_wait_for_servers_that_hang(tmp_path):
-    settings = {
-        "DOWNLOAD_TIMEOUT": 60,
-        "SHUTDOWN_GRACE_SECS": 1,
-        "CHECKPOINT_INTERVAL_SECS": 0.2,
-    }
-    faults = dataclasses.replace(Faults.none(), stall=0.7)
-    with simulated(tmp_path, hosts=30, mean_pages=3.0, faults=faults, stall_secs=50) as web:
-        crawl = web.start(**settings)
-        time.sleep(2)
-        crawl.send_signal(signal.SIGTERM)
-        stopped_at = time.monotonic()
-        output = crawl.communicate(timeout=30)[1]
-        assert time.monotonic() - stopped_at < 10
-        assert crawl.returncode == 0, output
-        assert "Traceback" not in output
-        assert stats_of(web.job)["frontier/waiting"] > 0
-        # One may have been under way; the last one is made when nothing else is.
-        assert output.partition("Closing spider")[2].count("Checkpoint made") <= 2
-
-
-def test_a_second_crawl_in_the_same_jobdir_is_refused(clean):
-    command = clean.command(POLITENESS_MIN_DELAY=1)
-    crawl = start_crawl(command)
-    try:
-        time.sleep(0.5)
-        second = run_crawl(command)
-        assert second.returncode == 2
-        assert f"in use by process {crawl.pid}" in second.stdout
-        assert "Traceback" not in second.stdout
-    finally:
-        kill(crawl)
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (None, "no such file"),
-        (b"", "seed"),
-        (b"# only a comment\n\n", "seed"),
-    ],
-)
-def test_missing_or_empty_seeds_are_one_sentence(clean, tmp_path, content, sentence):
-    seeds = tmp_path / "seeds.txt"
-    if content is not None:
-        seeds.write_bytes(content)
-    done = run_crawl(crawl_command(clean.web, seeds, clean.job, LOG_LEVEL="CRITICAL"))
-    assert done.returncode == 2, done.stdout
-    assert sentence in done.stdout.lower()
-    assert str(seeds) in done.stdout
-    assert len(done.stdout.strip().splitlines()) == 1, done.stdout
-
-
 def test_a_trace_that_cannot_be_written_is_one_sentence(clean, tmp_path):
     path = tmp_path / "nowhere" / "trace"
-    done = run_crawl(clean.command(URL_TRACE=path))
-    assert done.returncode == 2, done.stdout
-    assert done.stdout.splitlines()[-1].startswith("webcrawl: The URL trace cannot be written: ")
-    assert "Traceback" not in done.stdout
-
-
-def test_seeds_come_from_standard_input_gzip_and_several_files(clean, hits, tmp_path):
-    urls = list(clean.world.seeds())
-    hosts = {url: url.split("/")[2] for url in urls}
-    (tmp_path / "a.csv").write_text("".join(f"{n},{hosts[u]}\n" for n, u in enumerate(urls[:3], 1)))
-    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(f"# more\n{urls[3]}\nhttp://[bad\n".encode()))
-    sources = f"{tmp_path / 'a.csv'},-,{tmp_path / 'b.txt.gz'}"
-    command = crawl_command(clean.web, sources, clean.job, URL_MAX_DEPTH=0)
-    done = warm.run(command, input=f"{urls[4]}\n")
-    assert done.returncode == 0, done.stderr
-    stats = stats_of(clean.job)
-    assert stats["seeds/read"] == 5
-    assert stats["seeds/bad"] == 1
-    assert "b.txt.gz:3" in done.stderr
-    asked = set(pages_asked_for(hits()))
-    assert {u for u in urls[:5] if u.startswith("http://")} <= asked
+    said = finish(clean.command(URL_TRACE=path), code=2)
+    assert said.splitlines()[-1].startswith("webcrawl: The URL trace cannot be written: ")
+    assert "Traceback" not in said

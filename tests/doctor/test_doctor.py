@@ -16,141 +16,118 @@ RESTING = CrawlActivity(waiting=400, in_process=10, on_wire=10, resting=1, worke
 BUSY = RESTING._replace(on_wire=200, in_process=230, ready=40)
 
 
+def sign(activity, cause, evidence, *, advice="", **use):
+    return activity, ProcessUse(**use), cause, evidence, advice
+
+
 @pytest.mark.parametrize(
     ("activity", "use", "cause", "evidence", "advice"),
     [
-        (RESTING, {}, "politeness", "1 host rests, 10 of 200 workers busy", ""),
-        (
+        sign(RESTING, "politeness", "1 host rests, 10 of 200 workers busy"),
+        sign(
             RESTING._replace(bound_for=1_234.56, resting=20, held=3),
-            {},
             "politeness",
-            (
-                "20 hosts rest, the next is ready in 1,235 s, 3 hosts of domains at their share, "
-                "10 of 200 workers busy"
-            ),
-            "",
+            "20 hosts rest, the next is ready in 1,235 s, 3 hosts of domains at their share, "
+            "10 of 200 workers busy",
         ),
-        (
+        sign(
             BUSY,
-            {},
             "workers",
             "200 of 200 workers busy, 40 hosts ready",
-            "set CONCURRENT_REQUESTS=400",
+            advice="set CONCURRENT_REQUESTS=400",
         ),
-        (
+        sign(
             BUSY._replace(slow=150),
-            {"process": 0.7},
             "workers",
             "200 of 200 workers busy, 150 with slow hosts, 40 hosts ready",
-            "",
+            process=0.7,
         ),
-        (
+        sign(
             BUSY._replace(ready=0, queued=30),
-            {},
             "workers",
             "200 of 200 workers busy, 0 hosts ready",
-            "set CONCURRENT_REQUESTS=400",
+            advice="set CONCURRENT_REQUESTS=400",
         ),
-        (BUSY, {"loop": 0.9}, "cpu", "event loop on 90% of a core", ""),
-        (
+        sign(BUSY, "cpu", "event loop on 90% of a core", loop=0.9),
+        sign(
             RESTING._replace(ready=3),
-            {"loop": 0.6, "waited": 0.3},
             "cpu",
             "event loop on 60% of a core, others have 30%",
-            "",
+            loop=0.6,
+            waited=0.3,
         ),
-        (
+        sign(
             RESTING._replace(looking_up=700),
-            {},
             "name_servers",
             "asked for 700 hosts, 10 of 200 workers busy",
-            "name faster ones in DNS_SERVERS",
+            advice="name faster ones in DNS_SERVERS",
         ),
-        (
+        sign(
             RESTING._replace(limit="BANDWIDTH_MAX"),
-            {},
             "bandwidth",
             "BANDWIDTH_MAX is reached, 10 of 200 workers busy",
-            "raise BANDWIDTH_MAX",
+            advice="raise BANDWIDTH_MAX",
         ),
-        (
+        sign(
             RESTING._replace(limit="CONTACTS_MAX"),
-            {},
             "contact_rate",
             "CONTACTS_MAX is reached, 10 of 200 workers busy",
-            "raise CONTACTS_MAX",
+            advice="raise CONTACTS_MAX",
         ),
-        (
-            RESTING,
-            {"loop": 0.6, "waited": 0.3},
-            "politeness",
-            "1 host rests, 10 of 200 workers busy",
-            "",
-        ),
-        (
+        sign(RESTING, "politeness", "1 host rests, 10 of 200 workers busy", loop=0.6, waited=0.3),
+        sign(
             RESTING._replace(in_process=40),
-            {"lag": 0.2, "loop": 0.1},
             "disk",
             "event loop held up for 200 ms on 10% of a core",
-            "",
+            lag=0.2,
+            loop=0.1,
         ),
-        (
+        sign(
             BUSY._replace(is_backed_up=True, in_process=600, module="warc", module_waits=0.9),
-            {},
             "disk",
             "400 pages wait for the module warc",
-            "",
         ),
-        (
+        sign(
             BUSY._replace(is_backed_up=True, in_process=600, module="mine"),
-            {},
             "modules",
             "400 pages wait for the module mine",
-            "",
         ),
-        (
+        sign(
             BUSY._replace(is_backed_up=True, in_process=600, module="text"),
-            {"loop": 0.5, "process": 0.95},
             "cpu",
             "event loop on 50% of a core",
-            "",
+            loop=0.5,
+            process=0.95,
         ),
-        (
+        sign(
             RESTING._replace(parked={"host_budget": 900, "depth": 10_000, "reputation": 9}),
-            {},
             "budgets",
             "909 URLs parked, 400 waiting",
-            "raise BUDGET_HOST_PAGES or _BYTES",
+            advice="raise BUDGET_HOST_PAGES or _BYTES",
         ),
-        (
+        sign(
             RESTING._replace(parked={"reputation": 9000}, postponed={"reputation": 8500}),
-            {},
             "politeness",
             "1 host rests, 10 of 200 workers busy",
-            "",
         ),
-        (
+        sign(
             RESTING._replace(parked={"depth": 10_000}),
-            {},
             "politeness",
             "1 host rests, 10 of 200 workers busy",
-            "",
         ),
-        (
+        sign(
             RESTING._replace(pauses=["network", "name_servers"]),
-            {"loop": 0.9},
             "outage",
             "network, name servers",
-            "",
+            loop=0.9,
         ),
-        (RESTING._replace(pauses=["disk_full"]), {}, "paused", "disk full", ""),
-        (RESTING._replace(awaits_seeds=True), {}, "starting", "all seeds are read first", ""),
-        (RESTING._replace(waits_for="seeds"), {}, "nothing_left", "awaits seeds", ""),
-        (CrawlActivity(0, 0, 200), {}, "nothing_left", "no URL waits", ""),
+        sign(RESTING._replace(pauses=["disk_full"]), "paused", "disk full"),
+        sign(RESTING._replace(awaits_seeds=True), "starting", "all seeds are read first"),
+        sign(RESTING._replace(waits_for="seeds"), "nothing_left", "awaits seeds"),
+        sign(CrawlActivity(0, 0, 200), "nothing_left", "no URL waits"),
     ],
 )
 def test_each_cause_has_its_signs_and_advice(activity, use, cause, evidence, advice):
-    use = ProcessUse(**use)
     found = cause_of(activity, use)
     assert found == cause
     assert evidence_of(found, activity, use) == evidence

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import time
 
 import pytest
-from crawling import ROOT, clean_web, crawl_command, run_crawl, stats_of
+from crawling import clean_web, crawl_command, finish, run_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
-from webcrawl.errors import FatalError
 from webcrawl.extensions.checkpoints import Checkpoints
 
 # A module that stores pages, of the user's: what it raises at its second checkpoint is told it.
@@ -38,16 +36,13 @@ class Store:
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory):
-    with clean_web(tmp_path_factory.mktemp("seeds"), hosts=12, mean_pages=3.0, max_pages=16) as (
-        web,
-        seeds,
-    ):
-        yield web, seeds
+    directory = tmp_path_factory.mktemp("seeds")
+    with clean_web(directory, hosts=12, mean_pages=3.0, max_pages=16) as web_and_seeds:
+        yield web_and_seeds
 
 
 def crawl(web, jobdir, **settings):
-    simulated, seeds = web
-    return run_crawl(crawl_command(simulated, seeds, jobdir, POLITENESS_MIN_DELAY=0.08, **settings))
+    return run_crawl(crawl_command(*web, jobdir, POLITENESS_MIN_DELAY=0.08, **settings))
 
 
 def manifest(jobdir):
@@ -91,10 +86,9 @@ def test_checkpoints_are_made_during_the_crawl_and_at_its_end(web, jobdir):
 
 
 @pytest.fixture
-def raising(tmp_path, monkeypatch):
+def raising(user_module, monkeypatch):
     """Tells what the user's module raises at its second checkpoint."""
-    (tmp_path / "store.py").write_text(STORE)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
+    user_module("store", STORE)
     return lambda error: monkeypatch.setenv("RAISES", error)
 
 
@@ -130,28 +124,10 @@ def test_zero_needs_no_extension(value):
         Checkpoints.from_crawler(crawler)
 
 
-@pytest.mark.parametrize("value", ["soon", -0.1, "nan", [60]])
-def test_an_interval_that_cannot_be_is_a_sentence(value):
-    crawler = get_crawler(settings_dict={"CHECKPOINT_INTERVAL_SECS": value})
-    with pytest.raises(FatalError, match="CHECKPOINT_INTERVAL_SECS must be a number"):
-        Checkpoints.from_crawler(crawler)
-
-
-def test_with_another_scheduler_there_are_no_checkpoints(jobdir, tmp_path, monkeypatch):
-    (tmp_path / "other.py").write_text(
-        "import scrapy\n\nclass Other(scrapy.Spider):\n    name = 'other'\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    settings = {
-        "SPIDER_MODULES": "other",
-        "SCHEDULER": "scrapy.core.scheduler.Scheduler",
-        "JOBDIR": jobdir,
-        "STATISTICS_INTERVAL_SECS": 0.01,
-    }
-    command = [sys.executable, "-m", "scrapy", "crawl", "other"]
-    for name, value in settings.items():
-        command += ["-s", f"{name}={value}"]
-    done = run_crawl(command)
-    assert done.returncode == 0, done.stdout
-    assert "Traceback" not in done.stdout
+def test_with_another_scheduler_there_are_no_checkpoints(user_module, jobdir):
+    user_module("other", "import scrapy\n\nclass Other(scrapy.Spider):\n    name = 'other'\n")
+    words = "crawl other -s SPIDER_MODULES=other -s SCHEDULER=scrapy.core.scheduler.Scheduler"
+    words += f" -s STATISTICS_INTERVAL_SECS=0.01 -s JOBDIR={jobdir}"
+    said = finish([sys.executable, "-m", "scrapy", *words.split()])
+    assert "Traceback" not in said
     assert not (jobdir / "CURRENT").exists()

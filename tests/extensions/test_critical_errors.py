@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -70,18 +69,20 @@ class CallbackOnce:
 
 
 @pytest.fixture
-def simulated(tmp_path, monkeypatch):
-    (tmp_path / "bugs.py").write_text(BUGS)
+def simulated(user_module, tmp_path, monkeypatch):
+    user_module("bugs", BUGS)
     (tmp_path / "bug").touch()
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("BUG", str(tmp_path / "bug"))
     with clean_web(tmp_path, hosts=30, mean_pages=6.0, max_pages=30) as (web, _):
         yield web, tmp_path
 
 
-def command(simulated, **settings):
+def crawl(simulated, *, code=0, **settings):
+    """The output of a crawl that ends with *code*."""
     web, path = simulated
-    return crawl_command(web, path / "seeds.txt", path / "job", **settings)
+    done = run_crawl(crawl_command(web, path / "seeds.txt", path / "job", **settings))
+    assert done.returncode == code, done.stdout
+    return done.stdout
 
 
 def critical(path):
@@ -91,13 +92,17 @@ def critical(path):
 
 
 def asked(web):
-    """What was asked for, politely, and what there is to ask for. The job is sound."""
+    """What was asked for, politely. The job is sound."""
     assert damage_in(web.log_path.with_name("job")) == []
-    world = web.world
     web.stop()
     hits = access_log(web.log_path)
     assert impolite(hits, min_delay=0.05) == []
-    return Counter(pages_asked_for(hits)), allowed_urls(world, USER_AGENT)
+    return set(pages_asked_for(hits))
+
+
+def is_complete(web):
+    allowed = allowed_urls(web.world, USER_AGENT)
+    return asked(web) == allowed
 
 
 def pages_counted(path):
@@ -131,14 +136,13 @@ def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
     modules = {f"failing_module.{module}": 2}
     if has_warc:
         modules["webcrawl.pipelines.warc.WarcPipeline"] = 1
-    line = command(simulated, ITEM_PIPELINES=json.dumps(modules), MODULE_MAX_FAILURES=30)
-    done = run_crawl(line)
-    assert done.returncode == 4, done.stdout
-    last = done.stdout.splitlines()[-1]
+    settings = {"ITEM_PIPELINES": json.dumps(modules), "MODULE_MAX_FAILURES": 30}
+    said = crawl(simulated, code=4, **settings)
+    last = said.splitlines()[-1]
     sentence = rf"webcrawl: The module failing_module\.{module} failed on 30 pages in a row: "
     assert re.match(sentence, last), last
     assert f"`scrapy {'replay' if has_warc else 'frontier'} " in last
-    assert "Crawl state saved (too_many_errors)" in done.stdout
+    assert "Crawl state saved (too_many_errors)" in said
     assert critical(path)[0]["error"] == "ConnectionRefusedError"
     failed = {one["url"] for one in critical(path)}
     assert len(failed) >= 30
@@ -146,11 +150,10 @@ def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
     (path / "bug").unlink()
     options = ("-o", path / "again", "-s", f"ITEM_PIPELINES={json.dumps(modules)}")
     get_again(last, *options[: len(options) * has_warc])
-    done = run_crawl(line)
-    assert done.returncode == 0, done.stdout
-    urls, allowed = asked(web)
-    assert set(urls) == allowed
-    assert pages_counted(path) == len(fetchable_urls(web.world, USER_AGENT))
+    crawl(simulated, **settings)
+    pages = len(fetchable_urls(web.world, USER_AGENT))
+    assert is_complete(web)
+    assert pages_counted(path) == pages
     # Of two URLs with one document the other may have come first now.
     processed = set(record.read_text().split())
     bodies = {
@@ -163,19 +166,17 @@ def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
 def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulated):
     web, path = simulated
     pipelines = json.dumps({"webcrawl.pipelines.warc.WarcPipeline": 1, "bugs.Clumsy": 2})
-    done = run_crawl(command(simulated, ITEM_PIPELINES=pipelines, MODULE_MAX_FAILURES=0))
-    assert done.returncode == 0, done.stdout
-    urls, allowed = asked(web)
-    assert set(urls) == allowed
+    said = crawl(simulated, ITEM_PIPELINES=pipelines, MODULE_MAX_FAILURES=0)
+    assert is_complete(web)
     failed = stats_of(path / "job")["critical/bugs.Clumsy"]
     assert failed > 100
-    assert f"{failed:,} pages that bugs.Clumsy failed on: logs/critical.jsonl" in done.stdout
+    assert f"{failed:,} pages that bugs.Clumsy failed on: logs/critical.jsonl" in said
     assert f"bugs.Clumsy failed on {failed:,} pages" in report_of(path / "job").alarms
     # Five tracebacks are enough.
-    logged = done.stdout.count("ERROR: The module bugs.Clumsy failed on http")
+    logged = said.count("ERROR: The module bugs.Clumsy failed on http")
     assert logged < 10
     assert logged + stats_of(path / "job")["log/left_out"] == failed
-    assert "messages were left out (LOG_LEVEL=DEBUG logs all) like: The module" in done.stdout
+    assert "messages were left out (LOG_LEVEL=DEBUG logs all) like: The module" in said
     lines = critical(path)
     # A hundred of one kind are kept; the others are counted.
     assert len(lines) == 100
@@ -197,10 +198,8 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
 def test_a_page_that_a_callback_failed_on_gives_its_links_when_retried(simulated):
     web, path = simulated
     extensions = json.dumps({"bugs.CallbackOnce": 50})
-    done = run_crawl(command(simulated, BREAKER_MAX_ERRORS=0, EXTENSIONS=extensions))
-    assert done.returncode == 0, done.stdout
-    urls, allowed = asked(web)
-    assert set(urls) == allowed
+    crawl(simulated, BREAKER_MAX_ERRORS=0, EXTENSIONS=extensions)
+    assert is_complete(web)
     stats = stats_of(path / "job")
     assert stats["critical/callback"] == stats["retry/other"] > 30
 
@@ -216,13 +215,12 @@ def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(
     simulated, bug, setting, where, error
 ):
     web, path = simulated
-    line = command(simulated, BREAKER_MAX_ERRORS=5, **{setting: json.dumps({bug: 50})})
-    done = run_crawl(line)
-    assert done.returncode == 4, done.stdout
-    last = done.stdout.splitlines()[-1]
+    settings = {"BREAKER_MAX_ERRORS": 5, setting: json.dumps({bug: 50})}
+    said = crawl(simulated, code=4, **settings)
+    last = said.splitlines()[-1]
     assert re.match(r"webcrawl: 5 errors that nobody anticipated within \d+ s: ", last), last
-    assert "\x1b" not in done.stdout
-    assert "Crawl state saved (too_many_errors)" in done.stdout
+    assert "\x1b" not in said
+    assert "Crawl state saved (too_many_errors)" in said
     assert 5 <= stats_of(path / "job")[f"critical/{where}"] < 60
     for found in critical(path):
         assert (found["where"], found["error"]) == (where, error)
@@ -230,19 +228,15 @@ def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(
     assert damage_in(path / "job") == []
     (path / "bug").unlink()
     get_again(last)
-    done = run_crawl(line)
-    assert done.returncode == 0, done.stdout
-    urls, allowed = asked(web)
-    assert set(urls) == allowed
+    crawl(simulated, **settings)
+    assert is_complete(web)
 
 
 def test_a_breaker_of_no_errors_never_trips(simulated):
     web, path = simulated
-    setting = {"DOWNLOADER_MIDDLEWARES": json.dumps({"bugs.Middleware": 50})}
-    done = run_crawl(command(simulated, BREAKER_MAX_ERRORS=0, **setting))
-    assert done.returncode == 0, done.stdout
-    urls, _ = asked(web)
-    assert urls == {}
+    middlewares = json.dumps({"bugs.Middleware": 50})
+    crawl(simulated, BREAKER_MAX_ERRORS=0, DOWNLOADER_MIDDLEWARES=middlewares)
+    assert asked(web) == set()
     stats = stats_of(path / "job")
     # Each seed is tried twice.
     assert stats["critical/download"] == 2 * stats["outcome/other"]

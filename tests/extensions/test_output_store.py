@@ -65,16 +65,8 @@ def test_finished_files_are_moved_and_no_others(jobdir):
     }
     store.rm("/crawl", recursive=True)
     assert left_in(jobdir) == {
-        *(
-            f"{B}.open",
-            "graph/edges/part-2.parquet.open",
-        ),
-        *(
-            "graph/edges/part-2.spool.open",
-            "shards/00/x.parquet",
-            "stats.json",
-        ),
-        *("graph/hosts.parquet", "words/words.parquet"),
+        *(f"{B}.open", "graph/edges/part-2.parquet.open", "graph/edges/part-2.spool.open"),
+        *("shards/00/x.parquet", "stats.json", "graph/hosts.parquet", "words/words.parquet"),
     }
     (said,) = moved([jobdir / "warc", jobdir / "graph"])
     assert said.startswith(f"files of {jobdir}/warc were moved to memory://crawl (OUTPUT_STORE)")
@@ -91,10 +83,7 @@ def test_store_that_cannot_be_used_is_one_line_and_files_move_when_it_can(jobdir
     store.write_bytes(b"a file where a directory should be")
     fill(
         jobdir,
-        **{
-            A: b"a",
-            B: b"b",
-        },
+        **{A: b"a", B: b"b"},
     )
     mover = mover_of(jobdir, f"file://{store}")
     with caplog.at_level(logging.INFO, LOGGER):

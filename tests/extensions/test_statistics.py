@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from crawling import clean_web, crawl_command, run_crawl, stats_of
+from crawling import clean_web, crawl_command, finish, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
 from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
-from webcrawl.errors import FatalError
 from webcrawl.extensions.statistics import Statistics, progress_line
 
 LINE = re.compile(
@@ -25,17 +24,10 @@ def log(tmp_path_factory):
     """What a small crawl with two lines a second wrote, and its stats."""
     directory = tmp_path_factory.mktemp("crawl")
     with clean_web(directory, hosts=16, mean_pages=4.0, max_pages=20) as (web, seeds):
-        command = crawl_command(
-            web,
-            seeds,
-            directory / "job",
-            STATISTICS_INTERVAL_SECS=0.25,
-            CHECKPOINT_INTERVAL_SECS=0.3,
-            POLITENESS_MIN_DELAY=0.08,
-        )
-        done = run_crawl(command)
-    assert done.returncode == 0, done.stdout
-    return done.stdout, stats_of(directory / "job")
+        settings = {"STATISTICS_INTERVAL_SECS": 0.25, "CHECKPOINT_INTERVAL_SECS": 0.3}
+        settings |= {"POLITENESS_MIN_DELAY": 0.08}
+        said = finish(crawl_command(web, seeds, directory / "job", **settings))
+    return said, stats_of(directory / "job")
 
 
 def test_a_line_comes_at_every_interval_and_agrees_with_the_stats(log):
@@ -130,11 +122,4 @@ def test_a_line_ends_with_what_binds_the_crawl_in_160_characters(evidence, end):
 def test_zero_is_no_line_at_all(value):
     crawler = get_crawler(settings_dict={"STATISTICS_INTERVAL_SECS": value})
     with pytest.raises(NotConfigured, match="STATISTICS_INTERVAL_SECS is 0"):
-        Statistics.from_crawler(crawler)
-
-
-@pytest.mark.parametrize("value", ["often", -1, "nan", "inf"])
-def test_an_interval_that_cannot_be_is_a_sentence(value):
-    crawler = get_crawler(settings_dict={"STATISTICS_INTERVAL_SECS": value})
-    with pytest.raises(FatalError, match="STATISTICS_INTERVAL_SECS must be a number"):
         Statistics.from_crawler(crawler)

@@ -85,11 +85,15 @@ def crawl(jobdir, how=""):
     return run.stderr
 
 
+def history(jobdir):
+    return [json.loads(line) for line in (jobdir / "logs/stats.jsonl").read_text().splitlines()]
+
+
 def test_the_file_holds_all_final_stats(jobdir):
     (jobdir / "stats.json").write_text('{"finish_reason": "of the run before"}')
     log = crawl(jobdir)
     assert "ERROR" not in log
-    stats = json.loads((jobdir / "stats.json").read_text())
+    stats = stats_of(jobdir)
     assert stats["finish_reason"] == "finished"
     assert stats["response_received_count"] == stats["pages"] == 2
     assert stats["late/seconds"] == 0.05
@@ -111,7 +115,7 @@ def test_each_write_adds_a_line_with_its_time_and_numbers_to_the_history(jobdir)
     before = time.time()
     crawl(jobdir)
     crawl(jobdir)
-    lines = [json.loads(line) for line in (jobdir / "logs/stats.jsonl").read_text().splitlines()]
+    lines = history(jobdir)
     # Each run writes at spider_closed, and when the engine has stopped.
     assert len(lines) == 4
     times = [line["at"] for line in lines]
@@ -136,10 +140,7 @@ def test_while_the_crawl_runs_the_file_and_its_history_are_up_to_date(tmp_path):
     assert crawl.returncode == 0
     assert len(set(seen)) > 3
     assert seen == sorted(seen)
-    lines = [
-        json.loads(line) for line in (tmp_path / "job/logs/stats.jsonl").read_text().splitlines()
-    ]
-    finished = [line["frontier/finished"] for line in lines]
+    finished = [line["frontier/finished"] for line in history(tmp_path / "job")]
     assert len(set(finished)) > 3
     assert finished == sorted(finished)
     assert finished[-1] == stats_of(tmp_path / "job")["frontier/finished"]
@@ -147,7 +148,7 @@ def test_while_the_crawl_runs_the_file_and_its_history_are_up_to_date(tmp_path):
 
 def test_a_crawl_that_is_closed_before_it_began_has_its_stats_too(jobdir):
     crawl(jobdir, "closed at once")
-    stats = json.loads((jobdir / "stats.json").read_text())
+    stats = stats_of(jobdir)
     assert stats["finish_reason"] == "unusable_seeds"
 
 

@@ -1,9 +1,6 @@
 """The gates before the frontier: who waits, in which order, and when they are asked again."""
 
-from __future__ import annotations
-
-import pytest
-from frontier_rig import Rig, entry
+from frontier_rig import entry
 from host_rig import Records
 
 from webcrawl.crawl.shard.feeder import Feeder
@@ -21,9 +18,9 @@ class HostGate(Gate):
         self.name = name
         self.hosts = set(hosts)
         self.more = more or []
-        self.entered: list[str] = []
+        self.entered = []
         self.has_news = False
-        self.heard: list[Supply] = []
+        self.heard = []
 
     def holds(self, entry):
         return entry.host in self.hosts
@@ -50,24 +47,13 @@ class Nothing:
     waiting = 0
     merging = False
     last_merge_secs = 0.0
-
-    def __init__(self):
-        self.merges = 0
-        self.batches: list[list[bytes]] = []
+    batches = ()
 
     def take(self, _):
         return self.batches.pop(0) if self.batches else []
 
     def merge(self):
-        self.merges += 1
-
-
-@pytest.fixture
-def rig(jobdir, clock):
-    found = Rig(jobdir / "frontier", clock)
-    yield found
-    assert found.frontier.check() == []
-    found.frontier.close()
+        """There is nothing to merge."""
 
 
 def batch(*hosts):
@@ -92,7 +78,7 @@ def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig):
     gates = [HostGate("full", "a.test"), HostGate("trap", "a.test", "b.test")]
     admission = Admission(frontier=rig.frontier, gates=gates)
     admission.push(batch("a.test", "b.test", "c.test", "c.test", "a.test"))
-    assert rig.frontier.parked.counts == {"full": 2, "trap": 1}
+    assert rig.parked.counts == {"full": 2, "trap": 1}
     assert urls(rig) == ["http://c.test/2", "http://c.test/3"]
     for gate in gates:
         assert gate.entered == ["http://c.test/2", "http://c.test/3"]
@@ -127,7 +113,7 @@ def test_a_pass_is_finished_before_a_gate_relents_again(rig, monkeypatch):
     assert admission.work(Supply.NONE)
     assert gate.more == ["b.test"]
     assert not admission.work(Supply.NOW)
-    assert rig.frontier.parked.counts == {"full": 4}
+    assert rig.parked.counts == {"full": 4}
 
 
 def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(rig, monkeypatch):
@@ -162,39 +148,38 @@ def test_everything_is_looked_at_again_after_a_restart(rig):
     assert admission.may_admit
     while admission.work(Supply.NOW):
         pass
-    assert rig.frontier.parked.counts == {"full": 0, "other": 1}
+    assert rig.parked.counts == {"full": 0, "other": 1}
     assert sorted(urls(rig)) == ["http://a.test/0", "http://c.test/2"]
 
 
 # --- what brings URLs there
 
 
-def feeder_of(rig, *gates, turns=None):
+def feeder_of(rig, *gates, turns=None, awaits_seeds=False):
     eliminator = Nothing()
     made = Feeder(
-        eliminator=eliminator,  # type: ignore[arg-type]  # as much of it as is needed
+        eliminator=eliminator,
         admission=Admission(frontier=rig.frontier, gates=gates),
         frontier=rig.frontier,
         turns=turns or MergeTurns(),
         clock=rig.clock,
     )
+    made.open(awaits_seeds=awaits_seeds)
     return made, eliminator
 
 
 def test_new_urls_go_through_the_gates(rig):
     feeder, eliminator = feeder_of(rig, HostGate("full", "a.test"))
-    feeder.open(awaits_seeds=False)
     eliminator.batches = [batch("a.test"), batch("b.test", "a.test")]
     feeder.work(feeder.supply)
-    assert rig.frontier.parked.counts == {"full": 2}
+    assert rig.parked.counts == {"full": 2}
     assert urls(rig) == ["http://b.test/0"]
     assert not feeder.may_bring
 
 
 def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig):
     gate = HostGate("full", "a.test", more=["a.test"])
-    feeder, eliminator = feeder_of(rig, gate)
-    feeder.open(awaits_seeds=True)
+    feeder, eliminator = feeder_of(rig, gate, awaits_seeds=True)
     eliminator.batches = [batch("a.test", "b.test")]
     feeder.work(feeder.supply)
     assert feeder.may_bring
@@ -214,7 +199,6 @@ def test_urls_that_will_come_soon_are_waited_for(rig):
     gate = HostGate("full")
     turns = MergeTurns()
     feeder, eliminator = feeder_of(rig, gate, turns=turns)
-    feeder.open(awaits_seeds=False)
     eliminator.waiting = 1
     feeder.work(feeder.supply)
     assert gate.heard == [Supply.SOON]
@@ -237,7 +221,6 @@ def test_pages_fetched_before_a_crash_free_their_room_at_a_gate(rig):
         clock=rig.clock,
     )
     feeder, eliminator = feeder_of(rig, gate)
-    feeder.open(awaits_seeds=False)
     eliminator.batches = [found]
     fetched = []
     for _ in range(5):

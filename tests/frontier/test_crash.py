@@ -1,25 +1,15 @@
 """The frontier after a death, after a power failure, and with every file cut at every byte."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import msgspec
 import pytest
-from frontier_rig import Rig, entry, urls_of
+from frontier_rig import entry, urls_of
 
 from webcrawl.frontier import back_queue, front_end, overflow
 from webcrawl.frontier.done_log import Result
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.record_log import CorruptRecordError
-
-
-@pytest.fixture
-def rig(jobdir, clock):
-    found = Rig(jobdir / "frontier", clock)
-    yield found
-    assert found.frontier.check() == []
-    found.frontier.close()
 
 
 @pytest.fixture
@@ -30,61 +20,62 @@ def small(monkeypatch):
     monkeypatch.setattr(overflow, "CHUNK", 2)
 
 
-def take(rig):
+def visit(rig, **rest):
+    """The next contact; its host is released and the entry finished."""
     lease = rig.next()
-    assert lease is not None
-    return lease
+    rig.release(lease.entry.host, fetched=True, **rest)
+    rig.finish(lease)
+
+
+def assert_rests(rig, seconds):
+    assert rig.acquire() is None
+    assert rig.ready_at() == pytest.approx(rig.clock() + seconds, abs=1e-3)
 
 
 # --- what a restart keeps
 
 
 def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig):
-    rig.push(*(entry("a.test", n) for n in range(5)))
+    rig.fill("a.test", 5)
     for _ in range(3):
-        take(rig)
-        rig.release("a.test", fetched=True, took=0.1)
+        rig.next()
+        rig.release("a.test", fetched=True)
     rig.publish()
     rig.crash()
     assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(5)]
 
 
-def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(jobdir, clock):
-    rig = Rig(jobdir, clock, slice_size=4)
-    rig.push(*(entry("a.test", n) for n in range(11)))
-    while rig.frontier.refill(4):
-        pass
+def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(rig_of):
+    rig = rig_of(slice_size=4)
+    rig.fill("a.test", 11)
+    rig.refill_all()
     rig.publish()
     rig.drain()
     rig.crash()
     rig.clock.advance(100)
     skipped = []
     for _ in range(3):
-        ready_at = rig.frontier.ready_at()
-        assert ready_at <= rig.clock()
+        assert rig.ready_at() <= rig.clock()
         assert rig.acquire() is None
-        skipped.append(rig.frontier.stats()["frontier/skipped"])
+        skipped.append(rig.stat("skipped"))
     assert skipped == [4, 8, 11]
-    assert rig.frontier.ready_at() is None
+    assert rig.ready_at() is None
     assert rig.drain() == []
-    rig.frontier.close()
 
 
 def test_counts_of_the_crawl_are_those_of_the_done_log(rig):
-    def fetch(outcome, **counted):
-        lease = take(rig)
-        rig.release("a.test", fetched=True)
-        rig.frontier.finish(lease, result=Result(outcome, **counted))
+    def fetch(outcome, *, fetched=True, **counted):
+        lease = rig.next()
+        rig.release("a.test", fetched=fetched)
+        rig.finish(lease, result=Result(outcome, **counted))
 
-    rig.push(*(entry("a.test", n) for n in range(6)))
+    rig.fill("a.test", 6)
     fetch("http_200", received=1000)
     rig.publish()
     fetch("http_200", received=300_000, is_duplicate=True)
     fetch("", received=5)  # it is tried again
     fetch("timeout")
-    lease = take(rig)
-    rig.release("a.test", fetched=False)  # nothing was sent
-    rig.frontier.finish(lease, result=Result("robots_denied"))
+    fetch("robots_denied", fetched=False)  # nothing was sent
     counts = {
         "contacts": 4,
         "fetch/bytes": 301_005,
@@ -93,40 +84,36 @@ def test_counts_of_the_crawl_are_those_of_the_done_log(rig):
         "outcome/timeout": 1,
         "outcome/robots_denied": 1,
     }
-    assert rig.frontier.crawl_counts == counts
-    for _ in range(2):
-        rig.crash()
-        assert rig.frontier.crawl_counts == counts
-    rig.publish()
-    rig.crash()
-    assert rig.frontier.crawl_counts == counts
-    rig.fetch(take(rig))
+    for happens in (lambda: None, rig.crash, rig.crash, rig.publish, rig.crash):
+        happens()
+        assert rig.crawl_counts == counts, happens
+    rig.fetch(rig.next())
     rig.reboot()
     rig.crash()  # what was finished is fetched again, what was sent stays sent
-    assert rig.frontier.crawl_counts == counts | {"contacts": 5}
+    assert rig.crawl_counts == counts | {"contacts": 5}
 
 
-def test_number_of_queues_and_counters_survive(jobdir, clock):
-    rig = Rig(jobdir, clock, queues=1, max_queues=50)
+def test_number_of_queues_and_counters_survive(rig_of):
+    rig = rig_of(queues=1, max_queues=50)
+
+    def stats():
+        found = rig.stats()
+        return [found[f"frontier/{name}"] for name in ("queues", "popped", "leased", "back")]
+
     rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
     for _ in range(7):
-        take(rig)
+        rig.next()
     rig.publish()
-    before = rig.frontier.stats()
+    assert stats() == [7, 7, 7, 0]
     rig.crash()
-    after = rig.frontier.stats()
-    assert after["frontier/queues"] == before["frontier/queues"] == 7
-    assert after["frontier/popped"] == 7
-    assert after["frontier/leased"] == 0
-    assert after["frontier/back"] == 7
+    assert stats() == [7, 7, 0, 7]
     rig.drain()
     rig.publish()
     rig.crash()
-    assert rig.frontier.stats()["frontier/queues"] >= 7
+    assert stats()[0] >= 7
     rig._options["max_queues"] = 4
     rig.crash()
-    assert rig.frontier.stats()["frontier/queues"] == 4
-    rig.frontier.close()
+    assert stats()[0] == 4
 
 
 # --- politeness across a restart
@@ -135,24 +122,22 @@ def test_number_of_queues_and_counters_survive(jobdir, clock):
 @pytest.mark.parametrize("waiting", [1, 0])
 @pytest.mark.parametrize("restart", ["crash", "reboot"])
 def test_a_host_rests_on_after_a_restart(rig, restart, waiting):
-    rig.push(*(entry("a.test", n) for n in range(1 + waiting)))
-    rig.fetch(take(rig), took=4.0)
+    rig.fill("a.test", 1 + waiting)
+    rig.fetch(rig.next(), took=4.0)
     rig.publish()
     rig.clock.advance(10)
     getattr(rig, restart)()
     rig.push(entry("a.test", 2))
-    assert rig.acquire() is None
-    assert 30.0 <= rig.frontier.ready_at() - rig.clock() < 30.001
+    assert_rests(rig, 30.0)
 
 
 @pytest.mark.parametrize("snapshot_during", [False, True])
 def test_no_host_is_contacted_soon_after_contacts_were_forgotten(rig, snapshot_during):
     rig.push(entry("a.test", 1), entry("b.test", 1), entry("c.test", 1))
-    rig.frontier.refill(9)
+    rig.refill(9)
     while (lease := rig.acquire()) is not None:
         rig.push(entry(lease.entry.host, 2))
-        rig.release(lease.entry.host, fetched=True, took=0.1, at_least=0.0)
-        rig.frontier.finish(lease)
+        rig.fetch(lease)
     rig.publish()
     rig.kill()
     rig.unknown = {"forgotten_rest": 60.0}
@@ -160,17 +145,15 @@ def test_no_host_is_contacted_soon_after_contacts_were_forgotten(rig, snapshot_d
     rig.published = msgspec.msgpack.encode(state)
     rig.start()
     rig.push(entry("new.test", 1))
-    rig.frontier.refill(9)
+    rig.refill(9)
+    rig.clock.advance(20)
     if snapshot_during:
-        rig.clock.advance(20)
         rig.publish()
         rig.crash()
-        rig.frontier.refill(9)
-        rig.clock.advance(39.9)
-    else:
-        rig.clock.advance(59.9)
+        rig.refill(9)
+    rig.clock.advance(39.9)
     rig.push(entry("newer.test", 1))
-    rig.frontier.refill(9)
+    rig.refill(9)
     assert rig.acquire() is None
     rig.clock.advance(0.2)
     assert len([*iter(rig.acquire, None)]) == 5
@@ -179,20 +162,17 @@ def test_no_host_is_contacted_soon_after_contacts_were_forgotten(rig, snapshot_d
 @pytest.mark.parametrize("snapshot_after", [False, True])
 @pytest.mark.parametrize("waiting", [1, 2])
 def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(rig, snapshot_after, waiting):
-    rig.push(*(entry("a.test", n) for n in range(waiting)))
+    rig.fill("a.test", waiting)
     rig.publish()
-    lease = take(rig)
-    rig.release("a.test", fetched=True, took=0.1, at_least=60.0)
-    rig.frontier.finish(lease)
+    visit(rig, at_least=60.0)
     if snapshot_after:
         rig.publish()
     rig.crash()
     rig.push(entry("a.test", 9))
-    take(rig)
+    rig.next()
     rig.crash()
     rig.push(entry("a.test", 9))
-    assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 60.0)
+    assert_rests(rig, 60.0)
 
 
 @pytest.mark.parametrize("is_forbidden", [False, True])
@@ -201,22 +181,21 @@ def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
     rig, snapshot_during, is_forbidden
 ):
     """A URL before it that robots.txt forbids says nothing about the host's pauses."""
-    rig.push(*(entry("a.test", n) for n in range(4)))
+    rig.fill("a.test", 4)
     rig.publish()
-    take(rig)
-    rig.release("a.test", fetched=True, took=0.1, at_least=60.0)
+    rig.next()
+    rig.release("a.test", fetched=True, at_least=60.0)
     if is_forbidden:
-        take(rig)
+        rig.next()
         rig.release("a.test", fetched=False)
-    take(rig)
+    rig.next()
     if snapshot_during:
         rig.publish()
     # The second time the frontier itself has not seen that delay in this life.
     for _ in range(2):
         rig.crash()
-        assert rig.acquire() is None
-        assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 60.0)
-        take(rig)
+        assert_rests(rig, 60.0)
+        rig.next()
 
 
 @pytest.mark.parametrize("is_trusted", [True, False])
@@ -224,48 +203,41 @@ def test_a_retry_is_in_line_once_whether_the_first_try_is_known_or_not(rig, is_t
     rig.push(entry("a.test", 1), entry("b.test", 1))
     rig.publish()
     for attempts in (1, 2):
-        lease = take(rig)
-        rig.frontier.requeue(msgspec.structs.replace(lease.entry, attempts=attempts), is_retry=True)
-        rig.frontier.finish(lease)
-        rig.release(lease.entry.host, fetched=True, took=0.1, at_least=0.0)
-    rig.frontier.requeue(entry("c.test", 1))
+        lease = rig.next()
+        rig.requeue(msgspec.structs.replace(lease.entry, attempts=attempts), is_retry=True)
+        rig.fetch(lease)
+    rig.requeue(entry("c.test", 1))
     for _ in range(2):
         rig.kill()
         rig.start(trust_done=is_trusted)
         is_trusted = True
-    found = [take(rig).entry.host for _ in range(3)]
-    assert sorted(found) == ["a.test", "b.test", "c.test"]
-    assert rig.acquire() is None
-    assert len(rig.frontier) == 0
+    assert sorted(found.host for found in rig.drain()) == ["a.test", "b.test", "c.test"]
 
 
 @pytest.mark.parametrize("more", [1, 0])
 @pytest.mark.parametrize("snapshot_after", [False, True])
 def test_a_clock_set_back_while_the_machine_is_down_prolongs_no_rest(rig, snapshot_after, more):
-    rig.push(*(entry("a.test", n) for n in range(1 + more)))
+    rig.fill("a.test", 1 + more)
     rig.publish()
-    lease = take(rig)
-    rig.release("a.test", fetched=True, took=0.1, at_least=600.0)
-    rig.frontier.finish(lease)
+    visit(rig, at_least=600.0)
     if snapshot_after:
         rig.publish()
     rig.kill()
     rig.clock.now -= 900
     rig.start(trust_done=False)
     rig.push(entry("a.test", 9))
-    assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 600.0)
+    assert_rests(rig, 600.0)
 
 
 def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig):
     """The wall clock was set back by an hour while the process was down."""
     rig.clock.now += 7200  # it never gets below 0
-    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.fill("a.test", 2)
     rig.publish()
-    take(rig)
+    rig.next()
     rig.kill()
     rig.clock.now -= 3600
-    asked: list[float] = []
+    asked = []
 
     class Recording:
         def rest(self, facts):
@@ -277,18 +249,17 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig):
     asked.clear()
     rig.frontier.open(rig.published)
     assert asked == [0.0]
-    assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 5.0)
+    assert_rests(rig, 5.0)
 
 
 def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig):
     """What was sent to hosts after the snapshot is not known."""
     rig.push(*(entry(host, n) for host in ("a.test", "slow.test") for n in range(2)))
     for _ in range(2):
-        lease = take(rig)
+        lease = rig.next()
         rest = 30.0 if lease.entry.host == "slow.test" else 1.0
         rig.frontier.release(lease.entry.host, rest=rest, min_rest=rest)
-        rig.frontier.finish(lease)
+        rig.finish(lease)
     rig.publish()
     rig.kill()
     rig.clock.now += 100
@@ -296,20 +267,19 @@ def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig):
     rig.frontier = rig._new()
     now = rig.clock()
     rig.frontier.open(rig.published, forgotten=now)
-    assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(now + 5.0)
+    assert_rests(rig, 5.0)
     rig.clock.now += 5.0
-    assert take(rig).entry.host == "a.test"
-    assert rig.frontier.ready_at() == pytest.approx(now + 30.0)
+    assert rig.acquire().entry.host == "a.test"
+    assert rig.ready_at() == pytest.approx(now + 30.0)
     # A host of which the frontier knows nothing, and the caller a Crawl-delay.
     rig.push(entry("c.test", 1))
-    lease = take(rig)
-    assert rig.frontier.promise("c.test", 12.0) == pytest.approx(7.0)
-    rig.frontier.put_back(lease)
+    lease = rig.next()
+    assert rig.promise("c.test", 12.0) == pytest.approx(7.0)
+    rig.put_back(lease)
     rig.frontier.release("c.test", rest=7.0)
     rig.clock.now += 7.0
-    take(rig)
-    assert rig.frontier.promise("c.test", 12.0) == 0.0
+    rig.next()
+    assert rig.promise("c.test", 12.0) == 0.0
 
 
 @pytest.mark.parametrize("deaths", [1, 2])
@@ -317,39 +287,32 @@ def test_a_crawl_delay_of_which_a_death_left_no_record_is_kept_from_the_restart_
     """The process had read robots.txt, and its host's record told the next one."""
     rig.push(entry("a.test", 1))
     rig.publish()
-    take(rig)
+    rig.next()
     for _ in range(deaths):
-        rig.kill()
-        rig.start()
+        rig.crash()
     now = rig.clock()
     lease = rig.next()
-    assert lease is not None
-    assert rig.frontier.promise("a.test", 12.0) == pytest.approx(now + 12.0 - rig.clock())
-    rig.frontier.put_back(lease)
+    assert rig.promise("a.test", 12.0) == pytest.approx(now + 12.0 - rig.clock())
+    rig.put_back(lease)
     rig.frontier.release("a.test", rest=now + 12.0 - rig.clock())
     rig.next()
-    assert rig.frontier.promise("a.test", 12.0) == 0.0
+    assert rig.promise("a.test", 12.0) == 0.0
 
 
 @pytest.mark.parametrize("snapshot_after", [False, True])
 def test_a_cut_off_contact_may_go_on_at_the_server_for_a_while(rig, snapshot_after):
     """However soon the crawl is back; and further restarts do not put that off."""
     rig.unknown = {"cut_off_rest": 60.0}
-    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.fill("a.test", 2)
     rig.publish()
-    take(rig)
-    until = rig.clock() + 60.0
-    for _ in range(3):
+    rig.next()
+    for rest in (60.0, 40.0, 20.0):
         rig.crash()
-        assert rig.acquire() is None
-        assert rig.frontier.ready_at() == pytest.approx(until)
+        assert_rests(rig, rest)
         if snapshot_after:
             rig.publish()
-        rig.clock.advance(20.0 - 0.001)
-    rig.crash()
-    assert rig.acquire() is None
-    rig.clock.advance(0.1)
-    assert take(rig).entry.host == "a.test"
+        rig.clock.advance(20.0)
+    assert rig.acquire() is not None
 
 
 # --- files that are cut
@@ -362,17 +325,16 @@ class Wreck:
         self.rig = rig
         rig.push(*(entry(f"h{n % 3}.test", n, depth=n % 3) for n in range(36)))
         for _ in range(4):
-            rig.fetch(take(rig))
+            rig.fetch(rig.next())
         rig.publish()
         self.synced = {path: len(data) for path, data in files_of(rig.path).items()}
         self.later = [entry("h1.test", n) for n in range(100, 116)]
         rig.push(*self.later)
-        while rig.frontier.refill(7):
-            pass
+        rig.refill_all()
         for number in range(4):
-            rig.fetch(take(rig), note=b"note %03d" % number)
-        rig.frontier.requeue(entry("r.test"))
-        take(rig)
+            rig.fetch(rig.next(), note=b"note %03d" % number)
+        rig.requeue(entry("r.test"))
+        rig.next()
         self.files = files_of(rig.path)
         rig.kill()
 
@@ -399,7 +361,7 @@ def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig, small):
     """Behind what the snapshot names a cut changes nothing; before, it is found out."""
     wreck = Wreck(rig)
     wreck.restart()
-    size = len(rig.frontier)
+    sizes = len(rig.frontier), len(rig.entries())
     everything = wreck.drain()
     rig.kill()
     harmless = reported = 0
@@ -411,14 +373,12 @@ def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig, small):
         for cut in [*range(0, max(synced - 100, 0), 11), *range(max(synced - 100, 0), len(data))]:
             try:
                 wreck.restart(path, cut)
-                wrong = rig.frontier.check()
-            except CorruptRecordError as error:
-                wrong = [str(error)]
-            if wrong:
-                assert cut < synced, wrong
+                found = len(rig.frontier), len(rig.entries())
+            except CorruptRecordError:
+                assert cut < synced, path
                 reported += 1
             else:
-                assert len(rig.frontier) == size
+                assert found == sizes
                 harmless += 1
                 if cut % 50 == 0:
                     assert wreck.drain() == everything
@@ -439,7 +399,6 @@ def test_no_cut_of_the_done_log_loses_an_entry_or_repeats_a_finished_one(rig, sm
             continue
         for cut in range(len(wreck.files[path])):
             wreck.restart(path, cut)
-            assert rig.frontier.check() == []
             notes = len(rig.notes)
             again = Counter(wreck.drain()) - unfinished
             gone = unfinished - Counter({"http://r.test/0": 1})
@@ -460,7 +419,7 @@ def test_file_that_is_gone_is_damage(rig, small):
         path.unlink(missing_ok=True)
         try:
             rig.start()
-            assert rig.frontier.check() == [] or path.parent.name != "done"
+            rig.entries()
         except CorruptRecordError:
             missed += 1
         rig.kill()

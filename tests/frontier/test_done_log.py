@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from disk import file_size_limit
 
@@ -8,7 +6,6 @@ from webcrawl.frontier.done_log import (
     Distrust,
     DoneLog,
     Finish,
-    Record,
     Release,
     Requeue,
     read_done_log,
@@ -17,7 +14,7 @@ from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import FrontierSnapshot
 from webcrawl.storage.record_log import CorruptRecordError
 
-RECORDS: list[Record] = [
+RECORDS = [
     Contact("a.test", 5.25, 0.0),
     Contact("b.test", 5.25, 20.0),
     Release("a.test", 9.5, 2.0, is_contact=True),
@@ -29,75 +26,71 @@ RECORDS: list[Record] = [
 ]
 
 
-def write_all(log):
-    contacts, release, rest = RECORDS[:2], RECORDS[2], RECORDS[3:]
-    log.write(*contacts)
-    assert isinstance(release, Release)
-    log.release(release, at_once=False)
-    for record in rest:
-        log.write(record)
-
-
 def read(path, first=1):
     log = DoneLog(path=path)
     log.open(first)
-    try:
-        return list(read_done_log(path, first))
-    finally:
-        log.close()
-
-
-def test_every_kind_of_record_is_read_as_it_was_written(jobdir):
-    log = DoneLog(path=jobdir / "done")
-    log.open(1)
-    write_all(log)
     log.close()
-    assert read(jobdir / "done") == RECORDS
+    return list(read_done_log(path, first))
 
 
-def test_log_cut_at_any_byte_gives_a_beginning_of_the_records(jobdir):
-    path = jobdir / "done"
-    log = DoneLog(path=path)
-    log.open(1)
-    write_all(log)
+def names(path):
+    return sorted(file.name for file in path.iterdir())
+
+
+@pytest.fixture
+def log(jobdir):
+    made = DoneLog(path=jobdir)
+    made.open(1)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def written(log):
+    """A log of RECORDS that is closed."""
+    first, second, release, *rest = RECORDS
+    log.write(first, second)
+    log.release(release, at_once=False)
+    for record in rest:
+        log.write(record)
     log.close()
-    whole = (path / "00000001.log").read_bytes()
+
+
+def test_every_kind_of_record_is_read_as_it_was_written(jobdir, written):
+    assert read(jobdir) == RECORDS
+
+
+def test_log_cut_at_any_byte_gives_a_beginning_of_the_records(jobdir, written):
+    whole = (jobdir / "00000001.log").read_bytes()
     lengths = set()
     for size in range(len(whole) + 1):
-        for other in path.glob("*.log"):
+        for other in jobdir.glob("*.log"):
             other.unlink()
-        (path / "00000001.log").write_bytes(whole[:size])
-        records = read(path)
+        (jobdir / "00000001.log").write_bytes(whole[:size])
+        records = read(jobdir)
         assert records == RECORDS[: len(records)]
         lengths.add(len(records))
     # Contacts go by one write, and the release with the finish after it.
     assert lengths == {0, 2, 4, 5, 6, 7, 8}
 
 
-def test_release_waits_for_the_next_write_unless_it_must_not(jobdir):
-    log = DoneLog(path=jobdir)
-    log.open(1)
-    log.release(Release("a.test", 9.0, 2.0), at_once=False)
-    assert [*read_done_log(jobdir, 1)] == []
-    log.release(Release("b.test", 9.0, 2.0), at_once=True)
-    assert [type(record) for record in [*read_done_log(jobdir, 1)]] == [Release, Release]
-    for _ in range(64):
-        log.release(Release("c.test", 9.0, 2.0), at_once=False)
-    assert len([*read_done_log(jobdir, 1)]) == 2
-    log.release(Release("d.test", 9.0, 2.0), at_once=False)
-    assert len([*read_done_log(jobdir, 1)]) == 67
-    log.release(Release("e.test", 9.0, 2.0), at_once=False)
+def test_release_waits_for_the_next_write_unless_it_must_not(jobdir, log):
+    def release(*, at_once=False):
+        log.release(Release("a.test", 9.0, 2.0), at_once=at_once)
+        return len([*read_done_log(jobdir, 1)])
+
+    assert release() == 0
+    assert release(at_once=True) == 2
+    assert [release() for _ in range(65)] == [2] * 64 + [67]
+    release()
     log.rotate()
-    assert len([*read_done_log(jobdir, 1)]) == 68
-    log.release(Release("f.test", 9.0, 2.0), at_once=False)
+    assert release() == 68
     log.close()
     log.close()
     assert len(read(jobdir)) == 69
 
 
-def test_segments_after_the_named_one_are_replayed_and_older_ones_deleted(jobdir):
-    log = DoneLog(path=jobdir)
-    log.open(1)
+def test_segments_after_the_named_one_are_replayed_and_older_ones_deleted(jobdir, log):
     log.write(Finish(1, b""))
     assert log.rotate() == 2
     log.write(Finish(2, b""))
@@ -105,16 +98,10 @@ def test_segments_after_the_named_one_are_replayed_and_older_ones_deleted(jobdir
     log.write(Finish(3, b""))
     log.close()
     assert read(jobdir, 2) == [Finish(2, b""), Finish(3, b"")]
-    assert sorted(path.name for path in jobdir.iterdir()) == [
-        "00000002.log",
-        "00000003.log",
-        "00000004.log",
-    ]
+    assert names(jobdir) == ["00000002.log", "00000003.log", "00000004.log"]
 
 
-def test_segments_behind_a_gap_are_deleted(jobdir):
-    log = DoneLog(path=jobdir)
-    log.open(1)
+def test_segments_behind_a_gap_are_deleted(jobdir, log):
     log.write(Finish(1, b""))
     log.rotate()
     log.rotate()
@@ -122,25 +109,20 @@ def test_segments_behind_a_gap_are_deleted(jobdir):
     log.close()
     (jobdir / "00000002.log").unlink()
     assert read(jobdir) == [Finish(1, b"")]
-    assert sorted(path.name for path in jobdir.iterdir()) == ["00000001.log", "00000002.log"]
+    assert names(jobdir) == ["00000001.log", "00000002.log"]
 
 
-def test_only_a_published_snapshot_lets_segments_go(jobdir):
-    log = DoneLog(path=jobdir)
-    log.open(1)
+def test_only_a_published_snapshot_lets_segments_go(jobdir, log):
     log.rotate()
     log.rotate()
-    assert len(list(jobdir.glob("*.log"))) == 3
+    assert len(names(jobdir)) == 3
     assert set(log.written()) == {jobdir, jobdir / "00000003.log"}
     log.forget()
-    assert [path.name for path in jobdir.glob("*.log")] == ["00000003.log"]
+    assert names(jobdir) == ["00000003.log"]
     assert log.written() == [jobdir / "00000003.log"]
-    log.close()
 
 
-def test_segment_whose_pages_were_never_written_is_an_empty_one(jobdir):
-    log = DoneLog(path=jobdir)
-    log.open(1)
+def test_segment_whose_pages_were_never_written_is_an_empty_one(jobdir, log):
     log.write(Finish(1, b""))
     log.rotate()
     log.write(Finish(2, b""))
@@ -149,29 +131,24 @@ def test_segment_whose_pages_were_never_written_is_an_empty_one(jobdir):
     assert read(jobdir) == [Finish(2, b"")]
 
 
-def test_segment_that_is_another_file_is_damage(jobdir):
-    log = DoneLog(path=jobdir)
-    log.open(1)
+def test_segment_that_is_another_file_is_damage(jobdir, log):
     log.close()
     (jobdir / "00000001.log").write_bytes(b"no such file of ours")
     with pytest.raises(CorruptRecordError, match="no record log header"):
         read(jobdir)
 
 
-def test_write_that_fails_leaves_the_log_as_it_was(jobdir):
-    log = DoneLog(path=jobdir)
-    log.open(1)
+def test_write_that_fails_leaves_the_log_as_it_was(jobdir, log):
     log.release(Release("a.test", 9.0, 2.0), at_once=False)
     with file_size_limit(20), pytest.raises(OSError, match="File too large"):
         log.write(Finish(7, b""))
     assert [*read_done_log(jobdir, 1)] == []
     log.write(Finish(8, b""))
     assert [*read_done_log(jobdir, 1)] == [Release("a.test", 9.0, 2.0), Finish(8, b"")]
-    log.close()
 
 
 def test_replay_keeps_finishes_after_a_distrust_only():
-    log: list[Record] = [
+    log = [
         Finish(1, b"one-----"),
         Requeue(b"again"),
         Distrust(),

@@ -1,7 +1,5 @@
 """The front ends of docs/parts.md: their contract, their order, and crawls through faults."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

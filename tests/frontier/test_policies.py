@@ -1,7 +1,5 @@
 """Prioritizer, selector, delay policy and the remembered hosts."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 import pytest
 from contracts.policies import DelayPolicyContract, PrioritizerContract, SelectorContract
 from hypothesis import given
+from msgspec.structs import replace
 from strategies import entries
 
 from webcrawl.frontier import (
@@ -56,24 +55,21 @@ class TestLargestDelay(DelayPolicyContract):
 @given(entries())
 def test_deeper_or_less_popular_is_never_more_urgent(entry):
     level = DepthRankPrioritizer(levels=50).level
-    deeper = Entry(entry.url, entry.host, entry.depth + 1, entry.rank)
-    further = Entry(entry.url, entry.host, entry.depth, entry.rank * 10)
-    assert level(deeper) >= level(entry)
-    assert level(further) >= level(entry)
+    assert level(replace(entry, depth=entry.depth + 1)) >= level(entry)
+    assert level(replace(entry, rank=entry.rank * 10)) >= level(entry)
 
 
 def test_home_page_of_an_unlisted_host_comes_after_all_listed_ones():
     level = DepthRankPrioritizer(levels=16).level
-    assert level(Entry("http://a.test/", "a.test", 0, 0)) > level(
-        Entry("http://b.test/", "b.test", 0, 1_000_000)
-    )
+    listed = Entry("http://b.test/", "b.test", 0, 1_000_000)
+    assert level(replace(listed, rank=0)) > level(listed)
 
 
 @given(entries())
 def test_by_rank_alone_depth_does_not_matter_and_the_unranked_come_last(entry):
     level = RankPrioritizer(levels=50).level
-    deeper = Entry(entry.url, entry.host, entry.depth + 1, entry.rank)
-    further = Entry(entry.url, entry.host, 0, entry.rank * 2)
+    deeper = replace(entry, depth=entry.depth + 1)
+    further = replace(entry, rank=entry.rank * 2)
     unranked = Entry(entry.url, entry.host)
     assert level(deeper) == level(entry) <= level(further) <= level(unranked) == 50
 

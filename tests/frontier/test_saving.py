@@ -1,135 +1,93 @@
 """A snapshot that is encoded while the frontier goes on is one of the moment it was begun at."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
-from frontier_rig import Rig, entry
+from frontier_rig import entry
 
-from webcrawl.frontier import encode, overflow
 from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 
 
 @pytest.fixture
-def rig(jobdir, clock, monkeypatch):
+def rig(rig_of, monkeypatch):
     monkeypatch.setattr(frontier_snapshot, "_PIECE", 1)
-    found = Rig(jobdir / "frontier", clock, remembered=4)
-    yield found
-    found.close()
+    return rig_of(remembered=4)
 
 
 def held(rig):
     """Hosts a to e have queues; that of a is in process, and that of e has spilled."""
     rig.push(*(entry(f"{host}.test", n) for host in "abcd" for n in range(3)))
-    rig.push(*(entry("e.test", n) for n in range(100)))
-    for n in range(3):
-        rig.push(entry(f"gone{n}.test"))
-    while rig.frontier.refill(64):
-        pass
+    rig.fill("e.test", 100)
+    rig.push(*(entry(f"gone{n}.test") for n in range(3)))
+    rig.refill_all()
     lease = rig.next()
     assert lease.entry.host == "a.test"
     for n in range(3):
-        gone = rig.frontier.acquire(f"gone{n}.test")
-        rig.fetch(gone)
+        rig.fetch(rig.acquire(f"gone{n}.test"))
     return lease
 
 
-def release(rig, lease):
-    rig.release("a.test", fetched=True, took=1.0, at_least=77.0)
-
-
-def promise(rig, lease):
-    rig.frontier.promise("a.test", 500.0)
-
-
-def put_back(rig, lease):
-    rig.frontier.put_back(lease)
-
-
-def finish(rig, lease):
-    rig.frontier.finish(lease)
-
-
-def take(rig, lease):
-    for host in "ebc":
-        assert rig.frontier.acquire(f"{host}.test") is not None
-
-
-def finish_all_of_one(rig, lease):
-    for _ in range(3):
-        while (found := rig.frontier.acquire("b.test")) is None:
+def fetch(rig, host, count):
+    for _ in range(count):
+        while (found := rig.acquire(host)) is None:
             rig.clock.advance(1.0)
         rig.fetch(found)
 
 
-def read_from_disk(rig, lease):
-    for _ in range(40):
-        while (found := rig.frontier.acquire("e.test")) is None:
-            rig.clock.advance(1.0)
-        rig.fetch(found)
+def push(rig, *entries):
+    rig.push(*entries)
+    rig.refill_all()
 
 
-def push(rig, lease):
-    rig.push(*(entry(f"{host}.test", 1000 + n) for host in "abxe" for n in range(40)))
-    while rig.frontier.refill(64):
-        pass
+def requeue_ahead(rig, _):
+    for host in ("c.test", "new.test"):
+        rig.requeue(entry(host, 5000), ahead=True)
 
 
-def move_to_front(rig, lease):
-    rig.frontier.put_back(lease, behind=entry("d.test", 2))
-
-
-def requeue_ahead(rig, lease):
-    rig.frontier.requeue(entry("c.test", 5000), ahead=True)
-    rig.frontier.requeue(entry("new.test", 5000), ahead=True)
-
-
-def forget_rests(rig, lease):
+def forget_rests(rig, _):
     rig.clock.advance(10_000.0)
-    rig.push(entry("gone1.test", 1))
-    while rig.frontier.refill(64):
-        pass
+    push(rig, entry("gone1.test", 1))
 
 
-CHANGES = (
-    release,
-    promise,
-    put_back,
-    finish,
-    take,
-    finish_all_of_one,
-    read_from_disk,
-    push,
-    move_to_front,
-    requeue_ahead,
-    forget_rests,
-)
+CHANGES = {
+    "release": lambda rig, _: rig.release("a.test", fetched=True, at_least=77.0),
+    "promise": lambda rig, _: rig.promise("a.test", 500.0),
+    "put back": lambda rig, lease: rig.put_back(lease),
+    "finish": lambda rig, lease: rig.finish(lease),
+    "take": lambda rig, _: [rig.acquire(f"{host}.test").id for host in "ebc"],
+    "finish all of one": lambda rig, _: fetch(rig, "b.test", 3),
+    "read from disk": lambda rig, _: fetch(rig, "e.test", 40),
+    "push": lambda rig, _: push(
+        rig, *(entry(f"{host}.test", 1000 + n) for host in "abxe" for n in range(40))
+    ),
+    "move to front": lambda rig, lease: rig.put_back(lease, behind=entry("d.test", 2)),
+    "requeue ahead": requeue_ahead,
+    "forget rests": forget_rests,
+}
 
 
 @pytest.mark.parametrize("taken_before", [0, 4, 8])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_snapshot_has_the_state_before_changes_made_meanwhile(rig, change, taken_before):
     lease = held(rig)
-    expected = decode_snapshot(b"".join(rig.frontier.snapshot()))
-    pieces = rig.frontier.snapshot()
+    expected = decode_snapshot(b"".join(rig.snapshot()))
+    pieces = rig.snapshot()
     taken = [next(pieces) for _ in range(taken_before)]
-    change(rig, lease)
+    CHANGES[change](rig, lease)
     found = decode_snapshot(b"".join([*taken, *pieces]))
     assert found == msgspec.structs.replace(expected, segment=found.segment)
     assert len(found.queues) == 5
     assert [len(queue.items) for queue in found.queues] == [2, 3, 3, 3, 16]
     assert len(found.remembered) == 3
     # And the next one has all of the changes.
-    assert decode_snapshot(b"".join(rig.frontier.snapshot())) != expected
-    assert rig.frontier.check() == []
+    assert decode_snapshot(b"".join(rig.snapshot())) != expected
 
 
 def test_a_snapshot_cannot_be_gone_on_with_when_a_later_one_was_begun(rig):
     held(rig)
-    pieces = rig.frontier.snapshot()
+    pieces = rig.snapshot()
     next(pieces)
-    later = rig.frontier.snapshot()
+    later = rig.snapshot()
     with pytest.raises(RuntimeError, match="a later snapshot"):
         b"".join(pieces)
     assert len(decode_snapshot(b"".join(later)).queues) == 5
@@ -137,35 +95,8 @@ def test_a_snapshot_cannot_be_gone_on_with_when_a_later_one_was_begun(rig):
 
 def test_pieces_together_are_the_whole_snapshot_as_msgpack_has_it(rig):
     held(rig)
-    pieces = [*rig.frontier.snapshot()]
+    pieces = [*rig.snapshot()]
     assert len(pieces) > 8
     whole = b"".join(pieces)
     assert msgspec.msgpack.decode(whole, type=FrontierSnapshot) == decode_snapshot(whole)
     assert len(msgspec.msgpack.decode(whole)) == len(FrontierSnapshot.__struct_fields__)
-
-
-def test_files_of_a_queue_are_listed_once_and_deleted_when_no_snapshot_names_them(rig, monkeypatch):
-    """Without asking each queue: there may be 100,000 of them."""
-    monkeypatch.setattr(overflow, "SEGMENT_BYTES", 500)
-    rig.frontier.push([encode(entry("long.test", n)) for n in range(400)])
-    rig.publish()
-    while rig.frontier.refill(64):
-        pass
-    segments = sorted(rig.path.glob("back/*/*.log"))
-    assert len(segments) > 5
-    pieces = rig.frontier.snapshot()
-    assert {*segments} <= {*rig.frontier.written()}
-    assert not {*segments} & {*rig.frontier.written()}
-    for _ in range(200):
-        lease = rig.next()
-        rig.fetch(lease)
-    b"".join(pieces)
-    rig.frontier.forget()
-    assert {*segments} == {*rig.path.glob("back/*/*.log")}
-    rig.publish()
-    left = sorted(rig.path.glob("back/*/*.log"))
-    assert 0 < len(left) < len(segments)
-    assert len(rig.drain()) == 200
-    for _ in range(2):
-        rig.publish()
-    assert [*rig.path.glob("back/*/*.log")] == []

@@ -1,29 +1,24 @@
 """The longest queues, found in slices."""
 
-from __future__ import annotations
-
 import pytest
-from frontier_rig import Rig, entry
+from frontier_rig import entry
 
 from webcrawl.frontier import encode
 
 
 @pytest.fixture
-def rig(jobdir, clock):
-    found = Rig(jobdir, clock, queues=2000, max_queues=2000)
-    yield found
-    found.close()
+def rig(rig_of):
+    return rig_of(queues=2000, max_queues=2000)
 
 
 def push(rig, *counts):
     entries = [entry(host, number) for host, count in counts for number in range(count)]
     rig.frontier.push([encode(one) for one in entries])
-    while rig.frontier.refill(64):
-        pass
+    rig.refill_all()
 
 
 def lengths(rig):
-    return [(queue.host, len(queue)) for queue in rig.frontier.longest_tails()]
+    return [(queue.host, len(queue)) for queue in rig.longest_tails()]
 
 
 def test_the_longest_of_many_queues_is_found_and_kept(rig):
@@ -34,16 +29,16 @@ def test_the_longest_of_many_queues_is_found_and_kept(rig):
 
 def test_those_count_as_longer_whose_hosts_rest_longer(rig, clock):
     push(rig, ("a.test", 3), ("b.test", 5))
-    lease = rig.frontier.acquire()
+    lease = rig.acquire()
     clock.advance(1.0)
     rig.frontier.release(lease.key, rest=20.0, min_rest=18.0)
-    rig.frontier.finish(lease)
+    rig.finish(lease)
     assert lengths(rig) == [("a.test", 2), ("b.test", 5)]
-    assert [queue.period for queue in rig.frontier.longest_tails()] == [21.0, 0.0]
+    assert [queue.period for queue in rig.longest_tails()] == [21.0, 0.0]
 
 
 def test_a_queue_that_is_done_is_no_tail(rig):
     push(rig, ("a.test", 1))
     assert lengths(rig)
-    rig.fetch(rig.frontier.acquire())
+    rig.fetch(rig.acquire())
     assert lengths(rig) == []

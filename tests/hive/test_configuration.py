@@ -1,7 +1,5 @@
 """The settings of a hive: what they may be, and one sentence for what they may not."""
 
-from __future__ import annotations
-
 import pytest
 from scrapy.settings import Settings
 

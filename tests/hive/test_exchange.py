@@ -1,17 +1,13 @@
 """Exchange of shards by one drone, over a real Redis and store; its process does nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import secrets
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import uvloop
-from redis_server import RedisServer
 from scrapy.settings import Settings
 
 from webcrawl.crawl.shard.shards import Shards
@@ -27,42 +23,39 @@ from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 LEASE_SECS = 0.5
 
 
-def test_a_shard_that_was_lost_while_it_was_brought_is_not_adopted(tmp_path):
-    with RedisServer(tmp_path / "redis") as server:
-        assert uvloop.run(adopted_by_a(tmp_path, server.url, is_paused=False)) == [0]
-        assert uvloop.run(adopted_by_a(tmp_path, server.url, is_paused=True)) == []
+def test_a_shard_that_was_lost_while_it_was_brought_is_not_adopted(tmp_path, server):
+    assert uvloop.run(adopted_by_a(tmp_path, server.url, is_paused=False)) == [0]
+    assert uvloop.run(adopted_by_a(tmp_path, server.url, is_paused=True)) == []
 
 
-async def test_a_few_shards_are_adopted_with_each_beat(tmp_path):
-    with RedisServer(tmp_path / "redis") as server:
-        async with drone(tmp_path, server.url, shards=64) as a:
-            for adopted in (8, 16, 24):
-                await a.exchange.work(await a.membership.beat(Report()))
-                assert len(a.shards) == adopted
+async def test_a_few_shards_are_adopted_with_each_beat(tmp_path, server):
+    async with drone(tmp_path, server.url, shards=64) as a:
+        for adopted in (8, 16, 24):
+            await a.exchange.work(await a.membership.beat(Report()))
+            assert len(a.shards) == adopted
 
 
 @pytest.mark.parametrize("has_requests", [False, True])
 async def test_a_lost_shard_gives_up_others_only_if_it_may_have_their_requests(
-    tmp_path, has_requests
+    tmp_path, has_requests, server
 ):
-    with RedisServer(tmp_path / "redis") as server:
-        async with drone(tmp_path, server.url, shards=3) as a, drone(tmp_path, server.url) as b:
-            await a.exchange.work(await a.membership.beat(Report()))
-            assert sorted(a.shards) == [0, 1, 2]
-            if has_requests:
-                a.parts.holding.outboxes[1].note_requests()
-            await a.membership.leave()
-            await b.membership.beat(Report())
-            owner = (await b.membership.look()).owners[1]
-            [(_, token)] = (await b.membership.claim({1: owner})).items()
-            await a.exchange.keep({1: a.parts.holding.leases[1]})
-            left = [] if has_requests else [0, 2]
-            assert sorted(a.shards) == sorted(a.parts.holding.leases) == left
-            # What is taken up again is what no other drone has had since.
-            await b.membership.release({1: token})
-            await a.exchange.work(await a.membership.beat(Report()))
-            assert sorted(a.shards) == [0, 1, 2]
-            assert a.trusted == [True] * 3 + ([False] * 3 if has_requests else [True])
+    async with drone(tmp_path, server.url, shards=3) as a, drone(tmp_path, server.url) as b:
+        await a.exchange.work(await a.membership.beat(Report()))
+        assert sorted(a.shards) == [0, 1, 2]
+        if has_requests:
+            a.parts.holding.outboxes[1].note_requests()
+        await a.membership.leave()
+        await b.membership.beat(Report())
+        owner = (await b.membership.look()).owners[1]
+        [(_, token)] = (await b.membership.claim({1: owner})).items()
+        await a.exchange.keep({1: a.parts.holding.leases[1]})
+        left = [] if has_requests else [0, 2]
+        assert sorted(a.shards) == sorted(a.parts.holding.leases) == left
+        # What is taken up again is what no other drone has had since.
+        await b.membership.release({1: token})
+        await a.exchange.work(await a.membership.beat(Report()))
+        assert sorted(a.shards) == [0, 1, 2]
+        assert a.trusted == [True] * 3 + ([False] * 3 if has_requests else [True])
 
 
 async def adopted_by_a(directory, url, *, is_paused):
@@ -99,8 +92,8 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
     membership = Membership(client=client, keys=keys, drone=drone, lease_secs=lease_secs)
     store = CheckpointStore(url=str(directory / f"store-{name}"))
     store.found(HiveFacts(shards=shards, politeness_key="host"), "")
-    held: dict[int, Any] = {}
-    trusted: list[bool] = []
+    held = {}
+    trusted = []
 
     def adopt(shard, **_):
         held[shard.number] = shard
@@ -119,7 +112,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
         def held(self, number):
             return held.get(number)
 
-    parts: Any = SimpleNamespace(
+    parts = SimpleNamespace(
         name=drone,
         settings=SimpleNamespace(lease_secs=lease_secs),
         holding=Holding(good_until=math.inf, has_all=True),

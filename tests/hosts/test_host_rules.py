@@ -1,7 +1,5 @@
 """Host rules: what files and commands say of a host, and that each rule has its source."""
 
-from __future__ import annotations
-
 import pytest
 from scrapy.utils.project import get_project_settings
 

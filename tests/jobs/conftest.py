@@ -1,9 +1,10 @@
-"""A killed crawl, for all tests that check its job or go back to its checkpoint."""
+"""Jobs for tests to look at: of a killed crawl, and made by hand."""
 
 from __future__ import annotations
 
 import pytest
 from killed_job import WORLD, command, kill_in_the_middle
+from stored_job import Stored
 
 from webcrawl.simweb import start_in_process
 
@@ -16,3 +17,8 @@ def killed(tmp_path_factory):
         line = command(web, path, CHECKPOINT_INTERVAL_SECS=0.5)
         kill_in_the_middle(line, path / "job", keeps=True)
     return path / "job"
+
+
+@pytest.fixture
+def stored(tmp_path, clock):
+    return Stored(tmp_path / "job", clock)

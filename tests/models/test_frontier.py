@@ -1,13 +1,10 @@
 """The whole frontier against a model of lists and dicts, through crashes and power failures."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -19,7 +16,6 @@ from strategies import examples
 
 from webcrawl.frontier import (
     Entry,
-    Lease,
     back_queue,
     decode,
     encode,
@@ -34,11 +30,6 @@ from webcrawl.frontier.done_log import read_done_log
 from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-Name = tuple[str, int]
-
 
 class Event(NamedTuple):
     """Something that happened to *entry*: pushed, requeued or finished (with *note*)."""
@@ -48,16 +39,15 @@ class Event(NamedTuple):
     note: bytes = b""
 
 
-@dataclass
-class Saved:
+class Saved(NamedTuple):
     """What a snapshot promises: who waits, how far *events* had come, who rests until when."""
 
-    waiting: Counter[Name] = field(default_factory=Counter)
-    events: int = 0
-    rest_until: dict[str, float] = field(default_factory=dict)
-    contacts: dict[str, float] = field(default_factory=dict)
-    promised: dict[str, float] = field(default_factory=dict)
-    parked: dict[str, list[Name]] = field(default_factory=dict)
+    waiting: Counter
+    events: int
+    rest_until: dict
+    contacts: dict
+    promised: dict
+    parked: dict
 
 
 REASONS = ("budget", "trap")
@@ -78,32 +68,35 @@ class FrontierMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(front_end, "CHUNK", 3)
-        self.patch.setattr(back_queue, "INLINE", 2)
-        self.patch.setattr(overflow, "CHUNK", 2)
-        self.patch.setattr(parked, "CHUNK", 2)
-        self.patch.setattr(frontier_snapshot, "_PIECE", 40)
-        self.patch.setattr(overflow, "SEGMENT_BYTES", 150)
+        for module, name, value in (
+            (front_end, "CHUNK", 3),
+            (back_queue, "INLINE", 2),
+            (overflow, "CHUNK", 2),
+            (parked, "CHUNK", 2),
+            (frontier_snapshot, "_PIECE", 40),
+            (overflow, "SEGMENT_BYTES", 150),
+        ):
+            self.patch.setattr(module, name, value)
         self.directory = Path(tempfile.mkdtemp())
         self.clock = FakeClock()
         self.serial = 0
         # Parked ones too.
-        self.waiting: Counter[Name] = Counter()
+        self.waiting = Counter()
         # In their order, by reason; after a crash also such as have been finished.
-        self.parked: dict[str, list[Name]] = {}
+        self.parked = {}
         # How many of them the pass under way has still to look at.
-        self.due: dict[str, int] = {}
-        self.leases: dict[int, tuple[Lease, float]] = {}
-        self.contacts: dict[str, tuple[Lease, float]] = {}
+        self.due = {}
+        self.leases = {}
+        self.contacts = {}
         # The shared clocks among them as "@key".
-        self.rest_until: dict[str, float] = {}
+        self.rest_until = {}
         # host in process -> the shared clock it holds, and since when.
-        self.claims: dict[str, tuple[str, float]] = {}
+        self.claims = {}
         # host in process -> the rest that must follow in any case.
-        self.promised: dict[str, float] = {}
-        self.events: list[Event] = []
-        self.saved = Saved()
-        self.pending: tuple[Callable[[], None], Saved] | None = None
+        self.promised = {}
+        self.events = []
+        self.saved = Saved(Counter(), 0, {}, {}, {}, {})
+        self.pending = None
 
     @initialize(
         queues=st.integers(1, 3),
@@ -112,14 +105,7 @@ class FrontierMachine(RuleBasedStateMachine):
         remembered=st.sampled_from([None, 0, 1, 2]),
         workers=st.integers(1, 5),
     )
-    def begin(
-        self,
-        queues,
-        more,
-        slice_size,
-        remembered,
-        workers,
-    ):
+    def begin(self, queues, more, slice_size, remembered, workers):
         self.ceiling = queues + more
         self.workers = workers
         self.spills = remembered is not None
@@ -161,13 +147,12 @@ class FrontierMachine(RuleBasedStateMachine):
         lease = self.rig.acquire()
         if lease is not None:
             self._took(lease)
-        elif self.rig.frontier.ready_at() is None:
-            busy = len(self.contacts)
+        elif self.rig.ready_at() is None:
             names = set(+self.waiting) - self._parked()
-            free = {url.split("/")[2] for url, _ in names} - self.contacts.keys()
             full = {domain_of(host) for host in self.contacts}
-            free = {host for host in free if domain_of(host) not in full}
-            busy_all = busy >= min(self.ceiling, self.workers)
+            hosts = {url.split("/")[2] for url, _ in names}
+            free = {host for host in hosts if domain_of(host) not in full}
+            busy_all = len(self.contacts) >= min(self.ceiling, self.workers)
             assert not free or busy_all, f"{free} could be fetched"
 
     @rule()
@@ -215,7 +200,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 9), min_rest=st.sampled_from([0.0, 40.0, 1000.0]))
     def promise(self, pick, min_rest):
         host = sorted(self.contacts)[pick % len(self.contacts)]
-        self.rig.frontier.promise(host, min_rest)
+        self.rig.promise(host, min_rest)
         self.promised[host] = max(self.promised.get(host, 0.0), min_rest)
 
     @precondition(lambda self: self.contacts)
@@ -226,13 +211,13 @@ class FrontierMachine(RuleBasedStateMachine):
         name = f"@a{address}"
         if host in self.claims:
             if self.claims[host][0] == name:
-                assert self.rig.frontier.claim(lease, name[1:]) == 0.0
+                assert self.rig.claim(lease, name[1:]) == 0.0
             else:
                 with pytest.raises(ValueError, match="holds the shared clock"):
-                    self.rig.frontier.claim(lease, name[1:])
+                    self.rig.claim(lease, name[1:])
             return
         is_held = name in {held for held, _ in self.claims.values()}
-        wait = self.rig.frontier.claim(lease, name[1:])
+        wait = self.rig.claim(lease, name[1:])
         if not wait:
             assert not is_held, "claimed by two"
             assert self.clock.now >= self.rest_until.get(name, 0.0) - 1e-6, "claimed too early"
@@ -240,9 +225,7 @@ class FrontierMachine(RuleBasedStateMachine):
             return
         assert wait > 0
         if lease.id in self.leases:
-            self.rig.frontier.put_back(lease)
-            del self.leases[lease.id]
-            self.waiting[name_of(lease.entry)] += 1
+            self._put_back(lease)
         self.rig.frontier.release(host, rest=wait)
         self._released(host, wait, 0.0)
 
@@ -257,18 +240,20 @@ class FrontierMachine(RuleBasedStateMachine):
     def finish(self, pick, noted):
         lease = self._pick_lease(pick)
         note = b"note%04d" % len(self.events) if noted else b""
-        self.rig.frontier.finish(lease, note=note)
+        self.rig.finish(lease, note=note)
         del self.leases[lease.id]
         self.events.append(Event("finish", lease.entry, note))
-        for again in (self.rig.frontier.finish, self.rig.frontier.put_back):
+        for again in (self.rig.finish, self.rig.put_back):
             with pytest.raises(LookupError):
                 again(lease)
 
     @precondition(lambda self: self.leases)
     @rule(pick=st.integers(0, 9))
     def put_back(self, pick):
-        lease = self._pick_lease(pick)
-        self.rig.frontier.put_back(lease)
+        self._put_back(self._pick_lease(pick))
+
+    def _put_back(self, lease):
+        self.rig.put_back(lease)
         del self.leases[lease.id]
         self.waiting[name_of(lease.entry)] += 1
 
@@ -279,7 +264,7 @@ class FrontierMachine(RuleBasedStateMachine):
         again = msgspec.structs.replace(old, attempts=old.attempts + 1)
         if name_of(again) in self._parked():
             return
-        self.rig.frontier.requeue(again)
+        self.rig.requeue(again)
         self.waiting[name_of(again)] += 1
         self.events.append(Event("requeue", again))
 
@@ -290,7 +275,7 @@ class FrontierMachine(RuleBasedStateMachine):
         for _ in range(count):
             self.serial += 1
             new = entry(f"h{host}.test", self.serial)
-            self.rig.frontier.parked.push(reason, [encode(new)])
+            self.rig.parked.push(reason, [encode(new)])
             self.waiting[name_of(new)] += 1
             self.parked.setdefault(reason, []).append(name_of(new))
             self.events.append(Event("push", new))
@@ -303,17 +288,17 @@ class FrontierMachine(RuleBasedStateMachine):
         alike = [other for other, _ in self.leases.values() if name_of(other.entry) == name]
         if self.waiting[name] or len(alike) > 1 or name in self._parked():
             return  # of two that are the same, the finish of one hides whichever is met first
-        self.rig.frontier.park_leased(lease, reason)
+        self.rig.park_leased(lease, reason)
         del self.leases[lease.id]
         self.waiting[name] += 1
         self.parked.setdefault(reason, []).append(name)
 
     @rule(reasons=st.sets(st.sampled_from(REASONS)))
     def begin_pass(self, reasons):
-        self.rig.frontier.parked.begin_pass(sorted(reasons))
+        self.rig.parked.begin_pass(sorted(reasons))
         for reason in sorted(reasons):
             # Reasons are taken in the order of their first pass, also one for which nothing waits.
-            if reason in self.rig.frontier.parked.counts:
+            if reason in self.rig.parked.counts:
                 self.due[reason] = len(self.parked.get(reason, []))
 
     @rule(
@@ -336,11 +321,11 @@ class FrontierMachine(RuleBasedStateMachine):
 
         if breaks and reason:
             with pytest.raises(RuntimeError):
-                self.rig.frontier.parked.reconsider(limit, sort)
+                self.rig.parked.reconsider(limit, sort)
             self.parked[reason][:count] = waiting
             self.due[reason] += len(waiting) - count
             return
-        assert self.rig.frontier.parked.reconsider(limit, sort) == count
+        assert self.rig.parked.reconsider(limit, sort) == count
         if reason:
             del self.parked[reason][:count]
             self.due[reason] -= count
@@ -349,7 +334,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 50))
     def refill(self, limit):
-        assert self.rig.frontier.refill(limit) <= limit
+        assert self.rig.refill(limit) <= limit
 
     @rule(seconds=st.sampled_from([0.01, 1.0, 3.0, 50.0, 700.0]))
     def time_passes(self, seconds):
@@ -363,7 +348,7 @@ class FrontierMachine(RuleBasedStateMachine):
             for lease, at in [*self.leases.values(), *self.contacts.values()]
             if now - at > older_than
         }
-        assert {lease.id for lease in self.rig.frontier.expire(older_than)} == expired
+        assert {lease.id for lease in self.rig.expire(older_than)} == expired
         for host, (lease, at) in [*self.contacts.items()]:
             if lease.id in expired:
                 shared = cut_off(POLICY, now - at)
@@ -396,7 +381,6 @@ class FrontierMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pending is not None)
     @rule()
     def publish(self):
-        assert self.pending is not None
         publish, self.saved = self.pending
         self.pending = None
         publish()
@@ -451,13 +435,10 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def _recover(self, since):
         """The caller re-submits what it pushed; *since* is what counts from now on."""
-        self.leases.clear()
-        self.contacts.clear()
-        self.claims.clear()
-        self.promised.clear()
+        for held in (self.leases, self.contacts, self.claims, self.promised, self.due):
+            held.clear()
         self.pending = None
         self.parked = {reason: [*names] for reason, names in self.saved.parked.items()}
-        self.due.clear()
         self.events[self.saved.events :] = since
         self.rig.push(*(event.entry for event in since if event.kind == "push"))
         waiting = Counter(self.saved.waiting)
@@ -471,7 +452,6 @@ class FrontierMachine(RuleBasedStateMachine):
     @invariant()
     def sound(self):
         frontier = self.rig.frontier
-        assert frontier.check() == []
         assert frontier.leased == len(self.leases)
         assert frontier.parked.size == sum(map(len, self.parked.values()))
         assert frontier.parked.due == sum(self.due.values())
@@ -500,10 +480,9 @@ class FrontierMachine(RuleBasedStateMachine):
             self.rig.release(host, fetched=True)
             self._released(host, cut_off(POLICY, 0.0), cut_off(POLICY, 0.0))
         for lease, _ in self.leases.values():
-            self.rig.frontier.finish(lease)
+            self.rig.finish(lease)
         self._drain()
-        assert set(+self.waiting) <= self._parked()
-        parked = self.rig.frontier.parked
+        parked = self.rig.parked
         parked.begin_pass(REASONS)
         while parked.reconsider(3, lambda entries: (entries, {})):
             pass
@@ -511,8 +490,9 @@ class FrontierMachine(RuleBasedStateMachine):
         self._drain()
         assert parked.size == 0
         assert self.waiting.total() == 0, f"{+self.waiting} never came out"
-        assert self.rig.frontier._finished.size == 0
-        assert self.rig.frontier.check() == []
+        sizes = self.rig.stats()
+        names = ("waiting", "queues/spilled", "hosts/ready", "hosts/held", "hosts/snoozed")
+        assert not any(sizes[f"frontier/{name}"] for name in names)
 
     def _drain(self):
         while (lease := self.rig.next()) is not None:

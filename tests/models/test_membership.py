@@ -1,7 +1,5 @@
 """Membership against a model: three drones, leases that end any time, a Redis that is emptied."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from pathlib import Path
@@ -42,16 +40,17 @@ class MembershipMachine(RuleBasedStateMachine):
     @initialize()
     def start(self):
         self.runner = asyncio.Runner()
-        self.runner.run(self._start())
+        self.run = self.runner.run
+        self.run(self._start())
         self.founded = False
         self.serial = 0
-        self.owners: dict[int, Owner] = {}
-        self.former: list[Owner] = [Owner(0, "")]
-        self.alive: dict[str, Report] = {}
+        self.owners = {}
+        self.former = [Owner(0, "")]
+        self.alive = {}
         self.queen = ""
-        self.acks: dict[int, str] = {}
-        self.held: dict[str, dict[int, int]] = {name: {} for name in "abc"}
-        self.newest: dict[int, int] = {}
+        self.acks = {}
+        self.held = {name: {} for name in "abc"}
+        self.newest = {}
         self.found()
         for name in "abc":
             self.beat(name)
@@ -66,7 +65,7 @@ class MembershipMachine(RuleBasedStateMachine):
 
     @rule()
     def found(self):
-        state = self.runner.run(self.drones["a"].found(3))
+        state = self.run(self.drones["a"].found(3))
         self.founded = True
         assert state.shards == 3
 
@@ -75,7 +74,7 @@ class MembershipMachine(RuleBasedStateMachine):
         self.serial += 1
         self.alive[name] = Report(number=self.serial)
         self.queen = self.queen or name
-        beat = self.runner.run(self.drones[name].beat(self.alive[name]))
+        beat = self.run(self.drones[name].beat(self.alive[name]))
         assert beat.leases == {
             shard: owner.token for shard, owner in self.owners.items() if owner.drone == name
         }
@@ -88,12 +87,12 @@ class MembershipMachine(RuleBasedStateMachine):
     def expire(self, name):
         """The key goes as it does when its time is over."""
         keys = [KEYS.lease(name), *[KEYS.queen] * (self.queen == name)]
-        self.runner.run(self.client.delete(*keys))
+        self.run(self.client.delete(*keys))
         self._end(name)
 
     @rule(name=DRONES)
     def leave(self, name):
-        self.runner.run(self.drones[name].leave())
+        self.run(self.drones[name].leave())
         self._end(name)
 
     def _end(self, name):
@@ -104,7 +103,7 @@ class MembershipMachine(RuleBasedStateMachine):
     @rule(order=st.permutations("abc"), count=st.integers(0, 3))
     def empty(self, order, count):
         """Redis loses its data; so many drones see it before anything else is done."""
-        self.runner.run(self.client.flushall())
+        self.run(self.client.flushall())
         self.founded = False
         self.owners, self.acks, self.alive, self.queen = {}, {}, {}, ""
         for name in order[:count]:
@@ -115,7 +114,7 @@ class MembershipMachine(RuleBasedStateMachine):
     @rule(names=st.permutations("abc"), shard=SHARDS)
     def fail_over(self, names, shard):
         """A replica takes over that lacks the last claim, which all drones have seen."""
-        saved = self.runner.run(self._saved())
+        saved = self.run(self._saved())
         founded, owners = self.founded, dict(self.owners)
         for step in range(2):
             self._claim(names[step], shard, self._owner(shard))
@@ -123,7 +122,7 @@ class MembershipMachine(RuleBasedStateMachine):
                 self.beat(name)
             if step == 0:
                 self.founded, self.owners = founded, dict(owners)
-                self.runner.run(self._fail_over(saved))
+                self.run(self._fail_over(saved))
 
     async def _saved(self):
         return [(key, await self.client.dump(key)) for key in (KEYS.shards, KEYS.state)]
@@ -153,7 +152,7 @@ class MembershipMachine(RuleBasedStateMachine):
 
     def _claim(self, name, shard, wanted):
         now = self.owners.get(shard)
-        claimed = self.runner.run(self.drones[name].claim({shard: wanted}))
+        claimed = self.run(self.drones[name].claim({shard: wanted}))
         is_granted = (
             self.founded
             and name in self.alive
@@ -174,7 +173,7 @@ class MembershipMachine(RuleBasedStateMachine):
     def release(self, name, shard):
         """Of what it has, or had once, or never had."""
         token = self.held[name].pop(shard, 1)
-        self.runner.run(self.drones[name].release({shard: token}))
+        self.run(self.drones[name].release({shard: token}))
         if self.owners.get(shard) == Owner(token, name):
             self.owners[shard] = Owner(token, "")
             self.former.append(self.owners[shard])
@@ -189,7 +188,7 @@ class MembershipMachine(RuleBasedStateMachine):
             or self.owners[shard] == Owner(token, name)
             or self.owners[shard].token < token
         }
-        assert self.runner.run(self.drones[name].register(self.held[name])) == accepted
+        assert self.run(self.drones[name].register(self.held[name])) == accepted
         self.owners |= {shard: Owner(token, name) for shard, token in accepted.items()}
 
     @rule(name=DRONES, shard=SHARDS)
@@ -197,7 +196,7 @@ class MembershipMachine(RuleBasedStateMachine):
         self.serial += 1
         position = f"{self.serial}-0"
         leases = {shard: self.held[name].get(shard, 1)}
-        accepted = self.runner.run(
+        accepted = self.run(
             self.drones[name].acknowledge({shard: position}, leases, {shard: self.serial})
         )
         is_owner = self.owners.get(shard) == Owner(leases[shard], name)
@@ -208,12 +207,12 @@ class MembershipMachine(RuleBasedStateMachine):
     @rule(name=DRONES)
     def order(self, name):
         self.serial += 1
-        ordered = self.runner.run(self.drones[name].order(checkpoint=self.serial))
+        ordered = self.run(self.drones[name].order(checkpoint=self.serial))
         assert ordered == (self.founded and self.queen == name)
 
     @invariant()
     def redis_has_what_the_model_has(self):
-        look = self.runner.run(self.drones["a"].look())
+        look = self.run(self.drones["a"].look())
         assert look.owners == self.owners
         assert look.alive == self.alive.keys()
         assert look.queen == self.queen
@@ -221,7 +220,7 @@ class MembershipMachine(RuleBasedStateMachine):
         assert look.reports == self.alive
 
     def teardown(self):
-        self.runner.run(close(self.client))
+        self.run(close(self.client))
         self.runner.close()
 
 

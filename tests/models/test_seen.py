@@ -1,7 +1,5 @@
 """Both eliminators against a model, a list and a set, through merges, snapshots and deaths."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

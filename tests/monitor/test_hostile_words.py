@@ -62,7 +62,7 @@ def pages(monitor):
 @pytest.fixture
 def report(crawled, tmp_path):
     path = tmp_path / "report.html"
-    done = warm.scrapy("report", str(crawled.job), "-o", str(path))
+    done = warm.scrapy("report", crawled.job, "-o", path)
     assert (done.returncode, done.stderr) == (0, "")
     return path
 

@@ -14,34 +14,38 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from text_tables import table, words
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What other benchmarks run or import, and what has a test of its own.
-OTHERS = {
-    *("crawl_once.py", "crawlee_once.py", "floor_once.py", "rows.py", "scale_crawl.py", "webs.py"),
-    *("bench_freshness.py", "bench_projection.py", "paper_web.py", "soak_visits.py"),
-}
-RUNS = {
-    "bench.py": "--web small --row webcrawl --row floor --pages 100 --rounds 1 --skip-eliminator",
-    "bench_doctor.py": "'one page, visits'",
-    "bench_eliminator.py": "--stored 100000 --submit 100000",
-    "bench_extraction.py": "{inputs}/docs",
-    "bench_frontier.py": "--hosts 100 --urls 1000",
-    "bench_hive.py": "--pages 1000 --rounds 1 --drones 2",
-    "bench_hosts.py": "--scheme http --per-host 3 --pages 100 --rounds 1",
-    "bench_restart.py": "--urls 1000 --rounds 1",
-    "bench_revisits.py": "--urls 1000 --visits 100",
-    "bench_scale.py": "--hosts 100 --discovered 500 --seeds 100 --skip-parts",
-    "bench_seeds.py": "--seeds 1000 --hosts 300 --rounds 1",
-    "bench_spam.py": "20 5",
-    "bench_text.py": "{inputs}/udhr {inputs}/docs",
-    "bench_walls.py": "--run {root} judge",
-    "exclusion_expressions.py": "100",
-    "html_edges.py": "{inputs}/docs",
-    "queue_frames.py": "{inputs}/articles.tar",
-    "soak.py": "--minutes 3 --hosts 100 --kills 1",
-    "wall_alarms.py": "{inputs}/articles.tar {inputs}/docs",
-}
+OTHERS = words("""
+    crawl_once.py crawlee_once.py floor_once.py rows.py scale_crawl.py webs.py
+    bench_freshness.py bench_projection.py paper_web.py soak_visits.py
+""")
+RUNS = dict(
+    table("""
+        bench.py
+            | --web small --row webcrawl --row floor --pages 100 --rounds 1 --skip-eliminator
+        bench_doctor.py          | 'one page, visits'
+        bench_eliminator.py      | --stored 100000 --submit 100000
+        bench_extraction.py      | {inputs}/docs
+        bench_frontier.py        | --hosts 100 --urls 1000
+        bench_hive.py            | --pages 1000 --rounds 1 --drones 2
+        bench_hosts.py           | --scheme http --per-host 3 --pages 100 --rounds 1
+        bench_restart.py         | --urls 1000 --rounds 1
+        bench_revisits.py        | --urls 1000 --visits 100
+        bench_scale.py           | --hosts 100 --discovered 500 --seeds 100 --skip-parts
+        bench_seeds.py           | --seeds 1000 --hosts 300 --rounds 1
+        bench_spam.py            | 20 5
+        bench_text.py            | {inputs}/udhr {inputs}/docs
+        bench_walls.py           | --run {root} judge
+        exclusion_expressions.py | 100
+        html_edges.py            | {inputs}/docs
+        queue_frames.py          | {inputs}/articles.tar
+        soak.py                  | --minutes 3 --hosts 100 --kills 1
+        wall_alarms.py           | {inputs}/articles.tar {inputs}/docs
+    """)
+)
 HTML = f"""<html><head><link rel="canonical" href="http://a.test/"></head><body><h1>Text</h1>
 {'<p>Some words of a page, <a href="/b.html">and a link</a> of it.</p>' * 12}</body></html>"""
 
@@ -70,7 +74,7 @@ def inputs(tmp_path):
 
 def test_each_script_is_run_here():
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py")}
-    assert RUNS.keys() | OTHERS == scripts
+    assert {*RUNS, *OTHERS} == scripts
 
 
 @pytest.mark.long

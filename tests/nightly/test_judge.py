@@ -32,7 +32,7 @@ def test_the_frozen_answers_are_read_by_others_as_they_were():
             readers.read_by_scrapy(urls),
         )
     read = {
-        row.name: tuple(letter_of(readings[number]) for readings in all_readings)
+        row.name: "".join(letter_of(readings[number]) for readings in all_readings)
         for number, row in enumerate(FROZEN)
     }
     assert read == {row.name: row.others for row in FROZEN}

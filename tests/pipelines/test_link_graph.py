@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import duckdb
 import pytest
 from contracts.modules import ModuleContract, Run, a_page, run_module
+from text_tables import table
 
 from webcrawl.errors import FatalError
 from webcrawl.items import Link, RobotsDirectives
@@ -20,10 +21,15 @@ class TestContract(ModuleContract):
     settings: ClassVar[dict[str, Any]] = {}
 
 
-def ask(jobdir, table, columns):
+def ask(jobdir, name, columns):
     return duckdb.sql(
-        f"select {columns} from read_parquet('{jobdir}/graph/{table}/*.parquet') order by all"
+        f"select {columns} from read_parquet('{jobdir}/graph/{name}/*.parquet') order by all"
     ).fetchall()
+
+
+def told(jobdir, name, columns):
+    """The rows with each cell as text."""
+    return [tuple(map(str, row)) for row in ask(jobdir, name, columns)]
 
 
 def test_pages_and_links_come_back(tmp_path):
@@ -49,49 +55,24 @@ def test_pages_and_links_come_back(tmp_path):
     moved.links = [Link("http://new.test/", kind="redirect")]  # as crawls have it
     shy = a_page(url="http://shy.test/", links=links[:1], robots=RobotsDirectives(nofollow=True))
     run = run_module(LinkGraph, [page, moved, shy], tmp_path)
-    assert ask(tmp_path, "edges", "*") == [
-        ("http://old.test/", "http://new.test/", "redirect", "", False),
-        ("http://shy.test/", "http://b.test/", "a", "to b", True),
-        ("http://www.a.co.uk/x", "http://a.test/style.css", "stylesheet", "", False),
-        ("http://www.a.co.uk/x", "http://b.test/", "a", "to b", False),
-        ("http://www.a.co.uk/x", "http://c.test/", "a", "x" * 256, True),
-    ]
+    columns = "source, target, kind, text[:6], length(text), nofollow"
+    assert told(tmp_path, "edges", columns) == table("""
+        http://old.test/     | http://new.test/        | redirect   |        | 0   | False
+        http://shy.test/     | http://b.test/          | a          | to b   | 4   | True
+        http://www.a.co.uk/x | http://a.test/style.css | stylesheet |        | 0   | False
+        http://www.a.co.uk/x | http://b.test/          | a          | to b   | 4   | False
+        http://www.a.co.uk/x | http://c.test/          | a          | xxxxxx | 256 | True
+    """)
     columns = (
         "url, host, domain, status, content_type, depth, via, kind, rank, bytes, fingerprint, "
         "links, epoch(fetched_at)"
     )
-    assert ask(tmp_path, "nodes", columns)[1:] == [
-        (
-            "http://shy.test/",
-            "shy.test",
-            "shy.test",
-            200,
-            "text/html",
-            0,
-            "",
-            "seed",
-            0,
-            0,
-            0,
-            1,
-            1.75e9,
-        ),
-        (
-            "http://www.a.co.uk/x",
-            "www.a.co.uk",
-            "a.co.uk",
-            200,
-            "text/html",
-            2,
-            "http://www.a.co.uk/",
-            "a",
-            7,
-            9,
-            2**64 - 1,
-            3,
-            1_750_000_000.25,
-        ),
-    ]
+    assert told(tmp_path, "nodes", columns)[1:] == table("""
+        http://shy.test/ | shy.test | shy.test | 200 | text/html
+            | 0 | | seed | 0 | 0 | 0 | 1 | 1750000000.0
+        http://www.a.co.uk/x | www.a.co.uk | a.co.uk | 200 | text/html
+            | 2 | http://www.a.co.uk/ | a | 7 | 9 | 18446744073709551615 | 3 | 1750000000.25
+    """)
     assert ask(tmp_path, "nodes", "url, status, links")[0] == ("http://old.test/", 301, 1)
     assert run.stats["edges"] == 5
     assert run.stats["cpu_seconds"] > 0

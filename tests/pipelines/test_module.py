@@ -67,20 +67,29 @@ def test_a_module_is_called_in_the_loop_or_in_a_thread_of_its_own(kind, jobdir):
     pages = [a_page(url=f"http://a.test/{number}") for number in range(20)]
     run = run_module(kind, pages, jobdir)
     assert run.module.urls == [page.url for page in pages]
-    assert [name for name, _ in run.module.calls] == ["open", *["process"] * 20, "sync", "close"]
+    assert calls_of(run) == ["open", *["process"] * 20, "sync", "close"]
     assert {is_main for _, is_main in run.module.calls} == {kind is Kept}
     assert run.stats["pages"] == 20
     assert run.stats["cpu_seconds"] > 0
 
 
-def test_methods_may_be_coroutines_and_process_may_make_an_item(jobdir):
-    async def crawl():
-        async with Run(InTheLoop, jobdir) as run:
-            assert await run.process(a_page()) == {"title": "http://a.test/"}
-        return run
+def calls_of(run):
+    return [name for name, _ in run.module.calls]
 
-    run = asyncio.run(crawl())
-    assert [name for name, _ in run.module.calls] == ["open", "process", "close"]
+
+def with_depths(*depths):
+    return [a_page(depth=depth) for depth in depths]
+
+
+async def outcomes(run, pages):
+    """What becomes of *pages* that are given to the module together."""
+    return await asyncio.gather(*map(run.process, pages), return_exceptions=True)
+
+
+async def test_methods_may_be_coroutines_and_process_may_make_an_item(jobdir):
+    async with Run(InTheLoop, jobdir) as run:
+        assert await run.process(a_page()) == {"title": "http://a.test/"}
+    assert calls_of(run) == ["open", "process", "close"]
 
 
 def test_pages_come_by_content_type_and_status_and_settings_go_first(jobdir):
@@ -97,53 +106,55 @@ def test_pages_come_by_content_type_and_status_and_settings_go_first(jobdir):
 
 
 @pytest.mark.parametrize("kind", [Kept, OffLoop])
-def test_a_page_that_fails_fails_alone(kind, jobdir):
+async def test_a_page_that_fails_fails_alone(kind, jobdir):
     class Picky(kind):
         def process(self, page):
             if page.depth:
                 raise ValueError(page.url)
             super().process(page)
 
-    async def crawl():
-        async with Run(Picky, jobdir) as run:
-            pages = [a_page(url=f"http://a.test/{n}", depth=n == 1) for n in range(3)]
-            made = await asyncio.gather(*map(run.process, pages), return_exceptions=True)
-        assert made[::2] == pages[::2]
-        assert str(made[1]) == "http://a.test/1"
-        return run
-
-    assert asyncio.run(crawl()).module.urls == ["http://a.test/0", "http://a.test/2"]
+    pages = [a_page(url=f"http://a.test/{n}", depth=n == 1) for n in range(3)]
+    async with Run(Picky, jobdir) as run:
+        made = await outcomes(run, pages)
+    assert made[::2] == pages[::2]
+    assert str(made[1]) == "http://a.test/1"
+    assert run.module.urls == ["http://a.test/0", "http://a.test/2"]
 
 
-def test_the_loop_waits_for_no_page_when_state_is_taken_and_drops_cancelled_pages(jobdir):
-    held, go_on = threading.Event(), threading.Event()
+class Held(OffLoop):
+    """Holds each page until it may go on, and has state."""
 
-    class Slow(OffLoop):
-        def process(self, page):
-            held.set()
-            go_on.wait()
-            super().process(page)
+    def __init__(self):
+        super().__init__()
+        self.held, self.go_on = threading.Event(), threading.Event()
 
-        def state(self):
-            return repr(self.urls).encode()
+    def process(self, page):
+        self.held.set()
+        self.go_on.wait()
+        super().process(page)
 
-    async def crawl():
-        async with Run(Slow, jobdir) as run:
-            none = {"module:slow": b"[]"}
-            assert run.states.snapshot() == none
-            waiting = [asyncio.ensure_future(run.process(a_page())) for _ in range(3)]
-            await asyncio.to_thread(held.wait)
-            in_between = run.states.snapshot()
-            waiting[1].cancel()
-            go_on.set()
-            await asyncio.wait(waiting)
-            urls = repr(["http://a.test/"] * 2).encode()
-            assert [in_between, run.states.snapshot()] == [none, {"module:slow": urls}]
+    def restore(self, saved):
+        self.urls = [saved.decode()]
 
-    asyncio.run(crawl())
+    def state(self):
+        return " ".join(self.urls).encode()
 
 
-def test_state_is_taken_before_the_next_page_of_a_batch_begins(jobdir, monkeypatch):
+async def test_the_loop_waits_for_no_page_when_state_is_taken_and_drops_cancelled_pages(jobdir):
+    async with Run(Held, jobdir) as run:
+        none = {"module:held": b""}
+        assert run.states.snapshot() == none
+        waiting = [asyncio.ensure_future(run.process(a_page())) for _ in range(3)]
+        await asyncio.to_thread(run.module.held.wait)
+        in_between = run.states.snapshot()
+        waiting[1].cancel()
+        run.module.go_on.set()
+        await asyncio.wait(waiting)
+        urls = b"http://a.test/ http://a.test/"
+        assert [in_between, run.states.snapshot()] == [none, {"module:held": urls}]
+
+
+async def test_state_is_taken_before_the_next_page_of_a_batch_begins(jobdir, monkeypatch):
     begun, ends = threading.Semaphore(0), [threading.Event() for _ in range(3)]
 
     class EndsPage:
@@ -164,61 +175,40 @@ def test_state_is_taken_before_the_next_page_of_a_batch_begins(jobdir, monkeypat
         def state(self):
             return str(len(self.urls)).encode()
 
-    async def crawl():
-        async with Run(Busy, jobdir) as run:
-            pages = [asyncio.ensure_future(run.process(a_page(depth=n))) for n in range(3)]
-            await asyncio.to_thread(begun.acquire)
-            ends[0].set()
-            await asyncio.to_thread(begun.acquire)
-            found = run.states.snapshot()
-            ends[2].set()
-            await asyncio.wait(pages)
-        return found
-
-    assert asyncio.run(crawl()) == {"module:busy": b"2"}
+    async with Run(Busy, jobdir) as run:
+        pages = [asyncio.ensure_future(run.process(one)) for one in with_depths(0, 1, 2)]
+        await asyncio.to_thread(begun.acquire)
+        ends[0].set()
+        await asyncio.to_thread(begun.acquire)
+        assert run.states.snapshot() == {"module:busy": b"2"}
+        ends[2].set()
+        await asyncio.wait(pages)
 
 
-def test_a_state_that_cannot_be_had_is_that_of_the_run_before(jobdir):
-    held, go_on = threading.Event(), threading.Event()
-
-    class Slow(OffLoop):
-        def process(self, page):
-            held.set()
-            go_on.wait()
-
-        def restore(self, saved):
-            self.urls = saved
-
-        def state(self):
-            return self.urls
-
-    async def crawl():
-        async with Run(Slow, jobdir, saved={"module:slow": b"before"}) as run:
-            waiting = asyncio.ensure_future(run.process(a_page()))
-            await asyncio.to_thread(held.wait)
-            found = run.states.snapshot()
-            go_on.set()
-            await waiting
-            return found
-
-    assert asyncio.run(crawl()) == {"module:slow": b"before"}
+async def test_a_state_that_cannot_be_had_is_that_of_the_run_before(jobdir):
+    saved = {"module:held": b"before"}
+    async with Run(Held, jobdir, saved=saved) as run:
+        waiting = asyncio.ensure_future(run.process(a_page()))
+        await asyncio.to_thread(run.module.held.wait)
+        assert run.states.snapshot() == saved
+        run.module.go_on.set()
+        await waiting
 
 
 @pytest.mark.parametrize("kind", [Kept, OffLoop])
-def test_a_module_that_cannot_be_closed_refuses_the_last_checkpoint(kind, jobdir, caplog):
-    class Broken(kind):
-        def close(self):
-            raise OSError(28, "full")
+@pytest.mark.parametrize("failing", ["close", "sync"])
+async def test_a_module_that_cannot_write_refuses_the_checkpoint(kind, failing, jobdir, caplog):
+    def fail(self):
+        raise OSError(28, "full")
 
-    async def crawl():
-        async with Run(Broken, jobdir) as run:
-            pass
-        (answer,) = await run.checkpoint()
-        assert isinstance(answer, OSError)
+    async with Run(type("Broken", (kind,), {failing: fail}), jobdir) as run:
+        if failing == "sync":
+            (answer,) = await run.checkpoint()
+    if failing == "close":
+        (answer,) = await run.checkpoint()  # the last one
         assert "could not be closed" in caplog.text
-        assert "sync" not in dict(run.module.calls)
-
-    asyncio.run(crawl())
+    assert isinstance(answer, OSError)
+    assert "sync" not in calls_of(run)
 
 
 class Storing(OffLoop):
@@ -231,41 +221,36 @@ class Storing(OffLoop):
         raise OSError(5, "broken")
 
 
-def test_what_a_module_cannot_store_ends_the_crawl_and_names_its_directory(jobdir):
-    async def crawl(kind, **settings):
+async def test_what_a_module_cannot_store_ends_the_crawl_and_names_its_directory(jobdir):
+    async def errors_of(kind, **settings):
         async with Run(kind, jobdir, **settings) as run:
-            pages = [a_page(depth=number) for number in (24, 36)]
-            made = await asyncio.gather(*map(run.process, pages), return_exceptions=True)
-            return [*made, *await run.checkpoint()]
+            return [*await outcomes(run, with_depths(24, 36)), *await run.checkpoint()]
 
-    files, name, disk = asyncio.run(crawl(Storing, STORING_DIR="/elsewhere"))
+    files, name, disk = await errors_of(Storing, STORING_DIR="/elsewhere")
     assert [ends_crawl(one) for one in (files, name, disk)] == [True, False, True]
-    assert explained(files, jobdir).startswith("STORING_DIR /elsewhere cannot be written (")
-    assert explained(disk, jobdir).startswith("STORING_DIR /elsewhere cannot be written (")
-    files, _, disk = asyncio.run(crawl(Storing))
+    for error in (files, disk):
+        told = explained(error, jobdir)
+        assert told.startswith("STORING_DIR /elsewhere cannot be written (")
+    files, _, disk = await errors_of(Storing)
     assert f"STORING_DIR {jobdir}/stored" in explained(disk, jobdir)
 
     class Plain(Storing):
         output = None
 
-    files, _, disk = asyncio.run(crawl(Plain))
+    files, _, disk = await errors_of(Plain)
     assert [ends_crawl(files), ends_crawl(disk)] == [False, True]
 
 
 @pytest.mark.parametrize("error", [StopIteration, SystemExit])
-def test_errors_that_no_coroutine_can_raise_fail_one_page(error, jobdir):
+async def test_errors_that_no_coroutine_can_raise_fail_one_page(error, jobdir):
     class Odd(OffLoop):
         def process(self, page):
             if page.depth:
                 raise error
 
-    async def crawl():
-        async with Run(Odd, jobdir) as run:
-            pages = [a_page(depth=n == 1) for n in range(3)]
-            made = await asyncio.gather(*map(run.process, pages), return_exceptions=True)
-        assert [isinstance(one, RuntimeError) for one in made] == [False, True, False]
-
-    asyncio.run(asyncio.wait_for(crawl(), 10))
+    async with asyncio.timeout(10), Run(Odd, jobdir) as run:
+        made = await outcomes(run, with_depths(0, 1, 0))
+    assert [isinstance(one, RuntimeError) for one in made] == [False, True, False]
 
 
 def test_coroutines_run_in_the_loop_whatever_off_loop_says(jobdir):
@@ -276,21 +261,16 @@ def test_coroutines_run_in_the_loop_whatever_off_loop_says(jobdir):
     assert run.module.calls[:2] == [("open", True), ("process", True)]
 
 
-def test_a_batch_that_cannot_be_done_fails_as_one(jobdir):
+async def test_a_batch_that_cannot_be_done_fails_as_one(jobdir):
     class Committing(OffLoop):
         def batch_done(self):
             if len(self.urls) > 1:
                 raise ValueError("no commit")
 
-    async def crawl():
-        async with Run(Committing, jobdir) as run:
-            await run.process(a_page())
-            made = await asyncio.gather(
-                run.process(a_page()), run.process(a_page()), return_exceptions=True
-            )
-            assert [str(one) for one in made] == ["no commit"] * 2
-
-    asyncio.run(crawl())
+    async with Run(Committing, jobdir) as run:
+        await run.process(a_page())
+        made = await outcomes(run, with_depths(0, 0))
+    assert [str(one) for one in made] == ["no commit"] * 2
 
 
 def test_two_modules_of_one_name_are_refused(jobdir):
@@ -299,7 +279,7 @@ def test_two_modules_of_one_name_are_refused(jobdir):
         Kept.from_crawler(run.crawler)
 
 
-def test_a_state_that_cannot_be_taken_up_ends_the_crawl_and_is_kept(jobdir):
+async def test_a_state_that_cannot_be_taken_up_ends_the_crawl_and_is_kept(jobdir):
     class Changed(Kept):
         def state(self):
             return b"new"
@@ -307,16 +287,13 @@ def test_a_state_that_cannot_be_taken_up_ends_the_crawl_and_is_kept(jobdir):
         def restore(self, saved):
             json.loads(saved)
 
-    async def crawl():
-        run = Run(Changed, jobdir, saved={"module:changed": b"old"})
-        with pytest.raises(FatalError, match="module changed cannot go on with what it saved"):
-            await run.module.open_spider()
-        assert run.states.snapshot() == {"module:changed": b"old"}
-
-    asyncio.run(crawl())
+    run = Run(Changed, jobdir, saved={"module:changed": b"old"})
+    with pytest.raises(FatalError, match="module changed cannot go on with what it saved"):
+        await run.module.open_spider()
+    assert run.states.snapshot() == {"module:changed": b"old"}
 
 
-def test_a_module_is_not_closed_while_it_is_synced(jobdir):
+async def test_a_module_is_not_closed_while_it_is_synced(jobdir):
     syncing = asyncio.Event()
 
     class Slow(InTheLoop):
@@ -329,15 +306,11 @@ def test_a_module_is_not_closed_while_it_is_synced(jobdir):
         def close(self):
             self._note("close")
 
-    async def crawl():
-        async with Run(Slow, jobdir) as run:
-            checkpoint = asyncio.ensure_future(run.checkpoint())
-            await syncing.wait()
-        assert await checkpoint == [None]
-        return run.module
-
-    calls = [name for name, _ in asyncio.run(crawl()).calls]
-    assert calls == ["open", "sync", "synced", "close"]
+    async with Run(Slow, jobdir) as run:
+        checkpoint = asyncio.ensure_future(run.checkpoint())
+        await syncing.wait()
+    assert await checkpoint == [None]
+    assert calls_of(run) == ["open", "sync", "synced", "close"]
 
 
 @pytest.mark.parametrize(("error", "kind"), [(28, DiskError), (13, FatalError)])
@@ -348,19 +321,6 @@ def test_a_module_that_cannot_be_opened_ends_the_crawl(jobdir, error, kind):
 
     with pytest.raises(kind, match=r"disk of JOBDIR|module broken cannot be opened"):
         run_module(Broken, [], jobdir)
-
-
-def test_a_disk_that_fails_refuses_the_checkpoint(jobdir):
-    class Broken(OffLoop):
-        def sync(self):
-            raise OSError(28, "full")
-
-    async def crawl():
-        async with Run(Broken, jobdir) as run:
-            (answer,) = await run.checkpoint()
-            assert isinstance(answer, OSError)
-
-    asyncio.run(crawl())
 
 
 def test_the_example_of_the_documents_counts_words_per_language(jobdir):
@@ -423,15 +383,12 @@ class Scoring(Kept):
         return scores.get(page.url[-4:].strip("/")) or 1 // 0
 
 
-def test_a_score_that_cannot_be_is_logged_and_counted_and_is_0(jobdir, caplog):
-    async def crawl():
-        run = Run(Scoring, jobdir)
-        run.states.score_by = scores.append
-        async with run:
-            return run, [scores[0](a_page(url=f"http://a.test/{name}")) for name in names]
-
-    names, scores = ("good", "far", "odd", "yes", "bad"), []
-    run, given = asyncio.run(crawl())
+async def test_a_score_that_cannot_be_is_logged_and_counted_and_is_0(jobdir, caplog):
+    run, scores = Run(Scoring, jobdir), []
+    run.states.score_by = scores.append
+    names = ("good", "far", "odd", "yes", "bad")
+    async with run:
+        given = [scores[0](a_page(url=f"http://a.test/{name}")) for name in names]
     assert given == [70, 0, 0, 0, 0]
     assert run.stats["score_errors"] == 4
     said = [record.getMessage() for record in caplog.records]
@@ -445,16 +402,10 @@ class Submitting(Kept):
         self.submit(page, [None, 7, Link(None), Link("/", kind=3), "mailto:x@a.test", "/two"])
 
 
-def test_what_is_no_link_is_counted_and_one_url_is_one_link(jobdir):
-    found = []
-
-    async def crawl():
-        run = Run(Submitting, jobdir)
-        run.states.submit_found = lambda page, links: found.extend(link.url for link in links)
-        async with run:
-            await run.process(a_page())
-        return run
-
-    run = asyncio.run(crawl())
+async def test_what_is_no_link_is_counted_and_one_url_is_one_link(jobdir):
+    run, found = Run(Submitting, jobdir), []
+    run.states.submit_found = lambda page, links: found.extend(link.url for link in links)
+    async with run:
+        await run.process(a_page())
     assert found == ["http://a.test/one", "http://a.test/two"]
     assert (run.stats["links"], run.stats["links_bad"]) == (2, 5)

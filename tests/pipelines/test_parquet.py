@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from crash import die_between_lines
 
-from webcrawl.pipelines.parquet import ParquetFiles, read_batches
+from webcrawl.pipelines.parquet import ParquetFiles, read_batches, schema_of
 
 SCHEMA = pa.schema([("n", pa.int32()), ("text", pa.string())])
 
@@ -52,16 +52,8 @@ def kill(one):
 
 
 def test_rows_come_back_as_they_were_written(tmp_path):
-    schema = pa.schema(
-        [
-            ("url", pa.string()),
-            ("seen", pa.bool_()),
-            ("print", pa.uint64()),
-            ("seen_at", pa.timestamp("us", tz="UTC")),
-            ("tags", pa.list_(pa.string())),
-            ("share", pa.float64()),
-        ]
-    )
+    types = {"seen": "bool_", "print": "uint64", "seen_at": "time", "tags": "strings"}
+    schema = schema_of("url seen print seen_at tags share", **types, share="float64")
     given = [
         ("http://a.test/ü", True, 2**64 - 1, 1_750_000_000_000_001, ["a", "b"], 0.25),
         ("", None, None, None, [], None),

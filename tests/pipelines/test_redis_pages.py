@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import re
@@ -21,6 +20,9 @@ from webcrawl.pipelines.redis_pages import RedisPages
 from webcrawl.urls import Link
 
 MODULE = "webcrawl.pipelines.redis_pages.RedisPages"
+# Pages at which the crawl pauses, and one that waits already.
+MOST = 5000
+OTHER = "http://other.test/"
 
 
 @pytest.fixture
@@ -44,7 +46,6 @@ def test_a_crawl_is_as_fast_as_its_consumers_and_loses_no_page(tmp_path, server)
     settings = {
         "ITEM_PIPELINES": json.dumps(modules),
         "REDIS_URL": redis.url,
-        "REDIS_ITEMS_MAX": 10,
         "CONCURRENT_REQUESTS": 4,
         "ITEM_TIMEOUT_SECS": 1,
         # Few come at once, however busy the machine is.
@@ -52,16 +53,20 @@ def test_a_crawl_is_as_fast_as_its_consumers_and_loses_no_page(tmp_path, server)
         "POLITENESS_MAX_DELAY": 0.4,
     }
     with simulated(tmp_path, hosts=5, mean_pages=8.0, max_pages=12) as web:
+        other = json.dumps({"url": OTHER, "status": 200, "body": ""})
+        client.rpush("web:items", *[other] * (MOST - 10))
         crawl = start_crawl(web.command(**settings))
-        wait_until(lambda: client.llen("web:items") >= 10)
+        wait_until(lambda: client.llen("web:items") >= MOST)
         with pytest.raises(AssertionError):  # only what is under way comes
-            wait_until(lambda: client.llen("web:items") > 10 + 2 * 4, secs=0.6)
+            wait_until(lambda: client.llen("web:items") > MOST + 2 * 4, secs=0.6)
         command = [sys.executable, "-u", consumer(tmp_path), redis.url]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as taking:
+        printed = tmp_path / "taken"
+        with printed.open("w") as file, subprocess.Popen(command, stdout=file) as taking:
             output = crawl.communicate(timeout=60)[1]
             wait_until(lambda: client.llen("web:items") == 0)
             taking.terminate()
-            taken = [line.split() for line in taking.stdout]
+        lines = printed.read_text().splitlines()
+        taken = [line.split() for line in lines if OTHER not in line]
     assert "start more consumers" in output
     assert "finished: nothing is left" in output
     wanted = Counter(warc_urls(web.job / "warc"))
@@ -91,24 +96,18 @@ def test_a_page_is_json_with_all_its_fields(tmp_path, server):
     assert run.stats["waiting"] == 1
 
 
-def test_a_page_that_redis_does_not_take_ends_the_crawl(tmp_path, server):
+async def test_a_page_that_redis_does_not_take_ends_the_crawl(tmp_path, server):
     redis, _ = server
-
-    async def crawl():
-        settings = {"REDIS_URL": redis.url, "REDIS_PARAMS": {"retry": None}}
-        async with Run(RedisPages, tmp_path, **settings) as run:
-            redis.kill()
-            with pytest.raises(RemoteStoreError, match="Redis at REDIS_URL takes no pages"):
-                await run.process(a_page("x"))
-        with pytest.raises(FatalError, match="start it, or mend REDIS_URL"):
-            await run.module.open()
-
-    asyncio.run(crawl())
+    settings = {"REDIS_URL": redis.url, "REDIS_PARAMS": {"retry": None}}
+    async with Run(RedisPages, tmp_path, **settings) as run:
+        redis.kill()
+        with pytest.raises(RemoteStoreError, match="Redis at REDIS_URL takes no pages"):
+            await run.process(a_page("x"))
+    with pytest.raises(FatalError, match="start it, or mend REDIS_URL"):
+        await run.module.open()
 
 
-@pytest.mark.parametrize(
-    "settings", [{"REDIS_URL": "nonsense"}, {"REDIS_ITEMS_MAX": 0}, {"REDIS_PARAMS": {"x": 1}}]
-)
+@pytest.mark.parametrize("settings", [{"REDIS_URL": "nonsense"}, {"REDIS_PARAMS": {"x": 1}}])
 def test_a_setting_that_cannot_be_is_told_in_a_sentence(tmp_path, settings):
     with pytest.raises(FatalError, match=r"\.$"):
         run_module(RedisPages, [], tmp_path, **settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import pty
@@ -15,6 +14,7 @@ import pytest
 import tantivy
 import warm
 from contracts.modules import ModuleContract, Run, a_page, run_module
+from text_tables import table
 
 from webcrawl.errors import DiskError, FatalError, StoreError
 from webcrawl.items import RobotsDirectives
@@ -43,6 +43,11 @@ def urls(jobdir, words, **more):
     return {hit.url for hit in found(jobdir, words, **more).hits}
 
 
+def index(jobdir, *pages, **settings):
+    """A crawl of *pages* in *jobdir*."""
+    return run_module(SearchIndex, pages, jobdir, **settings)
+
+
 def documents(jobdir):
     return tantivy.Index.open(str(jobdir / "search")).searcher().num_docs
 
@@ -59,7 +64,7 @@ def test_a_page_whose_text_was_cut_is_marked_also_beside_an_old_index(tmp_path):
         (jobdir / "search").mkdir(parents=True)
         if schema is not None:
             tantivy.Index(schema, path=str(jobdir / "search"))
-        run_module(SearchIndex, [a_text(1, ENGLISH), a_text(2, ENGLISH, body_cut=True)], jobdir)
+        index(jobdir, a_text(1, ENGLISH), a_text(2, ENGLISH, body_cut=True))
         assert urls(jobdir, "dignity") == {"http://a.test/1", "http://a.test/2"}
     assert urls(tmp_path / "new", "truncated:true") == {"http://a.test/2"}
 
@@ -72,16 +77,19 @@ def test_pages_are_found_by_their_words(tmp_path):
         a_page("plain words", url="http://a.test/4", content_type="text/plain"),
         a_text(5, "gone rights", status=404),
     ]
-    run_module(SearchIndex, pages, tmp_path)
+    index(tmp_path, *pages)
     assert documents(tmp_path) == 4
     assert [hit.url for hit in found(tmp_path, "rights").hits] == [
         "http://a.test/1",  # in its title
         "http://b.test/3",
     ]
-    assert urls(tmp_path, "BORN rights") == {"http://a.test/1", "http://b.test/3"}
-    assert urls(tmp_path, "rights mentioned") == {"http://b.test/3"}
-    assert urls(tmp_path, '"dignity and rights" -mentioned') == {"http://a.test/1"}
-    assert urls(tmp_path, "title:menschenrechte OR plain") == {"http://a.test/2", "http://a.test/4"}
+    for words, wanted in table("""
+        BORN rights                     | http://a.test/1 http://b.test/3
+        rights mentioned                | http://b.test/3
+        "dignity and rights" -mentioned | http://a.test/1
+        title:menschenrechte OR plain   | http://a.test/2 http://a.test/4
+    """):
+        assert urls(tmp_path, words) == {*wanted.split()}, words
     assert urls(tmp_path, "*", language="de") == {"http://a.test/2"}
     assert urls(tmp_path, "rights", host="b.test") == {"http://b.test/3"}
     assert found(tmp_path, "*", limit=1).total == 4
@@ -93,56 +101,49 @@ def test_pages_are_found_by_their_words(tmp_path):
 
 
 def test_a_page_replaces_what_was_there_of_its_url(tmp_path):
-    run_module(SearchIndex, [a_text(1, "first"), a_text(1, "second")], tmp_path)
+    index(tmp_path, a_text(1, "first"), a_text(1, "second"))
     assert (urls(tmp_path, "first"), urls(tmp_path, "second")) == (set(), {"http://a.test/1"})
-    run_module(SearchIndex, [a_text(1, "third"), a_text(2, "other")], tmp_path)
+    index(tmp_path, a_text(1, "third"), a_text(2, "other"))
     assert (urls(tmp_path, "second"), documents(tmp_path)) == (set(), 2)
 
 
 def test_pages_with_noindex_are_left_out_and_taken_out(tmp_path):
-    run_module(SearchIndex, [a_text(1, "secret")], tmp_path)
+    index(tmp_path, a_text(1, "secret"))
     shy = RobotsDirectives(noindex=True)
     pages = [a_text(n, "secret", robots=shy) for n in (1, 2)]
-    run = run_module(SearchIndex, pages, tmp_path)
+    run = index(tmp_path, *pages)
     assert documents(tmp_path) == 0
     assert run.stats["left_out"] == 2
 
 
 def test_flagged_pages_are_left_out_and_taken_out_unless_they_are_wanted(tmp_path):
-    run_module(SearchIndex, [a_text(1, "secret")], tmp_path)
+    index(tmp_path, a_text(1, "secret"))
     pages = [a_text(n, "secret", flags="soft_error") for n in (1, 2)]
-    run_module(SearchIndex, pages, tmp_path)
+    index(tmp_path, *pages)
     assert documents(tmp_path) == 0
-    run_module(SearchIndex, pages, tmp_path, FLAGGED_PAGES=1)
+    index(tmp_path, *pages, FLAGGED_PAGES=1)
     assert documents(tmp_path) == 2
 
 
-def test_a_running_crawl_can_be_searched_as_of_its_last_checkpoint(tmp_path):
-    async def crawl():
-        async with Run(SearchIndex, tmp_path) as run:
-            await run.process(a_text(1, "one"))
-            assert await run.checkpoint() == [None]
-            await run.process(a_text(2, "one more"))
-            assert urls(tmp_path, "one") == {"http://a.test/1"}
-            assert await run.checkpoint() == [None]
-            assert len(urls(tmp_path, "one")) == 2
-            with pytest.raises(FatalError, match=r"cannot be used: .*Lock.*another SEARCH_DIR"):
-                await Run(SearchIndex, tmp_path).__aenter__()
-
-    asyncio.run(crawl())
+async def test_a_running_crawl_can_be_searched_as_of_its_last_checkpoint(tmp_path):
+    async with Run(SearchIndex, tmp_path) as run:
+        await run.process(a_text(1, "one"))
+        assert await run.checkpoint() == [None]
+        await run.process(a_text(2, "one more"))
+        assert urls(tmp_path, "one") == {"http://a.test/1"}
+        assert await run.checkpoint() == [None]
+        assert len(urls(tmp_path, "one")) == 2
+        with pytest.raises(FatalError, match=r"cannot be used: .*Lock.*another SEARCH_DIR"):
+            await Run(SearchIndex, tmp_path).__aenter__()
 
 
-def test_the_log_is_bounded(tmp_path, monkeypatch):
+async def test_the_log_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("webcrawl.pipelines.search_index.MAX_LOG_BYTES", 5000)
-
-    async def crawl():
-        async with Run(SearchIndex, tmp_path) as run:
-            for number in range(20):
-                await run.process(a_text(number, "words " * 100))
-                assert (tmp_path / "search/uncommitted.log").stat().st_size < 6000
-            assert run.stats["commits"] >= 2
-
-    asyncio.run(crawl())
+    async with Run(SearchIndex, tmp_path) as run:
+        for number in range(20):
+            await run.process(a_text(number, "words " * 100))
+            assert (tmp_path / "search/uncommitted.log").stat().st_size < 6000
+        assert run.stats["commits"] >= 2
     assert documents(tmp_path) == 20
 
 
@@ -163,7 +164,7 @@ asyncio.run(crawl())
 """
 
 
-def test_no_page_that_was_taken_is_lost_when_the_process_is_killed(tmp_path):
+async def test_no_page_that_was_taken_is_lost_when_the_process_is_killed(tmp_path):
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     killed = warm.run([sys.executable, "-c", KILLED, str(tmp_path)], env=env)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -172,32 +173,17 @@ def test_no_page_that_was_taken_is_lost_when_the_process_is_killed(tmp_path):
     left = log.read_bytes()
     with log.open("ab") as file:
         file.write(b"\x50\0\0\0torn")
-
-    async def crawl():
-        async with Run(SearchIndex, tmp_path) as run:
-            assert documents(tmp_path) == 20
-            assert log.stat().st_size == HEADER_SIZE
-            await run.process(a_text(20, "more"))
-
-    asyncio.run(crawl())
+    async with Run(SearchIndex, tmp_path) as run:
+        assert documents(tmp_path) == 20
+        assert log.stat().st_size == HEADER_SIZE
+        await run.process(a_text(20, "more"))
     # Killed between the commit and the end of the log.
     log.write_bytes(left)
-    run_module(SearchIndex, [], tmp_path)
-    assert documents(tmp_path) == 21
+    async with Run(SearchIndex, tmp_path):
+        assert documents(tmp_path) == 21
 
 
-def test_an_index_that_cannot_be_written_refuses_checkpoint_and_pages(tmp_path):
-    async def crawl():
-        async with Run(SearchIndex, tmp_path) as run:
-            await run.process(a_text(1, "one"))
-            writer = run.module._writer
-            run.module._writer = Broken()
-            with pytest.raises(StoreError, match="no room"):
-                await run.process(a_text(2, "two"))
-            (error,) = await run.checkpoint()
-            assert isinstance(error, StoreError)
-            run.module._writer = writer
-
+async def test_an_index_that_cannot_be_written_refuses_checkpoint_and_pages(tmp_path):
     class Broken:
         def commit(self):
             raise ValueError("no room")
@@ -205,7 +191,15 @@ def test_an_index_that_cannot_be_written_refuses_checkpoint_and_pages(tmp_path):
         def delete_documents_by_term(self, *_):
             raise ValueError("no room")
 
-    asyncio.run(crawl())
+    async with Run(SearchIndex, tmp_path) as run:
+        await run.process(a_text(1, "one"))
+        writer = run.module._writer
+        run.module._writer = Broken()
+        with pytest.raises(StoreError, match="no room"):
+            await run.process(a_text(2, "two"))
+        (error,) = await run.checkpoint()
+        assert isinstance(error, StoreError)
+        run.module._writer = writer
 
 
 def test_a_disk_that_is_full_at_the_start_is_no_unusable_input(tmp_path, monkeypatch):
@@ -214,27 +208,27 @@ def test_a_disk_that_is_full_at_the_start_is_no_unusable_input(tmp_path, monkeyp
 
     monkeypatch.setattr("tantivy.Index", refuse)
     with pytest.raises(DiskError, match=f"The disk of SEARCH_DIR {tmp_path}/search is full"):
-        run_module(SearchIndex, [], tmp_path)
+        index(tmp_path)
 
 
 def test_an_index_that_cannot_be_written_at_the_start_is_no_unusable_input(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise ValueError("An error occurred in a thread: 'An index writer was killed'")
 
-    run_module(SearchIndex, [a_text(1, "one")], tmp_path)
+    index(tmp_path, a_text(1, "one"))
     with RecordLog.open(tmp_path / "search/uncommitted.log") as log:
         log.append(msgspec.msgpack.encode(IndexedPage("http://a.test/", left_out=True)))
-    index = SimpleNamespace(writer=lambda *_: SimpleNamespace(delete_documents_by_term=refuse))
-    monkeypatch.setattr("tantivy.Index", lambda *_, **__: index)
+    broken = SimpleNamespace(writer=lambda *_: SimpleNamespace(delete_documents_by_term=refuse))
+    monkeypatch.setattr("tantivy.Index", lambda *_, **__: broken)
     with pytest.raises(DiskError, match=r"^SEARCH_DIR .* cannot be written .*was killed"):
-        run_module(SearchIndex, [], tmp_path)
+        index(tmp_path)
 
 
 def test_a_damaged_log_is_one_sentence(tmp_path):
-    run_module(SearchIndex, [a_text(1, "one")], tmp_path)
+    index(tmp_path, a_text(1, "one"))
     (tmp_path / "search/uncommitted.log").write_bytes(b"no record log")
     with pytest.raises(FatalError, match=r"uncommitted.log: damaged .*: delete that file"):
-        run_module(SearchIndex, [], tmp_path)
+        index(tmp_path)
 
 
 # --- the command
@@ -244,7 +238,7 @@ def test_a_damaged_log_is_one_sentence(tmp_path):
 def indexed(tmp_path_factory):
     jobdir = tmp_path_factory.mktemp("job")
     evil = a_text(2, "born \x9b31m evil", "\x1b[2J bad title")
-    run_module(SearchIndex, [a_text(1, ENGLISH, "Rights"), evil, a_text(3, GERMAN)], jobdir)
+    index(jobdir, a_text(1, ENGLISH, "Rights"), evil, a_text(3, GERMAN))
     return jobdir
 
 

@@ -9,6 +9,7 @@ import re
 import pytest
 import warm
 from linked_site import Answer, command_for, crawl, served
+from text_tables import lines, table
 
 PAGES = {
     "a.test/": Answer(
@@ -20,32 +21,22 @@ PAGES = {
 }
 
 
-def test_modules_run_in_their_order_and_get_what_the_one_before_returned(tmp_path, monkeypatch):
+async def test_modules_run_in_their_order_on_what_the_one_before_returned(tmp_path, monkeypatch):
     monkeypatch.setenv("RECORD", str(tmp_path))
     modules = {f"user_modules.{name}": n for n, name in [(3, "Third"), (1, "First"), (2, "Second")]}
     feeds = json.dumps({str(tmp_path / "out.jsonl"): {"format": "jsonlines"}})
     settings = {"ITEM_PIPELINES": json.dumps(modules), "FEEDS": feeds}
-
-    async def scenario():
-        async with served(PAGES) as sites:
-            stats = await crawl(sites, tmp_path / "job", "a.test", **settings)
-            assert stats["item_scraped_count"] == 3
-            assert stats["modules/second/pages"] == 2
-            return f"http://a.test:{sites.port}"
-
-    site = asyncio.run(scenario())
-    first = sorted(json.loads((tmp_path / "first.json").read_text()), key=lambda page: page["url"])
-    assert first == [
-        {
-            "url": f"{site}/",
-            "title": "One",
-            "heading": "caf\u00e9",
-            "text": True,
-            "links": ["2", "3"],
-        },
-        {"url": f"{site}/2", "title": "Two", "heading": None, "text": True, "links": []},
-        {"url": f"{site}/3", "title": None, "heading": None, "text": False, "links": []},
-    ]
+    async with served(PAGES) as sites:
+        stats = await crawl(sites, tmp_path / "job", "a.test", **settings)
+    assert (stats["item_scraped_count"], stats["modules/second/pages"]) == (3, 2)
+    site = f"http://a.test:{sites.port}"
+    first = json.loads((tmp_path / "first.json").read_text())
+    told = sorted(json.dumps(page, ensure_ascii=False) for page in first)
+    assert told == lines(f"""
+        {{"url": "{site}/", "title": "One", "heading": "café", "text": true, "links": ["2", "3"]}}
+        {{"url": "{site}/2", "title": "Two", "heading": null, "text": true, "links": []}}
+        {{"url": "{site}/3", "title": null, "heading": null, "text": false, "links": []}}
+    """)
     got = json.loads((tmp_path / "third.json").read_text())
     assert sorted(got) == [f"{site}/", f"{site}/2", "text/plain"]
     exported = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -83,19 +74,19 @@ class Writer(ProcessingModule):
 
 @pytest.mark.parametrize(
     ("module", "code", "where"),
-    [
-        ("InInit", 1, "could not be made"),
-        ("InOpen", 1, "failed in open"),
-        ("InProcess", 0, r"failed on http://a\.test:\d+/"),
-        ("InClose", 4, "failed in close"),
-        ("PlainOpen", 1, "failed in open"),
-        ("PlainProcess", 0, r"failed on http://a\.test:\d+/"),
-        ("PlainClose", 4, "failed in close"),
-    ],
+    table(r"""
+        InInit       | 1 | could not be made
+        InOpen       | 1 | failed in open
+        InProcess    | 0 | failed on http://a\.test:\d+/
+        InClose      | 4 | failed in close
+        PlainOpen    | 1 | failed in open
+        PlainProcess | 0 | failed on http://a\.test:\d+/
+        PlainClose   | 4 | failed in close
+    """),
 )
 def test_a_faulty_module_and_its_page_are_named(tmp_path, monkeypatch, module, code, where):
     run = _crawled_with(module, tmp_path, monkeypatch)
-    assert run.returncode == code
+    assert run.returncode == int(code)
     said = rf"(webcrawl:|The module) faulty\.{module} {where}: ValueError\('no luck'\)"
     assert re.search(said, run.stdout + run.stderr)
     assert 'raise ValueError("no luck")' in run.stdout + run.stderr

@@ -1,7 +1,5 @@
 """Policies of visits: what all of them must keep, and how fresh the greedy one keeps a host."""
 
-from __future__ import annotations
-
 import heapq
 import math
 import random

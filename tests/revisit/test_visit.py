@@ -1,7 +1,5 @@
 """Visits, each decided once: what was found, what is known from then on, and what is due."""
 
-from __future__ import annotations
-
 import pytest
 from host_rig import Records
 from msgspec.structs import replace
@@ -27,9 +25,12 @@ ERROR = Answer(404, "", False, NEW, None)
 UNREAD = Answer(200, "", False, NEW, None)
 
 
-def visit_of(before, outcome, answer, entry=ENTRY):
-    visits = Visits(policy=Uniform(DAY), first=DAY, shortest=60.0, longest=90 * DAY)
-    return decide(entry, outcome, answer, before=before, at=AT, records=Records(), visits=visits)
+VISITS = Visits(policy=Uniform(DAY), first=DAY, shortest=60.0, longest=90 * DAY)
+
+
+def visit_of(before, outcome, answer, *, records=None, visits=VISITS):
+    records = records or Records()
+    return decide(ENTRY, outcome, answer, before=before, at=AT, records=records, visits=visits)
 
 
 @pytest.mark.parametrize(
@@ -73,17 +74,14 @@ def test_the_next_visit_is_due_after_an_interval(before, outcome, answer, secs):
 
 
 def test_validators_that_are_of_no_use_are_left_out_of_the_next_entry():
-    records, visits = (
-        Records(),
-        Visits(policy=Uniform(DAY), first=DAY, shortest=60.0, longest=90 * DAY),
-    )
+    records = Records()
     for _ in range(8):
-        visit = decide(ENTRY, "http_200", SAME, before=KNOWN, at=AT, records=records, visits=visits)
+        visit = visit_of(KNOWN, "http_200", SAME, records=records)
     assert visit.after.etag == '"new"'
     assert history_of(visit.due[0]).etag == ""
 
 
 def test_without_revisits_no_visit_is_due():
-    visit = decide(ENTRY, "http_200", DOCUMENT, before=KNOWN, at=AT, records=Records(), visits=None)
+    visit = visit_of(KNOWN, "http_200", DOCUMENT, visits=None)
     assert visit.due is None
     assert visit.found == "changed"

@@ -32,8 +32,8 @@ class Tab:
     def __init__(self, browser, *, width=1280, **options):
         self.width = width
         self.page = browser.new_page(viewport={"width": width, "height": 900}, **options)
-        self.said: list[str] = []
-        self.asked: list[str] = []
+        self.said = []
+        self.asked = []
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("dialog", lambda dialog: self.said.append(dialog.message) or dialog.dismiss())
@@ -84,7 +84,7 @@ class Read(NamedTuple):
 
     base: str
     encoding: str
-    links: list[tuple[str, str | None, str]]
+    links: list
 
 
 class Reader:
@@ -96,8 +96,8 @@ class Reader:
         self._page = context.new_page()
         self._page.route("**/*", self._answer)
         self._cdp = context.new_cdp_session(self._page)
-        self._given: tuple[str, str, bytes] | None = None
-        self.asked: list[str] = []
+        self._given = None
+        self.asked = []
 
     def read(self, body, *, url, content_type, until="domcontentloaded"):
         """*body* as the browser reads it when it was fetched from *url*, as soon as it is read, or

@@ -11,7 +11,6 @@ import contextlib
 import itertools
 import shutil
 from types import SimpleNamespace
-from typing import Any
 
 from scrapy.settings import Settings
 
@@ -22,7 +21,6 @@ from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.bus.receiver import Receiver
 from webcrawl.hive.bus.sender import Sender
 from webcrawl.hive.membership.connection import UNREACHABLE, client_of, close, servers
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.urls import Link
 
@@ -43,10 +41,10 @@ class ModelShard:
         self.eliminator = SimpleNamespace(is_full=False)
         self.intake = SimpleNamespace(submit_all=self._submit_all, note_linked=self._note_linked)
         self.is_leaving = False
-        self.log: list[Any] = []  # what came, in its order
-        self.names: set[int] = set()
+        self.log = []  # what came, in its order
+        self.names = set()
         self.knows_seeds = False
-        self.failure: Exception | None = None
+        self.failure = None
 
     def number_of(self, host):
         return self.number + host.startswith("foreign")
@@ -82,7 +80,7 @@ def links(count, *, host="b.test", via="http://a.test/"):
     """A batch of so many links that no other batch has."""
     names = [next(_NAMES) for _ in range(count)]
     found = [Link(f"http://{host}/{name}") for name in names]
-    source = LinkSource(via, 1, 0, Depths(), b"", 1.0)
+    source = LinkSource(via, 1, 0, b"", 1.0)
     return LinkBatch(found, [host] * count, names, source)
 
 
@@ -95,15 +93,15 @@ class BusDrone:
         self._keys = keys
         self._held = [*held]
         self._count = shards
-        self._saved: dict[int, tuple[bytes, bytes, set[int]]] = {}
-        self.failures: list[Exception] = []
+        self._saved = {}
+        self.failures = []
 
     async def start(self, *, stream_bytes=1 << 24):
         """Begin, from the last checkpoint and what the outboxes have besides."""
         self.cache = ClockCache(size=1000)
         self.shards = {number: ModelShard(number=number) for number in self._held}
-        self.outboxes: dict[int, Outbox] = {}
-        self.inboxes: dict[int, Inbox] = {}
+        self.outboxes = {}
+        self.inboxes = {}
         for number, shard in self.shards.items():
             path = self._directory / str(number)
             outbox, inbox = self._saved.get(number, (None, None, None))[:2]
@@ -182,10 +180,13 @@ class BusDrone:
                 await self.client.hset(self._keys.acks, str(number), position)
                 await self.client.xtrim(self._keys.stream(number), minid=position)
 
-    def send(self, batch, *, source, target):
-        """*batch* was found by shard *source* and is for *target*."""
-        names = [*batch.fingerprints]
-        self.outboxes[source].append(target, encode_links(batch), names)
+    def send(self, batch=None, *, source=0, target=1):
+        """*batch*, or one link, was found by shard *source* and is for *target*."""
+        batch = batch or links(1)
+        self.append(encode_links(batch), [*batch.fingerprints], source=source, target=target)
+
+    def append(self, message, names=(), *, source=0, target=1):
+        self.outboxes[source].append(target, message, names)
 
     @property
     def is_done(self):

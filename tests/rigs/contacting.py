@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from fetching import fetch_url
 from loopback import raw_server
-from scrapy import Request
-from scrapy.utils.test import get_crawler
 
-from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.ftp.handler import FtpDownloadHandler
 from webcrawl.net.gopher.handler import GopherDownloadHandler
 from webcrawl.net.outcomes import outcome_of
@@ -20,24 +18,9 @@ HANDLERS = {"ftp": FtpDownloadHandler, "gopher": GopherDownloadHandler}
 async def fetch(url, **options):
     """Fetch once with a handler of its own; *options* in capitals are settings, others meta."""
     scheme = url.partition(":")[0]
-    settings = {name: value for name, value in options.items() if name.isupper()}
-    meta = {name: value for name, value in options.items() if name.islower()}
-    if scheme == "gopher":
-        port = url.partition("://")[2].partition("/")[0].rpartition(":")[2]
-        settings.setdefault("GOPHER_PORTS", port if port.isdigit() else 70)
-    crawler = get_crawler(
-        settings_dict={"DNS_SERVERS": "127.0.0.1:9", "ALLOW_PRIVATE_ADDRESSES": True} | settings
-    )
-    handler = HANDLERS[scheme].from_crawler(crawler)
-    request = Request(url, meta=meta | {"verbatim_url": True})
-    try:
-        async with asyncio.timeout(20):
-            response = await handler.download_request(request)
-    finally:
-        await handler.close()
-        await resolver_of(crawler).close()
-    response.request = request
-    return response
+    port = url.partition("://")[2].partition("/")[0].rpartition(":")[2]
+    options = {"GOPHER_PORTS": port if port.isdigit() else 70, "verbatim_url": True, **options}
+    return await fetch_url(url, options, HANDLERS[scheme])
 
 
 async def outcome(url, **options):
@@ -62,7 +45,7 @@ class FtpTalk:
         data=b"",
         address="127.0.0.1",
     ):
-        self._says: dict[str, bytes | None] = {
+        self._says = {
             "": b"220 ready\r\n",
             "USER": b"331 password\r\n",
             "PASS": b"230 welcome\r\n",
@@ -78,10 +61,10 @@ class FtpTalk:
         } | (says or {})
         self._data = data
         self._address = address
-        self.commands: list[str] = []
+        self.commands = []
         self.data_connections = 0
         self.data_port = 0
-        self._data_open: asyncio.Future[asyncio.StreamWriter] | None = None
+        self._data_open = None
 
     @contextlib.asynccontextmanager
     async def served(self):
@@ -96,7 +79,6 @@ class FtpTalk:
 
     async def _serve_data(self, reader, writer):
         self.data_connections += 1
-        assert self._data_open is not None
         self._data_open.set_result(writer)
         await reader.read()
 
@@ -138,15 +120,13 @@ class FtpTalk:
 @contextlib.asynccontextmanager
 async def gopher_server(says):
     """Answers every selector with *says*; gives the origin, and the lines it was asked with."""
-    asked: list[bytes] = []
+    async with raw_server([line, says]) as server:
+        yield origin_of(server), server.heads
 
-    async def talk(reader, writer):
-        asked.append(await reader.readline())
-        writer.write(says)
-        await writer.drain()
 
-    async with raw_server(talk) as server:
-        yield origin_of(server), asked
+async def line(raw, reader, writer):
+    """Read a line."""
+    raw.heads.append(await reader.readline())
 
 
 def origin_of(server):

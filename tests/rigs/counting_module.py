@@ -13,7 +13,7 @@ class PageCounter(ProcessingModule):
     statuses = frozenset()
 
     def __init__(self):
-        self.urls: list[str] = []
+        self.urls = []
 
     def process(self, page):
         self.urls.append(page.url)

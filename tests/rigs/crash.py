@@ -9,12 +9,8 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import warm
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).parent.parent.parent
 # More than the steps of the clock by which a system dates its files.
@@ -39,7 +35,7 @@ def die_between_lines(action, start, out):
 
 def _main(action, start, out):
     module, _, function = action.partition(":")
-    act: Callable[[Path], None] = getattr(importlib.import_module(module), function)
+    act = getattr(importlib.import_module(module), function)
     # A process that is killed leaves the same files whether it had synced them or not.
     os.fsync = lambda fd: None
     living = out / "99999"
@@ -59,7 +55,7 @@ def _main(action, start, out):
 
 def _copy(tree, to):
     """A copy in which names of one file are names of one file, too."""
-    copies: dict[int, str] = {}
+    copies = {}
 
     def copy(source, target):
         inode = os.stat(source).st_ino  # noqa: PTH116  # copytree gives strings
@@ -78,9 +74,9 @@ class _Tree:
 
     def __init__(self, directory):
         self._directory = str(directory)
-        self._contents: dict[str, bytes | None] = {}
+        self._contents = {}
         # By path: inode, size and time of a file, and when it was read.
-        self._read: dict[str, tuple[tuple[int, int, int], int]] = {}
+        self._read = {}
 
     def has_changed(self):
         """Since the last time."""

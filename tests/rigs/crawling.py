@@ -19,7 +19,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from webcrawl.jobs.check.whole import check_job
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset, start_in_process
-from webcrawl.simweb.accesslog import Hit, read_access_log
+from webcrawl.simweb.accesslog import read_access_log
 from webcrawl.simweb.replies import reply_to
 from webcrawl.simweb.robots import SITEMAP_PATH
 
@@ -112,6 +112,20 @@ def run_crawl(command, *, timeout=120):
     return warm.run(command, stderr=subprocess.STDOUT, timeout=timeout)
 
 
+def finish(command, *, code=0, timeout=120):
+    """The output of *command*, which ends with *code*."""
+    done = run_crawl(command, timeout=timeout)
+    assert done.returncode == code, done.stdout
+    return done.stdout
+
+
+def output_of(crawl, *, code=0, timeout=120):
+    """What *crawl* writes to standard error until it ends with *code*."""
+    output = crawl.communicate(timeout=timeout)[1]
+    assert crawl.returncode == code, output
+    return output
+
+
 def start_crawl(command):
     """Start *command* and return when its spider has been opened: it now handles signals. What
     it has written to standard error before that is gone."""
@@ -123,7 +137,6 @@ def start_crawl(command):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert crawl.stderr is not None
     for line in crawl.stderr:
         if "Spider opened" in line:
             break
@@ -176,7 +189,7 @@ def is_robots(hit):
 def impolite(hits, *, min_delay):
     """Every pair of contacts of one host that overlap or are less than *min_delay* apart, from
     the server's record: the end of one to the beginning of the next."""
-    by_host: dict[str, list[Hit]] = defaultdict(list)
+    by_host = defaultdict(list)
     for hit in hits:
         by_host[urlsplit(hit.origin).hostname or ""].append(hit)
     violations = []
@@ -246,7 +259,6 @@ def _document(world, url):
     """What the simulated web has under *url*."""
     parts = urlsplit(url)
     host = world.find(parts.hostname or "")
-    assert host is not None
     target = f"{parts.path}?{parts.query}".rstrip("?")
     return b"".join(reply_to(world, host, target, gzip=False).parts)
 

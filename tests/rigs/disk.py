@@ -8,10 +8,8 @@ import stat
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import pytest
 
 
 @contextmanager
@@ -29,6 +27,14 @@ def file_size_limit(size_bytes):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@contextmanager
+def full_disk(size_bytes, error=OSError):
+    """A disk that is full at *size_bytes*: what is done within must end in *error*, which is that
+    of the system."""
+    with file_size_limit(size_bytes), pytest.raises(error, match="File too large") as caught:
+        yield caught
+
+
 class PowerLoss:
     """What the disk holds of *root* if the power goes now: what was fsynced, and any part of the
     rest.
@@ -43,13 +49,13 @@ class PowerLoss:
     """
 
     def __init__(self, root, monkeypatch):
-        self.before_fsync: Callable[[], None] = lambda: None
+        self.before_fsync = lambda: None
         self._root = root
-        self._contents: dict[int, bytes] = {}
-        self._names: dict[int, dict[str, int]] = {}
-        self._made: dict[int, Path] = {}  # by ``lose``
+        self._contents = {}
+        self._names = {}
+        self._made = {}  # by ``lose``
         # A number must not go to another file while it means this one.
-        self._held: dict[int, int] = {}
+        self._held = {}
         monkeypatch.setattr(os, "fsync", self._fsync)
         for path in (root, *root.rglob("*")):
             self._remember(path)
@@ -70,7 +76,7 @@ class PowerLoss:
         paths = (self._root, *self._root.rglob("*"))
         here = {self._hold(path).st_ino: path.is_dir() for path in paths}
         lowest = min(0, *contents, *names, *chain.from_iterable(map(dict.values, names.values())))
-        new: dict[int, int] = {}
+        new = {}
 
         def number(inode):
             is_same = here.get(inode) == (inode in names)  # a file may have a directory's
@@ -180,3 +186,13 @@ def item(number):
 def drain(queue):
     """All that is left in *queue*."""
     return [queue.pop() for _ in range(len(queue))]
+
+
+def flipped(data, at, change=1):
+    """*data* with its byte *at* changed."""
+    return data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
+
+
+def flip(path, at, change=1):
+    """Change the byte *at* of the file *path*."""
+    path.write_bytes(flipped(path.read_bytes(), at, change))

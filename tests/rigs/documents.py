@@ -11,6 +11,8 @@ import random
 import tarfile
 from pathlib import Path
 
+from wire_text import table
+
 from webcrawl.urls.extraction.thinning import SAFE_BYTES
 
 URL = "http://a.test/dir/page.html"
@@ -21,71 +23,7 @@ PADDING = b" " * (SAFE_BYTES + 1)
 _PACKAGES = ("python3.11", "postgresql-doc-15", "rust-doc")
 _ARTICLES = Path(__file__).parents[3] / "shared/data/article-extraction.tar"
 
-LINKS = [
-    "<a href=/{}>one</a>", "<a href='{}'>o<b>n</b>e</a>", '<A HREF="?q={}">x</A>',
-    "<area href=/{}>", "<iframe src=/{}></iframe>", "<link rel=canonical href=/{}>",
-    "<link rel='next up' href={}>",
-    "<a href=//b.test/{}>x</a>", "<a href='/é{}?é=1'>x</a>", "<a\nhref = ../{} title='a > b'>x</a>",
-    "<a href=/{}>unclosed ", "<a href='/sp {} '>x</a>", "<a href='?a=1&amp;b={}'>x</a>",
-    "<link rel=alternate hreflang=de href=/{}>", "<link rel=stylesheet href=/{}.css>",
-    "<meta http-equiv=refresh content='9999;url=/{}'>", "<a href='{}#x'>x</a>",
-    "<a href=mailto:{}@a.test>x</a>", "<a name={}>no</a>",
-]  # fmt: skip
-
-BASES = [
-    "<base href=/b/>", "<base target=_top>", "<base href=http://c.test/d/e>", "<base href=''>",
-    "<base href>", "<BASE HREF='../up/'>", "<base href=//d.test>", "<base href='javascript:x'>",
-    "<base href='data:,x'>", "<base href='mailto:x@a.test'>", "<base href='ftp://c.test/'>",
-    "<base href='?q'>", "<base href='#f'>", "<base href='http://u:p@c.test/x/'>",
-    "<base href=' /sp/ '>", "</base>",
-]  # fmt: skip
-
-BITS = [
-    "text ", "&amp; ", "<br>", "<hr/>", "<img src=x.png alt='i'>", "<svg><path d='M0'/></svg>",
-    "<!---->", "<meta name=x content=y>", "<input>", "<wbr>", "1 < 2 ", "<?php x ?>",
-    "<template></template>", "<div title='a > b'>x</div>", "<p>", "<li>",
-]  # fmt: skip
-
-# Names of elements, and how they are written around something.
-AROUND = {
-    "div": "<div>{}</div>", "p": "<p>{}</p>", "b": "<b>{}</b>", "ul": "<ul><li>{}<li>{}</ul>",
-    "span": "<span class='x y'>{}</span>", "h1": "<h1>{}</h1>", "button": "<button>{}</button>",
-    "table": "<table><tr><td>{}<td>{}</table>", "noscript": "<noscript>{}</noscript>",
-    "details": "<details><summary>{}</summary>{}</details>", "object": "<object>{}</object>",
-    "video": "<video>{}</video>", "form": "<form>{}</form>", "map": "<map>{}</map>",
-    "select": "<select><option>{}</option>{}</select>", "font": "<font color=red>{}</font>",
-    "template": "<template>{}</template>",
-    "open": "<x-a><template shadowrootmode=open>{}</template></x-a>",
-    "closed": "<div><Template class=x shadowrootMode='closed'>{}</template>{}</div>",
-    "none": "<div><template shadowrootmode=none>{}</template></div>",
-    "list": "<ul><template shadowrootmode=open>{}</template></ul>",
-    "two": "<article><template shadowrootmode=open></template>"
-    "<template shadowrootmode=open>{}</template></article>",
-    "svg": "<svg>{}</svg>", "g": "<svg><g>{}</g></svg>", "math": "<math>{}</math>",
-    "foreign": "<svg><foreignObject>{}</foreignObject></svg>", "desc": "<svg><desc>{}</desc></svg>",
-    "mi": "<math><mi>{}</mi></math>", "xlink": "<svg><a xlink:href='/@'>{}</a></svg>",
-    "comment": "<!-- {} -->", "script": "<script>'{}'</script>", "style": "<style>{}</style>",
-    "textarea": "<textarea>{}</textarea>", "title": "<title>{}</title>", "xmp": "<xmp>{}</xmp>",
-    "iframe": "<iframe>{}</iframe>", "noframes": "<noframes>{}</noframes>",
-    "quoted": '<i title="{}">x</i>', "unclosed": "<div><p>{}",
-}  # fmt: skip
-
-HEADS = [
-    "", "<!DOCTYPE html>", "<html><head><title>t</title>", "<?xml version='1.0'?>", "<head>",
-    "<!DOCTYPE html><html lang=en><head>", "<body>", "<!doctype html><body class=x>",
-]  # fmt: skip
-
-# How an encoding is declared: by the header, and what begins the document.
-ENCODINGS = [
-    ("utf-8", "; charset=utf-8", ""), ("utf-8", "; charset=utf-8", ""),
-    ("utf-8", "", "<meta charset=utf-8>"),
-    ("windows-1251", "; charset=windows-1251", ""), ("koi8-r", "", "<meta charset=koi8-r>"),
-    ("iso-8859-2", "", "<meta content='text/html; charset=latin2' http-equiv=content-type>"),
-    ("windows-1252", "", "<meta name=x content='charset=big5'><meta charset=latin1>"),
-    ("big5", "", "<?xml version='1.0' encoding='big5'?>"), ("utf-8", "", "\ufeff"),
-    ("utf-16-le", "", "<?xml version='1.0'?>"), ("utf-16-be", "", "<?xml version='1.0'?>"),
-    ("utf-16-le", "; charset=utf-16le", ""),
-]  # fmt: skip
+_PARTS = table("document_parts")
 
 
 class _Maker:
@@ -98,11 +36,11 @@ class _Maker:
     def document(self):
         """A document and its Content-Type."""
         rng = self._random
-        codec, parameter, declaration = rng.choice(ENCODINGS)
-        parts = [declaration or rng.choice(HEADS)]
+        codec, parameter, declaration = rng.choice(_PARTS["encodings"])
+        parts = [declaration or rng.choice(_PARTS["heads"])]
         parts.append(f"<link rel=next href={self._name(())}>")  # it tells the base
         if rng.random() < 0.4:
-            parts.append(rng.choice(BASES))
+            parts.append(rng.choice(_PARTS["bases"]))
         if rng.random() < 0.5:
             parts.append("</head><body>")
         parts += (self._content((), 3) for _ in range(rng.randint(1, 6)))
@@ -116,17 +54,17 @@ class _Maker:
         for _ in range(rng.randint(1, 3)):
             kind = rng.random()
             if kind < 0.4 or not depth:
-                found.append(rng.choice(LINKS).format(self._name(around)))
+                found.append(rng.choice(_PARTS["links"]).format(self._name(around)))
             elif kind < 0.5:
-                found.append(rng.choice(BITS))
+                found.append(rng.choice(_PARTS["bits"]))
             elif kind < 0.55:
-                found.append(rng.choice(BASES))
+                found.append(rng.choice(_PARTS["bases"]))
             else:
                 # In SVG there is no MathML, and so no HTML in its texts; nor formulas in formulas.
                 is_foreign = not {"svg", "g", "xlink", "math", "mi"}.isdisjoint(around)
-                names = [one for one in AROUND if not is_foreign or one not in ("math", "mi")]
-                name = rng.choice(names)
-                first, *parts = AROUND[name].split("{}")
+                left_out = ("math", "mi") if is_foreign else ()
+                name = rng.choice([one for one in _PARTS["around"] if one not in left_out])
+                first, *parts = _PARTS["around"][name].split("{}")
                 found.append(first.replace("@", self._name((*around, name))))
                 for part in parts:
                     inside = self._content((*around, name), depth - 1)

@@ -10,7 +10,8 @@ here. ``arm`` says at which call from now on something happens:
 - ``broken``: the disk refuses a number of calls, whatever they are.
 
 Which calls count is what ``counts`` says. A change that a caller makes by another way than the
-calls in ``_REPLACED`` and ``Path.open`` is not seen, so nothing that SQLite does.
+calls in ``_ON_DESCRIPTORS`` and ``_ON_NAMES`` and ``Path.open`` is not seen, so nothing that SQLite
+does.
 """
 
 from __future__ import annotations
@@ -20,15 +21,13 @@ import io
 import os
 import threading
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
 
 from disk import PowerLoss
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
+_ON_DESCRIPTORS = ("open", "close", "dup", "write", "ftruncate", "fsync")
+_ON_NAMES = ("unlink", "rmdir", "replace", "rename", "link", "mkdir")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
@@ -51,22 +50,24 @@ class DyingDisk:
         self.dead = False
         self.was_full = False  # at any time of this process
         # Told of each call by its name and the path; whether it is one that ``arm`` counts.
-        self.counts: Callable[[str, str], bool] = lambda call, path: True
+        self.counts = lambda call, path: True
         # What becomes of the thread that makes the call at which the process ends.
-        self.end: Callable[[], NoReturn] = _killed
+        self.end = _killed
         self._rng = rng
         self._patch = patch
         self._kind = ""
         self._left = self._lasting = 0
         self._guard = threading.RLock()
-        self._open: dict[int, str] = {}
-        self._objects: set[int] = set()  # of the open ones, those that a file object closes
+        self._paths = {}
+        self._objects = set()  # of the open ones, those that a file object closes
         self._untracked = False
-        self._real = {name: getattr(os, name) for name in _REPLACED}
+        self._real = {name: getattr(os, name) for name in (*_ON_DESCRIPTORS, *_ON_NAMES)}
         with self.untracked():
             self.power = PowerLoss(root, patch)
-        for name, function in _REPLACED.items():
-            patch.setattr(os, name, function.__get__(self))
+        for name in _ON_DESCRIPTORS:
+            patch.setattr(os, name, getattr(self, f"_{name}"))
+        for name in _ON_NAMES:
+            patch.setattr(os, name, partial(self._rename, name))
         patch.setattr(Path, "open", self._path_open(Path.open))
 
     def close(self):
@@ -85,9 +86,9 @@ class DyingDisk:
 
     def bury(self):
         """The dead process's descriptors are closed; the next one may begin."""
-        for fd in self._open.keys() - self._objects:
+        for fd in self._paths.keys() - self._objects:
             os.close(fd)
-        self._open.clear()
+        self._paths.clear()
         self._objects.clear()
         self.dead = self.was_full = False
         self.disarm()
@@ -159,23 +160,23 @@ class DyingDisk:
 
     # --- the calls
 
-    def _os_open(self, path, flags, mode=0o777, *, dir_fd=None):
+    def _open(self, path, flags, mode=0o777, *, dir_fd=None):
         where = _where(path, dir_fd)
 
         def perform():
-            fd: int = self._real["open"](path, flags, mode, dir_fd=dir_fd)
+            fd = self._real["open"](path, flags, mode, dir_fd=dir_fd)
             if not self._untracked:
-                self._open[fd] = where
+                self._paths[fd] = where
             return fd
 
         with self._guard:
             if not self._is_here(where):
-                return int(self._real["open"](path, flags, mode, dir_fd=dir_fd))
+                return self._real["open"](path, flags, mode, dir_fd=dir_fd)
             if self._untracked or not flags & _WRITES:
                 return perform()
             creates = bool(flags & os.O_CREAT) and not Path(where).exists()
             call = "create" if creates else "open"
-            return int(self._change(call, where, perform, takes_room=creates))
+            return self._change(call, where, perform, takes_room=creates)
 
     def _path_open(self, real):
         """``Path.open`` does not go through ``os.open``, nor its writes through ``os.write``."""
@@ -191,69 +192,45 @@ class DyingDisk:
 
     def _close(self, fd):
         with self._guard:
-            self._open.pop(fd, None)
+            self._paths.pop(fd, None)
             self._real["close"](fd)
 
     def _dup(self, fd):
         with self._guard:
-            copy = int(self._real["dup"](fd))
-            if fd in self._open:
-                self._open[copy] = self._open[fd]
+            copy = self._real["dup"](fd)
+            if fd in self._paths:
+                self._paths[copy] = self._paths[fd]
             return copy
 
     def _write(self, fd, data):
-        write: Callable[[int, Any], int] = self._real["write"]
-        if fd not in self._open:
+        write = self._real["write"]
+        if fd not in self._paths:
             return write(fd, data)
         length = memoryview(data).nbytes
 
         def part():
             return write(fd, data[: self._rng.randrange(1, length)])
 
-        return int(
-            self._change(
-                "write",
-                self._open[fd],
-                lambda: write(fd, data),
-                part=part if length > 1 else None,
-            )
-        )
+        perform = partial(write, fd, data)
+        return self._change("write", self._paths[fd], perform, part=part if length > 1 else None)
 
     def _ftruncate(self, fd, length):
         truncate = self._real["ftruncate"]
-        if fd not in self._open:
+        if fd not in self._paths:
             truncate(fd, length)
         else:
-            where = self._open[fd]
+            where = self._paths[fd]
             self._change("truncate", where, lambda: truncate(fd, length), takes_room=False)
 
     def _fsync(self, fd):
-        if fd not in self._open:  # above the root: nothing would come of it but waiting
+        if fd not in self._paths:  # above the root: nothing would come of it but waiting
             return
 
         def perform():
             with self.untracked():
                 self.power._fsync(fd)
 
-        self._change("fsync", self._open[fd], perform)
-
-    def _unlink(self, path, **kwargs):
-        self._rename("unlink", path, **kwargs)
-
-    def _rmdir(self, path, **kwargs):
-        self._rename("rmdir", path, **kwargs)
-
-    def _replace(self, path, *args, **kwargs):
-        self._rename("replace", path, *args, **kwargs)
-
-    def _rename_as_is(self, path, *args, **kwargs):
-        self._rename("rename", path, *args, **kwargs)
-
-    def _link(self, path, *args, **kwargs):
-        self._rename("link", path, *args, **kwargs)
-
-    def _mkdir(self, path, *args, **kwargs):
-        self._rename("mkdir", path, *args, **kwargs)
+        self._change("fsync", self._paths[fd], perform)
 
     def _rename(self, name, path, *args, **kwargs):
         def perform():
@@ -288,21 +265,5 @@ class _DyingFile(io.FileIO):
     def close(self):
         if not self.closed:
             self._disk._objects.discard(self.fileno())
-            self._disk._open.pop(self.fileno(), None)
+            self._disk._paths.pop(self.fileno(), None)
         super().close()
-
-
-_REPLACED: dict[str, Any] = {
-    "open": DyingDisk._os_open,
-    "close": DyingDisk._close,
-    "dup": DyingDisk._dup,
-    "write": DyingDisk._write,
-    "ftruncate": DyingDisk._ftruncate,
-    "fsync": DyingDisk._fsync,
-    "unlink": DyingDisk._unlink,
-    "rmdir": DyingDisk._rmdir,
-    "replace": DyingDisk._replace,
-    "rename": DyingDisk._rename_as_is,
-    "link": DyingDisk._link,
-    "mkdir": DyingDisk._mkdir,
-}

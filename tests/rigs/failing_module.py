@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import ClassVar
 
 from webcrawl.pipelines.module import ProcessingModule
 
@@ -22,8 +21,8 @@ class FailingModule(ProcessingModule):
     """In a thread, of pages of HTML only, whatever their status."""
 
     statuses = frozenset()
-    off_loop: ClassVar[bool] = True
-    content_types: ClassVar[tuple[str, ...]] = ("text/html",)
+    off_loop = True
+    content_types = ("text/html",)
 
     def process(self, page):
         process(page)

@@ -36,7 +36,6 @@ import traceback
 from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
@@ -55,7 +54,7 @@ from crawling import (
     url_of_hit,
 )
 from disk import PowerLoss
-from faults import Episode, ProcessFaults
+from faults import ProcessFaults
 from faulty_crawl import ROOMS, Fault, Orders, Told, faults_of
 
 from webcrawl.crawl.job import state_directory
@@ -73,9 +72,6 @@ from webcrawl.simweb.host_spec import Behaviour, RobotsKind
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import find_page, links_of, redirect_target, url_of
 from webcrawl.simweb.robots import robots_of
-
-if TYPE_CHECKING:
-    from webcrawl.simweb.accesslog import Hit
 
 KINDS = ("kill", "power", "full", "broken", "limit", "step")
 MIN_DELAY, MAX_DELAY = 0.15, 0.5
@@ -97,7 +93,7 @@ _SETTINGS = {
     "WARC_MAX_FILE_BYTES": 300_000,
 }
 # What may be another value in each life, and its values.
-_CHANGING: dict[str, tuple[int, ...]] = {
+_CHANGING = {
     "SEEN_BUFFER_SIZE": (4, 64),
     "SEEN_CACHE_SIZE": (1, 4),
     "FRONTIER_LEVELS": (1, 4),
@@ -201,13 +197,13 @@ class Scenario:
     """
 
     seed: int
-    world: dict[str, Any]
-    settings: dict[str, object] = dataclasses.field(default_factory=dict)
+    world: dict
+    settings: dict = dataclasses.field(default_factory=dict)
     has_faults: bool = True
     is_long: bool = False
-    script: tuple[Episode, ...] = ()
+    script: tuple = ()
     parts: int = 1
-    visits: Visits | None = None
+    visits: object = None
 
     @property
     def key(self):
@@ -221,7 +217,7 @@ def scenario_of(seed):
     is_long = bool(ProcessFaults(seed, end=_FAULTS_SECS).bans) or rng.random() < _LONG
     hosts, pages = rng.choice((3, 6, 12)), rng.choice((4, 8, 20))
     key = rng.choice(("host", "host", "address", "domain"))
-    settings: dict[str, object] = {"POLITENESS_KEY": key}
+    settings = {"POLITENESS_KEY": key}
     if is_long:
         settings |= LONG_SETTINGS
     # As in a hive, whose drones share no address, and in which nothing is put back in line.
@@ -273,14 +269,14 @@ class FaultRig:
         self._visits = scenario.visits
         self._hit = hit
         self.rng = random.Random(seed)
-        self.lives: list[Told] = []
+        self.lives = []
         self._directory = directory
         self._disk = directory / "disk"
         self._disk.mkdir()
         self.job = self._disk / "job"
         self._boot = directory / "boot_id"
         self._boot.write_text("boot-0\n")
-        self._known: Path | None = None
+        self._known = None
         self._log = directory / "access.log"
         self._log.touch()
         self._seed = seed
@@ -297,10 +293,10 @@ class FaultRig:
         }
         self.world = preset(**self._world)
         self._began = self._booted = self._sound_since = 0.0
-        self._boots: list[float] = []  # since when contacts before are not known
+        self._boots = []  # since when contacts before are not known
         self._gone_back = -1.0
-        self._killed: list[float] = []
-        self._repeats: list[int] = []
+        self._killed = []
+        self._repeats = []
         hosts_now = map(self.world.host, range(self.world.hosts))
         self._ways = {host.address: self._faults.of(host) for host in hosts_now}
         self._seeds = directory / "seeds.txt"
@@ -491,8 +487,8 @@ class FaultRig:
     def _hurried(self, hits):
         """Pages that were asked for before their host's Crawl-delay, which was known, was over, or
         in less than the shortest Retry-After, which only a power failure takes."""
-        known: dict[str, float] = {}
-        last: dict[str, list[Hit]] = defaultdict(list)
+        known = {}
+        last = defaultdict(list)
         parts = self._scenario.parts
         for hit in sorted(hits, key=lambda hit: hit.start):
             host = self._host_of(hit)
@@ -537,7 +533,7 @@ class FaultRig:
         if self._scenario.key != "host" and (self._scenario.is_long or self._visits is not None):
             return  # a Retry-After is longer, and holds for hosts that share a key
         known = dict.fromkeys(self.world.seeds(), BEGAN)
-        asked: dict[str, float] = {}
+        asked = {}
         for hit in sorted(hits, key=lambda hit: hit.end):
             host = self._host_of(hit)
             page = find_page(self.world, host, hit.target)
@@ -579,9 +575,7 @@ class FaultRig:
                     yield f"{url} {at - BEGAN} {after - BEGAN}: not in {secs} s"
 
     def _host_of(self, hit):
-        host = self.world.find(hit.origin.partition("://")[2].partition(":")[0])
-        assert host is not None
-        return host
+        return self.world.find(hit.origin.partition("://")[2].partition(":")[0])
 
     def _untrue_outcomes(self):
         """Outcomes in the job's log that neither the truth nor a fault explains."""
@@ -606,7 +600,6 @@ class FaultRig:
         after = self._directory / "after"
         with pytest.MonkeyPatch.context() as patch:
             power = PowerLoss(self._disk, patch)
-            assert self._known is not None
             power.go_on(pickle.loads(self._known.read_bytes()))
             power.lose(after, self.rng)
             _lose_sqlite(self._disk, after, power, self.rng)

@@ -157,7 +157,6 @@ def _make_small(patch):
     patch.setattr(back_queue, "INLINE", 2)
     patch.setattr(overflow, "CHUNK", 2)
     patch.setattr(overflow, "SEGMENT_BYTES", 150)
-    assert DiskFifo.__init__.__kwdefaults__ is not None
     patch.setattr(due, "_CHUNK", 2)
     patch.setattr(due, "_FEW", 4)
     patch.setitem(DiskFifo.__init__.__kwdefaults__, "segment_bytes", 200)
@@ -177,7 +176,7 @@ class FaultyProcess:
         self._orders = orders = msgspec.json.decode(
             orders_file.read_bytes(), type=Orders, dec_hook=lambda kind, value: kind(value)
         )
-        self._calls: Counter[tuple[str, str]] = Counter()
+        self._calls = Counter()
         self._patch = patch = pytest.MonkeyPatch()
         _make_small(patch)
         patch.setattr(scheduler, "TICK_SECS", _TICK_SECS)

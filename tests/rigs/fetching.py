@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from loopback import raw_server
+from loopback import head, name_server, raw_server, zone
 from scrapy import Request
 from scrapy.utils.test import get_crawler
 
@@ -18,10 +18,10 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhe
 
 
 @contextlib.asynccontextmanager
-async def handler_with(**settings):
+async def handler_with(handler_class=HttpDownloadHandler, **settings):
     defaults = {"DNS_SERVERS": "127.0.0.1:9", "ALLOW_PRIVATE_ADDRESSES": True}
     crawler = get_crawler(settings_dict=defaults | settings)
-    handler = HttpDownloadHandler.from_crawler(crawler)
+    handler = handler_class.from_crawler(crawler)
     try:
         yield handler
     finally:
@@ -29,12 +29,35 @@ async def handler_with(**settings):
         await resolver_of(crawler).close()
 
 
+@contextlib.asynccontextmanager
+async def served(talk, *, tls=None, address="127.0.0.1", **settings):
+    """A server that does *talk*, and what gets a response from it, always with the same handler;
+    the options are those of a Request."""
+    async with (
+        raw_server(talk, tls=tls, address=address) as server,
+        handler_with(**settings) as handler,
+    ):
+
+        async def get(url=f"http{'s' * bool(tls)}://127.0.0.1:{server.port}/", **options):
+            request = Request(url, **options)
+            response = await handler.download_request(request)
+            response.request = request
+            return response
+
+        yield server, get
+
+
 async def fetch(server, path="/", **options):
     """Fetch once with a handler of its own; *options* in capitals are settings, others meta."""
+    return await fetch_url(f"http://{server.address}:{server.port}{path}", options)
+
+
+async def fetch_url(url, options, handler_class=HttpDownloadHandler):
+    """The same of any URL, and with any handler."""
     settings = {name: value for name, value in options.items() if name.isupper()}
     meta = {name: value for name, value in options.items() if name.islower()}
-    async with handler_with(**settings) as handler, asyncio.timeout(20):
-        request = Request(f"http://{server.address}:{server.port}{path}", meta=meta)
+    async with handler_with(handler_class, **settings) as handler, asyncio.timeout(20):
+        request = Request(url, meta=meta)
         response = await handler.download_request(request)
         response.request = request
         return response
@@ -49,37 +72,49 @@ async def outcome_by(handler, request):
         return outcome_of(error)
 
 
-def answer_to(says, **options):
-    """What the handler makes of a server that says these bytes and hangs up."""
+async def outcome_at(talk, *, tls=None, host="127.0.0.1", address="127.0.0.1", **settings):
+    """How the fetch of a page of *host* from a server at *address* that does *talk* ends."""
+    async with (
+        name_server(zone({host.rstrip("."): [f"300 A {address}"]})) as names,
+        raw_server(talk, tls=tls, address=address) as server,
+        handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}", **settings) as handler,
+    ):
+        return await outcome_by(handler, f"http{'s' * bool(tls)}://{host}:{server.port}/")
+
+
+def ending(talk, **options):
+    """The response of a server that does *talk*, or the exception; its connection is closed."""
 
     async def scenario():
-        async def talk(reader, writer):
-            await server.head(reader)
-            writer.write(says)
-            await writer.drain()
-
         async with raw_server(talk) as server:
-            return await fetch(server, **options)
+            try:
+                return await fetch(server, **options)
+            except Exception as error:  # noqa: BLE001  any, for its outcome
+                return error
+            finally:
+                await server.left(0)
 
     return asyncio.run(scenario())
 
 
+def answer_to(says, **options):
+    """What the handler makes of a server that says these bytes and hangs up."""
+    found = ending([head, says], **options)
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
 def outcome_for(says, **options):
-    try:
-        return outcome_of(answer_to(says, **options))
-    except Exception as error:  # noqa: BLE001  the outcome is what is asked for
-        return outcome_of(error)
+    return outcome_of(ending([head, says], **options))
 
 
 def outcome_of_url(url, **options):
     async def scenario():
-        settings = {name: value for name, value in options.items() if name.isupper()}
-        async with handler_with(**settings) as handler, asyncio.timeout(20):
-            request = Request(url, meta={"verbatim_url": True})
-            try:
-                return outcome_of(await handler.download_request(request))
-            except Exception as error:  # noqa: BLE001  the outcome is what is asked for
-                assert request.meta["download_seconds"] >= 0
-                return outcome_of(error)
+        request = Request(url, meta={"verbatim_url": True})
+        async with handler_with(**options) as handler, asyncio.timeout(20):
+            found = await outcome_by(handler, request)
+        assert request.meta["download_seconds"] >= 0
+        return found
 
     return asyncio.run(scenario())

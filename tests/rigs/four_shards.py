@@ -3,13 +3,11 @@ PYTHONPATH."""
 
 from __future__ import annotations
 
-from typing import Final
-
 from webcrawl.crawl.builder import ProcessBuilder, keeps_open
 from webcrawl.crawl.process import ProcessHooks
 from webcrawl.scheduler import MercatorScheduler
 
-NAMES: Final = ("00", "01", "02", "03")
+NAMES = ("00", "01", "02", "03")
 
 
 class FourShardScheduler(MercatorScheduler):

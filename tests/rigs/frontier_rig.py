@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
-from typing import TYPE_CHECKING, Any
 
 from records_rig import PatientExecutor, records_in, save
 
@@ -21,12 +20,7 @@ from webcrawl.frontier import (
 )
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from webcrawl.hosts.records import HostRecords
+from webcrawl.frontier.view import FrontierView
 
 POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
 
@@ -60,12 +54,12 @@ class Rig:
     ):
         self.path = path
         self.clock = clock
-        self.published: bytes | None = None
-        self.encode_more: Callable[[], None] = lambda: None
-        self.notes: list[bytes] = []
+        self.published = None
+        self.encode_more = lambda: None
+        self.notes = []
         #: How long hosts rest after what is not known, see `FrontierPolicies`.
-        self.unknown: dict[str, float] = {}
-        self._options: dict[str, Any] = {
+        self.unknown = {}
+        self._options = {
             "queues": queues,
             "max_queues": max_queues,
             "slice_size": slice_size,
@@ -73,7 +67,7 @@ class Rig:
         self._delay = delay
         if remembered is not None:
             self._options["remembered"] = remembered
-        self.records: HostRecords | None = None
+        self.records = None
         self.executor = PatientExecutor()
         self._spills = remembered is not None
         self._records_path = path.with_name(path.name + "-hosts")
@@ -82,8 +76,8 @@ class Rig:
         self._selector = selector or GeometricSelector(rng=random.Random(7))
         # What a power failure would leave: contents that were synced, and names whose directory
         # was. A file is there afterwards when both its content and all names on its path are.
-        self._synced: dict[Path, bytes] = {}
-        self._named: set[Path] = set()
+        self._synced = {}
+        self._named = set()
         self.frontier = self._new()
         if opened:
             self.frontier.open(None)
@@ -110,11 +104,14 @@ class Rig:
 
     def save_rests(self):
         """What the crawl does each second, and the disk in its time."""
-        assert self.records is not None
         save(self.records, self.executor)
 
     def push(self, *entries):
         self.frontier.push([encode(entry) for entry in entries])
+
+    def fill(self, host, count, *, start=0):
+        """Push so many URLs of *host*, with their numbers from *start* on."""
+        self.push(*(entry(host, n) for n in range(start, start + count)))
 
     def publish(self):
         """A whole checkpoint."""
@@ -124,7 +121,7 @@ class Rig:
         """A checkpoint up to the fsync; what is returned publishes it. What ``encode_more`` has not
         encoded by then is encoded then."""
         pieces = self.frontier.snapshot()
-        encoded: list[bytes] = []
+        encoded = []
         self.encode_more = lambda: encoded.extend(itertools.islice(pieces, 1))
         for path in self.frontier.written():
             if path.is_dir():
@@ -207,9 +204,17 @@ class Rig:
             self.lose_what_was_not_synced()
         return self.start(trust_done=False)
 
-    def acquire(self):
-        """Acquire without waiting."""
-        return self.frontier.acquire()
+    def __getattr__(self, name):
+        """What the rig does not have is the frontier's."""
+        return getattr(self.frontier, name)
+
+    def stat(self, name):
+        return self.frontier.stats()[f"frontier/{name}"]
+
+    def refill_all(self):
+        """Move all that there are queues for out of the front end."""
+        while self.frontier.refill(64):
+            pass
 
     def next(self):
         """Acquire, moving the clock on to the frontier's own ``ready_at`` while it has one."""
@@ -241,6 +246,15 @@ class Rig:
         self.release(lease.entry.host, fetched=True, took=took)
         self.frontier.finish(lease, note=note)
 
+    def view(self, *, trust_done=True):
+        """What readers see of the published snapshot and of the files since."""
+        return FrontierView(path=self.path, snapshot=self.published, trust_done=trust_done)
+
+    def entries(self, *, trust_done=True):
+        """All that is in a view, read from the files."""
+        view = self.view(trust_done=trust_done)
+        return [*view.entries(view.finished_keys())]
+
     def drain(self):
         """Fetch until nothing is left; the entries in the order they were handed out."""
         out = []
@@ -248,7 +262,6 @@ class Rig:
             self.fetch(lease)
             out.append(lease.entry)
         assert len(self.frontier) == 0
-        assert self.frontier.check() == []
         return out
 
 

@@ -17,7 +17,6 @@ import time
 from collections import Counter, defaultdict
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import warm
 from crawling import (
@@ -40,10 +39,6 @@ from webcrawl.hive.launch.crawl_stats import shard_counts
 from webcrawl.hive.membership.succession import last_drone
 from webcrawl.pipelines.warc.recovery import whole_length
 from webcrawl.simweb import allowed_urls, fetchable_urls
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 NAME = "t"
 # Keys: the name of the drone that is the queen; the holders of shards, with their tokens; what is
@@ -78,7 +73,6 @@ class Drone:
         self.job = job
         self.proxy = proxy
         self.log = log
-        self.process: subprocess.Popen[bytes]
         self.is_lost = False  # killed, and not started again
         self.has_left = False  # stopped by a signal
 
@@ -129,13 +123,13 @@ class HiveCrawl:
         **settings,
     ):
         self.rng = rng
-        self.drones: list[Drone] = []
+        self.drones = []
         self.redis = redis or RedisServer(directory / "redis", appendonly=True)
         self._web = web
         self._directory = directory
         self._settings = _SETTINGS | {"HIVE_STORE": directory / "store"} | settings
         self._allowed = allowed_urls(web.world, USER_AGENT)
-        self._losses: list[tuple[float, float]] = []
+        self._losses = []
         self._ends = ExitStack()
 
     def __enter__(self):
@@ -159,7 +153,7 @@ class HiveCrawl:
     @property
     def queen(self):
         """The drone that holds the queen's lease; waits until there is one."""
-        found: list[Drone] = []
+        found = []
 
         def is_there():
             with self.redis.client() as client:
@@ -335,7 +329,7 @@ class HiveCrawl:
 
     def _unexplained(self, hits, fetchable):
         """URLs of *fetchable* that were asked for again although no loss lies between."""
-        times: dict[str, list[float]] = defaultdict(list)
+        times = defaultdict(list)
         for hit in hits:
             if not is_robots(hit) and url_of_hit(hit) in fetchable:
                 times[url_of_hit(hit)].append(hit.start)
@@ -421,7 +415,7 @@ def one_leaves(hive):
         hive.leave(hive.rng.choice(hive.living))
 
 
-DISTURBANCES: dict[str, Callable[[HiveCrawl], None]] = {
+DISTURBANCES = {
     "kill a drone": kill_a_drone,
     "kill the queen": kill_the_queen,
     "kill Redis": kill_redis,

@@ -13,8 +13,8 @@ class Records:
     """Host records in a dictionary."""
 
     def __init__(self):
-        self.hosts: dict[str, HostRecord] = {}
-        self.packed: dict[str, bytes] = {}
+        self.hosts = {}
+        self.packed = {}
         self.domains = SimpleNamespace(
             link=lambda *_: None, find=lambda _: HostCounter(), put=lambda *_: None
         )

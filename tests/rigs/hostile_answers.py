@@ -2,7 +2,7 @@
 
 An attack is a coroutine function that gets a `Talk` and says what it likes; when it returns the
 connection is closed. A client that hangs up ends it with a ConnectionError, which is as it should
-be.
+be. Most are made by `scripted` of what the table of kinds says; the others are SPECIAL.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ import contextlib
 import itertools
 import socket
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    import ssl
-
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+import hostile_bodies
+import hostile_tls
+from hostile_bodies import answer
+from wire_text import wire
 
 
 @dataclass
@@ -50,24 +48,18 @@ class Talk:
     tls: the certificate of this host, for attacks that do their own handshake.
     """
 
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
+    reader: object
+    writer: object
     path: str
-    there: Callable[[str, str], str]
+    there: object
     contact: Contact
-    tls: ssl.SSLContext | None
+    tls: object
 
     async def send(self, data):
         # Before it is handed over, so that the client never has it earlier.
         self.contact.touch()
         self.writer.write(data)
         await self.writer.drain()
-
-    async def flood(self, data):
-        """Send *data* again and again until the client has had enough."""
-        while True:
-            await self.send(data)
-            await asyncio.sleep(0)
 
     async def drip(self, data, *, every, at_once):
         """Send *data* in pieces of so many bytes, again and again until the client has gone."""
@@ -93,155 +85,128 @@ class Talk:
         self.writer.transport.abort()
 
 
-Attack: TypeAlias = Callable[[Talk], Awaitable[None]]
+def scripted(
+    *,
+    after="",
+    replies=(),
+    says="",
+    answers=None,
+    fields=(),
+    status="200 OK",
+    redirects=None,
+    later=None,
+    floods="",
+    drips="",
+    every=0.0,
+    at_once=1,
+    end="",
+):
+    """The attack of a line of the table.
 
-
-def answer(body, *fields, status=b"200 OK"):
-    """A sound answer; *fields* are further lines of its header."""
-    lines = [b"HTTP/1.1 " + status, b"Content-Type: text/html", *fields]
-    return b"\r\n".join([*lines, b"Content-Length: %d" % len(body), b"", body])
-
-
-def says(data):
-    """Say *data* and hang up."""
+    Wait for a "byte" or a "line" (after). Send each of the replies and wait for a line. Send the
+    bytes that it says, or a sound answer (with these fields and status), or a redirect. Send more
+    later, when the connection is idle. Then send the floods again and again until the client has
+    had enough, or drips, so many bytes at once every so many seconds. In the end "hold" the
+    connection, "reset" it, or close it.
+    """
+    if redirects is not None:
+        answers, fields, status = "", [f"Location: {redirects}"], "302 Found"
+    first, later, floods, drips = (
+        text if text is None else _bytes(text) for text in (says, later, floods, drips)
+    )
+    if answers is not None:
+        first = answer(*map(_bytes, (answers, *fields)), status=_bytes(status))
 
     async def attack(talk):
-        await talk.send(data)
+        if after:
+            await talk.reader.readuntil(b"\n") if after == "line" else await talk.reader.read(1)
+        for reply in replies:
+            await talk.send(reply.encode() + b"\r\n")
+            await talk.reader.readuntil(b"\r\n")
+        await talk.send(first)
+        if later is not None:
+            talk.contact.is_over = True
+            await asyncio.sleep(0.05)
+            await talk.send(later)
+        while floods:
+            await talk.send(floods)
+            await asyncio.sleep(0)
+        if drips:
+            await talk.drip(drips, every=every, at_once=at_once)
+        if end == "hold":
+            await talk.hold()
+        if end == "reset":
+            await asyncio.sleep(0.05)  # until it has been read
+            talk.reset()
 
     return attack
 
 
-def answers(make, *fields):
-    """Answer well, with a body that does not mean well."""
-
-    async def attack(talk):
-        await talk.send(answer(make(), *fields))
-
-    return attack
+def _bytes(text):
+    return wire(text, vars(hostile_bodies))
 
 
-def holds(data):
-    """Say *data* and then nothing, with the connection open."""
-
-    async def attack(talk):
-        await talk.send(data)
-        await talk.hold()
-
-    return attack
+def _redirect(url, status=b"302 Found"):
+    return answer(b"", b"Location: " + url.encode(), status=status)
 
 
-def resets(data):
-    """Say *data*, wait until it has been read, and break the connection."""
-
-    async def attack(talk):
-        await talk.send(data)
-        await asyncio.sleep(0.05)
-        talk.reset()
-
-    return attack
+async def _loop(talk):
+    """Redirect from each of two pages to the other one."""
+    await talk.send(_redirect("/hostile" if talk.path == "/hostile-2" else "/hostile-2"))
 
 
-def floods(head, data):
-    """Say *head* once and *data* without end."""
-
-    async def attack(talk):
-        await talk.send(head)
-        await talk.flood(data)
-
-    return attack
-
-
-def drips(head, data, *, every, at_once=1):
-    """Say *head*, and *data* without end, so many bytes every so many seconds."""
-
-    async def attack(talk):
-        await talk.send(head)
-        await talk.drip(data, every=every, at_once=at_once)
-
-    return attack
-
-
-def redirects(location):
-    return says(answer(b"", b"Location: " + location, status=b"302 Found"))
-
-
-def redirects_there(kind, path):
-    """Redirect to *path* on the host of another *kind*."""
-
-    async def attack(talk):
-        where = b"Location: " + talk.there(kind, path).encode()
-        await talk.send(answer(b"", where, status=b"302 Found"))
-
-    return attack
-
-
-def loop_of(paths):
-    """Redirect from each of *paths* to the next, and from the last to the first."""
-
-    async def attack(talk):
-        following = paths[(paths.index(talk.path) + 1) % len(paths)].encode()
-        await talk.send(answer(b"", b"Location: " + following, status=b"302 Found"))
-
-    return attack
-
-
-async def endless_redirects(talk):
-    """Each answer redirects to a URL nobody has seen yet."""
+async def _endless_redirects(talk):
+    """Redirect to a URL nobody has seen yet."""
     number = int(talk.path.rpartition("-")[2]) if "-" in talk.path else 0
-    location = b"Location: /hostile-%d" % (number + 1)
-    await talk.send(answer(b"", location, status=b"301 Moved Permanently"))
+    await talk.send(_redirect(f"/hostile-{number + 1}", b"301 Moved Permanently"))
 
 
-def storm_at(kind):
-    """Link to pages that all redirect to the host of *kind*, each to another URL."""
-
-    async def attack(talk):
-        number = talk.path.rpartition("-")[2]
-        if number.isdigit():
-            where = b"Location: " + talk.there(kind, f"/v/{number}").encode()
-            await talk.send(answer(b"", where, status=b"307 Temporary Redirect"))
-        else:
-            await talk.send(answer(b"".join(b"<a href=/hostile-%d>x</a>" % n for n in range(100))))
-
-    return attack
+async def _storm(talk):
+    """Link to pages that all redirect to one host, each to another URL."""
+    number = talk.path.rpartition("-")[2]
+    if number.isdigit():
+        there = talk.there("redirect-victim", f"/v/{number}")
+        await talk.send(_redirect(there, b"307 Temporary Redirect"))
+    else:
+        await talk.send(answer(b"".join(b"<a href=/hostile-%d>x</a>" % n for n in range(100))))
 
 
-async def header_of_10_mb(talk):
-    """One field that is as long as a thousand books, in pieces, as a network brings it."""
-    await talk.send(HEAD + b"X-Long: ")
-    for _ in range(160):
-        await talk.send(b"x" * 65536)
-        await asyncio.sleep(0)
-    await talk.send(b"\r\nContent-Length: 5\r\n\r\nhello")
+async def _elsewhere(talk):
+    await talk.send(_redirect(talk.there("robots-rules", "/robots.txt")))
 
 
-async def second_answer_at_once(talk):
-    """Two answers to one request, and the connection stays open for the next one."""
-    await talk.send(answer(b"<p>asked for") + answer(b"<p>smuggled"))
-    talk.contact.is_over = True
-    await talk.hold()
-
-
-async def second_answer_later(talk):
-    """An answer that nobody asked for, while the connection waits for its next use."""
-    await talk.send(answer(b"<p>asked for, once"))
-    talk.contact.is_over = True
-    await asyncio.sleep(0.05)
-    await talk.send(answer(b"<p>smuggled, later"))
-    await talk.hold()
-
-
-async def idle_flood(talk):
-    """A sound answer, and then megabytes of anything into the idle connection."""
-    await talk.send(answer(b"<p>sound so far"))
-    talk.contact.is_over = True
-    await asyncio.sleep(0.05)
-    await talk.flood(b"\0" * 65536)
-
-
-async def in_packets_of_a_byte(talk):
+async def _in_packets_of_a_byte(talk):
     """A sound answer in the smallest packets there are."""
     talk.writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for byte in answer(b"<p>piecemeal"):
         await talk.send(bytes((byte,)))
         await asyncio.sleep(0)
+
+
+async def _ftp_bounce(talk):
+    """The file is to be had from somebody else, at a port where nobody listens here."""
+    port = urlsplit(talk.there("closed-port", "/")).port
+    where = f"227 (127,0,0,66,{port // 256},{port % 256})"
+    replies = ["220 hi", "331 who?", "230 you", "200 I", "502 no", where]
+    await scripted(replies=replies)(talk)
+
+
+SPECIAL = {
+    "packets-of-a-byte": _in_packets_of_a_byte,
+    "redirect-pair": _loop,
+    "redirect-endless": _endless_redirects,
+    "redirect-storm": _storm,
+    "robots-elsewhere": _elsewhere,
+    "tls-1.0": hostile_tls.handshake_only,
+    "tls-client-certificate": hostile_tls.handshake_only,
+    "tls-garbage-after": hostile_tls.breaks_off(behind=b"\xff" * 500),
+    "tls-truncated": hostile_tls.breaks_off(behind=b""),
+    "ftp-bounce": _ftp_bounce,
+}
+
+
+def attack_of(kind):
+    """The attack of *kind*; None if it is not in what the server says."""
+    if kind.place in ("tls", "name", "closed", "deaf"):
+        return None
+    return SPECIAL.get(kind.name) or scripted(**kind.acts)

@@ -24,7 +24,7 @@ class Probe:
 
     def __init__(self, crawler):
         self._path = Path(crawler.settings["HOSTILE_REPORT"])
-        self._lines: list[str] = []
+        self._lines = []
         self._tick = create_looping_call(self._ticked)
         self._last_tick = 0.0
         self._longest = 0.0

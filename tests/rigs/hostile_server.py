@@ -1,7 +1,7 @@
 """The servers of the hostile suite, on loopback, with a record of who asked when.
 
 Every kind of hostile.py has a host of its own, ``<kind>.sim.test``, with a robots.txt and an
-ordinary page at ``/good``; what is hostile beside them is said by its `Place`.
+ordinary page at ``/good``; what is hostile beside them is said by its place.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ import itertools
 import socket
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import hostile_dns
-from hostile import KINDS, Kind, Place
-from hostile_answers import Contact, Talk, answer
-from hostile_bodies import html, make_all
+from hostile import KINDS, Kind
+from hostile_answers import Contact, Talk, attack_of
+from hostile_bodies import answer, html
+from hostile_tls import CERTIFICATES
 from loopback import name_server
-
-if TYPE_CHECKING:
-    import ssl
 
 ROBOTS = b"User-agent: *\nDisallow: /private/\n"
 _LISTEN_BACKLOG = 16
@@ -33,10 +30,11 @@ class Site:
     """A host of the suite while it serves."""
 
     kind: Kind
-    tls: ssl.SSLContext | None = None
+    attack: object
+    tls: object = None
     good_port: int = 0
     hostile_port: int = 0
-    contacts: list[Contact] = field(default_factory=list)
+    contacts: list = field(default_factory=list)
 
     @property
     def host(self):
@@ -89,13 +87,13 @@ class HostileServers:
     """All of them, on one loop."""
 
     def __init__(self):
-        self.sites = {kind.name: Site(kind) for kind in KINDS}
+        self.sites = {kind.name: Site(kind, attack_of(kind)) for kind in KINDS}
         for site in self.sites.values():
-            if site.kind.certificate is not None:
-                site.tls = site.kind.certificate(name=site.host)
+            if site.kind.name in CERTIFICATES:
+                site.tls = CERTIFICATES[site.kind.name](name=site.host)
         self.dns = ""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.errors: list[Exception] = []
+        self._tasks = set()
+        self.errors = []
 
     def there(self, kind, path):
         """The URL of *path* on the host of *kind*."""
@@ -109,13 +107,12 @@ class HostileServers:
 
     @contextlib.asynccontextmanager
     async def serving(self):
-        make_all()
         async with contextlib.AsyncExitStack() as stack:
             names = await stack.enter_async_context(name_server(hostile_dns.reply))
             self.dns = f"127.0.0.1:{names.port}"
             for site in self.sites.values():
                 site.good_port = await self._listen(stack, site, hostile=False)
-                if site.kind.place in {Place.PAGE, Place.NAME}:
+                if site.kind.place in ("page", "name"):
                     site.hostile_port = site.good_port
                 else:
                     site.hostile_port = await self._listen(stack, site, hostile=True)
@@ -127,10 +124,10 @@ class HostileServers:
                 await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _listen(self, stack, site, *, hostile):
-        if hostile and site.kind.place in {Place.CLOSED, Place.DEAF}:
-            return _unanswered(stack, deaf=site.kind.place is Place.DEAF)
+        if hostile and site.kind.place in ("closed", "deaf"):
+            return _unanswered(stack, deaf=site.kind.place == "deaf")
         serve = functools.partial(self._connected, site, hostile)
-        tls = site.tls if hostile and site.kind.place is Place.TLS else None
+        tls = site.tls if hostile and site.kind.place == "tls" else None
         server = await asyncio.start_server(
             serve, "127.0.0.1", 0, ssl=tls, limit=1 << 20, backlog=_LISTEN_BACKLOG
         )
@@ -159,7 +156,7 @@ class HostileServers:
         try:
             stays = True
             while stays:
-                if not hostile or site.kind.place not in {Place.CONNECTION, Place.HANDSHAKE}:
+                if not hostile or site.kind.place not in ("connection", "handshake"):
                     head = await reader.readuntil(b"\r\n\r\n")
                     if contact.is_over:
                         contact = _begun(site)
@@ -178,8 +175,8 @@ class HostileServers:
     async def _answer(self, site, hostile, talk):
         """Answer one request and say whether the connection stays open."""
         kind, path = site.kind, talk.path
-        if kind.attack is not None and _is_attacked(kind.place, path, hostile=hostile):
-            await kind.attack(talk)
+        if site.attack is not None and _is_attacked(kind.place, path, hostile=hostile):
+            await site.attack(talk)
             return False
         if path == "/robots.txt":
             await talk.send(answer(ROBOTS))
@@ -193,9 +190,9 @@ class HostileServers:
 
 
 def _is_attacked(place, path, *, hostile):
-    if place is Place.PAGE:
+    if place == "page":
         return path.startswith("/hostile")
-    return hostile and (place is not Place.ROBOTS or path == "/robots.txt")
+    return hostile and (place != "robots" or path == "/robots.txt")
 
 
 def _begun(site):

@@ -1,23 +1,17 @@
-"""Certificates nobody should trust (CERTIFICATES), and handshakes that lead nowhere (ATTACKS)."""
+"""Certificates nobody should trust, and attacks by a TLS that does badly what libraries do well."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
 import ssl
-import struct
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trustme
-from hostile_answers import HEAD, answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from hostile_bodies import HEAD
 
 _DAY = dt.timedelta(days=1)
-_ALERT, _HANDSHAKE = 21, 22
 
 
 def context(*, name, days=(-1, 1)):
@@ -50,60 +44,10 @@ def version_of_1999(*, name):
     return made
 
 
-def _record(kind, data):
-    return struct.pack(">BHH", kind, 0x0303, len(data)) + data
-
-
-async def alert(talk):
-    """Refuse the handshake, properly: fatal, handshake_failure."""
-    await talk.reader.read(1)
-    await talk.send(_record(_ALERT, b"\2\x28"))
-
-
-async def warnings_without_end(talk):
-    """Nothing but warnings, each of which is legal."""
-    await talk.reader.read(1)
-    await talk.flood(_record(_ALERT, b"\1\x5a") * 100)
-
-
-async def stall(talk):
-    """Take the ClientHello and never answer it."""
-    await talk.hold()
-
-
-async def garbage(talk):
-    await talk.reader.read(1)
-    await talk.send(b"\xff" * 2000)
-    await talk.hold()
-
-
-async def plain_http(talk):
-    """A web server without TLS on that port, as many are found on 443."""
-    await talk.reader.read(1)
-    await talk.send(answer(b"<p>no TLS here", status=b"400 Bad Request"))
-
-
-async def close_in_handshake(talk):
-    await talk.reader.read(1)
-
-
-async def reset_in_handshake(talk):
-    await talk.reader.read(1)
-    talk.reset()
-
-
-async def huge_server_hello(talk):
-    """A handshake message that says it is 16 MB long, and goes on and on."""
-    await talk.reader.read(1)
-    await talk.send(_record(_HANDSHAKE, b"\2\xff\xff\xff" + bytes(1000)))
-    await talk.flood(_record(_HANDSHAKE, bytes(16_000)))
-
-
 class _Session:
     """TLS by hand, so that one can do badly what a library does well."""
 
     def __init__(self, talk):
-        assert talk.tls is not None
         self._talk = talk
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = talk.tls.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -150,23 +94,8 @@ def breaks_off(behind):
     return attack
 
 
-ATTACKS = {
-    "tls-1.0": handshake_only,
-    "tls-client-certificate": handshake_only,
-    "tls-plain-http": plain_http,
-    "tls-alert": alert,
-    "tls-warnings": warnings_without_end,
-    "tls-garbage": garbage,
-    "tls-huge-hello": huge_server_hello,
-    "tls-stall": stall,
-    "tls-close": close_in_handshake,
-    "tls-reset": reset_in_handshake,
-    "tls-garbage-after": breaks_off(behind=b"\xff" * 500),
-    "tls-truncated": breaks_off(behind=b""),
-}
-
 #: Makes the server's side of TLS, from a directory and a name.
-CERTIFICATES: dict[str, Callable[..., ssl.SSLContext]] = {
+CERTIFICATES = {
     "tls-untrusted": context,
     "tls-expired": partial(context, days=(-30, -10)),
     "tls-not-yet": partial(context, days=(10, 30)),

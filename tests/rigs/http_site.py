@@ -5,30 +5,23 @@ from __future__ import annotations
 import contextlib
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    # Status, headers, body.
-    Reply = tuple[int, dict[str, str], bytes]
 
 
 class HttpSite(ThreadingHTTPServer):
-    """*answer* is called with each request's handler, in a thread; *asked* are all paths so far.
+    """*answer* is called with each request's handler, in a thread, and gives status, headers and
+    body; *asked* are all paths so far.
 
     An answer with the header Transfer-Encoding is sent in chunks, which it must be long enough for.
     """
 
-    daemon_threads = True
-
     def __init__(self, answer, address="127.0.0.1"):
         super().__init__((address, 0), _Handler)
         self.answer = answer
-        self.asked: list[str] = []
+        self.asked = []
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: HttpSite
     protocol_version = "HTTP/1.1"
     wbufsize = 1 << 16  # header and body in one packet: the second would wait 40 ms for its turn
 
@@ -47,8 +40,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def do_POST(self):
-        self.do_GET()
+    do_POST = do_GET  # noqa: N815  # the library calls it so
 
     def log_message(self, *_):
         """Nothing."""

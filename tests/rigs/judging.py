@@ -21,8 +21,6 @@ import readers
 from odd_server import odd_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from odd_answers import Case
     from readers import Reading
 
@@ -122,7 +120,7 @@ class Exceptional(NamedTuple):
     """
 
     kinds: str
-    applies: Callable[[Verdict], bool]
+    applies: object
     reason: str
     source: str
 
@@ -224,7 +222,7 @@ EXCEPTIONS = (
 class Judgement(NamedTuple):
     """All verdicts of one run."""
 
-    verdicts: list[Verdict]
+    verdicts: list
 
     @property
     def faults(self):

@@ -18,11 +18,10 @@ class LagProbe:
     def __init__(self, stats):
         self._stats = stats
         self._longest = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = None
 
     @classmethod
     def from_crawler(cls, crawler):
-        assert crawler.stats is not None
         probe = cls(crawler.stats)
         crawler.signals.connect(probe.begin, signal=signals.response_received)
         crawler.signals.connect(probe.end, signal=signals.spider_closed)

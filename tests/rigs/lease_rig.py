@@ -8,6 +8,7 @@ import asyncio
 import shutil
 
 import msgspec
+from frontier_rig import entry
 from process_rig import close, process_in, shard_of
 from scrapy import Request
 from scrapy.http import HtmlResponse
@@ -58,6 +59,28 @@ class Desk:
 
     def push(self, *entries):
         self.frontier.push([encode(entry) for entry in entries])
+
+    def urls(self, number, **facts):
+        """Queue so many URLs of one host."""
+        self.push(*(entry("a.test", n, **facts) for n in range(number)))
+
+    def answer(self, result, **more):
+        """The next request ends in *result*."""
+        request = self.next()
+        self.end(request, result, **more)
+        return request
+
+    def rules(self, lines):
+        """The next request is that of a robots.txt with *lines* for all."""
+        return self.answer(page(200, b"User-agent: *\n" + lines + b"\n"))
+
+    @property
+    def is_empty(self):
+        return len(self.frontier) == self.frontier.leased == 0
+
+    @property
+    def outcomes(self):
+        return self.counts("outcome/")
 
     def next(self):
         """The next request, or the next of a robots.txt; None when nothing is ready."""
@@ -126,12 +149,14 @@ def page(status=200, body=b"hello", **headers):
     return HtmlResponse("http://a.test/0", status=status, body=body, headers=named)
 
 
-def see(desk, fingerprint):
-    """What the callback does: the content-seen test, with a document that is new."""
+def see(desk, fingerprint, state=PageState.STORED):
+    """What the callback does: the content-seen test, with a document that is new; then its page
+    becomes *state*."""
 
     def test(fetch):
         assert not desk.content.test(fingerprint)
         fetch.page.document = fetch.page.claim = fingerprint
+        fetch.page.becomes(state)
 
     return test
 

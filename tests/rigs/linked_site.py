@@ -7,7 +7,7 @@ import contextlib
 import os
 import subprocess
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import warm
 from crawling import ROOT, crawl_command, stats_of
@@ -19,7 +19,7 @@ class Answer(NamedTuple):
 
     body: bytes
     content_type: str = "text/html"
-    headers: tuple[str, ...] = ()
+    headers: tuple = ()
     status: int = 200
 
 
@@ -29,8 +29,8 @@ class Sites:
 
     def __init__(self, pages):
         self.pages = dict(pages)
-        self.asked: list[str] = []  # host and path, in the order of the requests
-        self.statuses: list[tuple[str, int]] = []  # of the answers, likewise
+        self.asked = []  # host and path, in the order of the requests
+        self.statuses = []  # of the answers, likewise
         self.dns = ""
         self.port = 0
 
@@ -89,7 +89,7 @@ def command_for(sites, jobdir, *hosts, **settings):
     jobdir.parent.mkdir(parents=True, exist_ok=True)
     seeds = jobdir.parent / "seeds.txt"
     seeds.write_text("".join(f"http://{host}:{sites.port}/\n" for host in hosts))
-    web: Any = SimpleNamespace(dns=sites.dns)
+    web = SimpleNamespace(dns=sites.dns)
     return crawl_command(web, seeds, jobdir, **settings)
 
 

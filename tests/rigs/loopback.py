@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from typing import TYPE_CHECKING
 
 import dns.flags
 import dns.message
@@ -14,12 +13,6 @@ import dns.rcode
 import pytest
 import trustme
 import uvloop
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-    Answerer = Callable[[dns.message.Message], dns.message.Message | bytes | list[bytes] | None]
 
 
 @pytest.fixture(autouse=True, params=[pytest.param("asyncio", marks=pytest.mark.long), "uvloop"])
@@ -38,35 +31,77 @@ def run_on_uvloop(main):
         return runner.run(main)
 
 
+async def head(raw, reader, writer):
+    """Read one request without a body."""
+    await raw.head(reader)
+
+
+async def hold(raw, reader, writer):
+    """Say nothing more until the client hangs up."""
+    while await reader.read(65536):
+        pass
+
+
+async def reset(raw, reader, writer):
+    """Break the connection, once what was sent has been read."""
+    await until_read()
+    # Linger for no time: what is unsent is thrown away, and the peer is told so.
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    writer.transport.abort()
+
+
+def pieces(says, size, pause=0.0005):
+    """What sends *says* in pieces of *size* bytes."""
+    parts = (says[start : start + size] for start in range(0, len(says), size))
+    return [act for part in parts for act in (part, pause)]
+
+
 class RawServer:
-    """A TCP server: *talk* says what it likes on each connection, or bytes to every request."""
+    """A TCP server: *talk* says what it likes on each connection; or bytes to every request; or a
+    list: bytes to send, seconds to sleep, functions like ``head``, and tuples of these, which are
+    repeated for ever."""
 
     def __init__(self, talk):
         self._talk = talk
         self._closed = asyncio.Event()
         self.connections = 0
         self.open = 0
-        self.heads: list[bytes] = []
+        self.heads = []
         self.address = "127.0.0.1"
         self.port = 0
+
+    @property
+    def url(self):
+        return f"http://{self.address}:{self.port}/"
 
     async def serve(self, reader, writer):
         self.connections += 1
         self.open += 1
+        talk = [(head, self._talk)] if isinstance(self._talk, bytes) else self._talk
         try:
-            if callable(self._talk):
-                await self._talk(reader, writer)
-            else:
-                while True:
-                    await self.head(reader)
-                    writer.write(self._talk)
-                    await writer.drain()
+            await (talk(reader, writer) if callable(talk) else self._play(talk, reader, writer))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client is through
         finally:
             self.open -= 1
             writer.close()
             self._closed.set()
+
+    async def _play(self, acts, reader, writer):
+        for act in acts:
+            if writer.transport.is_closing():
+                return
+            if isinstance(act, bytes):
+                writer.write(act)
+                await writer.drain()
+            elif isinstance(act, tuple):
+                while not writer.transport.is_closing():
+                    await self._play(act, reader, writer)
+            elif callable(act):
+                await act(self, reader, writer)
+            else:
+                await asyncio.sleep(act)
 
     async def left(self, count):
         """Wait until no more than *count* connections are open."""
@@ -90,7 +125,7 @@ async def raw_server(
     port=0,
 ):
     raw = RawServer(talk)
-    tasks: set[asyncio.Task[None]] = set()
+    tasks = set()
 
     def connected(reader, writer):
         tasks.add(asyncio.get_running_loop().create_task(raw.serve(reader, writer)))
@@ -121,7 +156,7 @@ class NameServer(asyncio.DatagramProtocol):
 
     def __init__(self, answer):
         self._answer = answer
-        self.asked: list[str] = []  # "udp a.test. A"
+        self.asked = []  # "udp a.test. A"
         self.port = 0
 
     @property
@@ -146,8 +181,7 @@ class NameServer(asyncio.DatagramProtocol):
         if answer is None or isinstance(answer, bytes | list):
             return answer
         if how == "udp" and len(answer.to_wire()) > 512:
-            answer = dns.message.make_response(query)
-            answer.flags |= dns.flags.TC
+            answer = respond(query, is_truncated=True)
         return answer.to_wire()
 
 
@@ -191,6 +225,18 @@ async def name_server(answer):
             transport.close()
 
 
+def respond(query, *records, rcode="NOERROR", is_truncated=False):
+    """A response with *records* such as ``@ 300 A 127.0.0.1``; @ is the name that was asked for."""
+    response = dns.message.make_response(query)
+    response.set_rcode(dns.rcode.from_text(rcode))
+    if is_truncated:
+        response.flags |= dns.flags.TC
+    for record in records:
+        name, ttl, *rest = record.replace("@", str(query.question[0].name)).split()
+        response.answer.append(dns.rrset.from_text(name, int(ttl), "IN", *rest))
+    return response
+
+
 def zone(records):
     """Answer from *records*, such as ``{"a.test": ["300 A 127.0.0.1"]}``; NXDOMAIN else.
 
@@ -198,23 +244,21 @@ def zone(records):
     """
 
     def answer(query):
-        response = dns.message.make_response(query)
         question = query.question[0]
-        name, wanted = str(question.name).rstrip("."), question.rdtype
+        name, wanted = str(question.name).rstrip("."), dns.rdatatype.to_text(question.rdtype)
+        found = []
         if name not in records:
-            response.set_rcode(dns.rcode.NXDOMAIN)
-            return response
+            return respond(query, rcode="NXDOMAIN")
         while name in records:
             following = ""
             for record in records[name]:
-                ttl, kind, value = record.split()
+                _, kind, value = record.split()
                 if kind == "CNAME":
                     following = value.rstrip(".")
-                if kind in {"CNAME", dns.rdatatype.to_text(wanted)}:
-                    rrset = dns.rrset.from_text(f"{name}.", int(ttl), "IN", kind, value)
-                    response.answer.append(rrset)
+                if kind in ("CNAME", wanted):
+                    found.append(f"{name}. {record}")
             name = following
-        return response
+        return respond(query, *found)
 
     return answer
 

@@ -28,7 +28,7 @@ class Monitor:
         token = job / "monitor.token"
         self.token = token.read_text().strip() if token.exists() else ""
         self.bearer = {"Authorization": f"Bearer {self.token}"}
-        self.cookie: dict[str, str] = {}
+        self.cookie = {}
 
     def ask(self, method, path, body=None, **headers):
         """Status, header fields, text."""
@@ -96,7 +96,7 @@ class Monitor:
 def started(job, command):
     """The monitor of the crawl in *job* that *command* starts; both have ended behind it."""
     crawl = start_crawl(command)
-    beside: list[psutil.Process] = []
+    beside = []
     try:
         monitor = Monitor(job, crawl)
         beside = psutil.Process(crawl.pid).children()

@@ -24,7 +24,7 @@ class Answer(NamedTuple):
     ending: "fin" closes the connection after the last piece, "rst" breaks it, "open" keeps it.
     """
 
-    pieces: tuple[bytes, ...]
+    pieces: tuple
     ending: str = "fin"
 
 
@@ -80,7 +80,7 @@ def odd_server(answers):
     """Serve *answers* from a thread, at every address of the loopback network."""
     server = OddServer(answers)
     loop = asyncio.new_event_loop()
-    tasks: set[asyncio.Task[None]] = set()
+    tasks = set()
 
     def connected(reader, writer):
         task = loop.create_task(server.talk(reader, writer))

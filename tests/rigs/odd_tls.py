@@ -10,14 +10,10 @@ import hmac
 import os
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa, x25519
+from cryptography.hazmat.primitives.asymmetric import padding, x25519
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-if TYPE_CHECKING:
-    import asyncio
 
 CHANGE_CIPHER, ALERT, HANDSHAKE, DATA = 20, 21, 22, 23
 HELLO_REQUEST, CLIENT_HELLO, SERVER_HELLO, CERTIFICATE, SERVER_KEY = 0, 1, 2, 11, 12
@@ -55,18 +51,18 @@ class OddServer:
     of a handshake record; client_request is the content of a CertificateRequest, if any.
     """
 
-    key: rsa.RSAPrivateKey
-    certificates: list[bytes]
+    key: object
+    certificates: list
     extensions: bytes = RENEGOTIATION_INFO
     early: bytes = b""
     scheme: int = 0x0401
     record_size: int = 16_384
     client_request: bytes = b""
-    _reader: asyncio.StreamReader = field(init=False)
-    _writer: asyncio.StreamWriter = field(init=False)
-    _keys: tuple[bytes, bytes, bytes, bytes] | None = None  # of both sides, and their salts
-    _read_keys: tuple[bytes, bytes, bytes, bytes] | None = None
-    _pending: tuple[bytes, bytes, bytes, bytes] | None = None
+    _reader: object = field(init=False)
+    _writer: object = field(init=False)
+    _keys: object = None  # of both sides, and their salts
+    _read_keys: object = None
+    _pending: object = None
     _verify_data: bytes = b""  # of the last handshake
     _sent: int = 0
     _received: int = 0
@@ -145,7 +141,6 @@ class OddServer:
     def send(self, kind, data):
         """Send a record."""
         if self._encrypts:
-            assert self._keys is not None
             _, key, _, salt = self._keys
             number = struct.pack(">Q", self._sent)
             known = number + struct.pack(">BHH", kind, 0x0303, len(data))
@@ -160,7 +155,6 @@ class OddServer:
         kind, _, size = struct.unpack(">BHH", await self._reader.readexactly(5))
         data = await self._reader.readexactly(size)
         if self._decrypts:
-            assert self._read_keys is not None
             key, _, salt, _ = self._read_keys
             number = struct.pack(">Q", self._received)
             known = number + struct.pack(">BHH", kind, 0x0303, size - 24)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from scrapy import Spider
@@ -24,7 +23,7 @@ from webcrawl.crawl.engine._engine import PlainStats
 from webcrawl.crawl.lease import leases
 
 # Nothing by chance, no gates, and rests of one length where a test says nothing.
-SETTINGS: dict[str, Any] = {
+SETTINGS = {
     "CRAWLER_CONTACT": "me@a.test",
     "POLITENESS_JITTER": 0,
     "POLITENESS_MIN_DELAY": 3,

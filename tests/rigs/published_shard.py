@@ -64,21 +64,12 @@ def objects_in(path):
 
 def newest_of(store):
     """The newest checkpoint, of which there is one."""
-    newest = store.newest(0)
-    assert newest is not None
-    return newest
+    return store.newest(0)
 
 
-def adopted(
-    store,
-    path,
-    *,
-    token,
-    before=0,
-    taken=(),
-):
+def adopted(store, path, *, token=2, taken=()):
     """The newest checkpoint, in the job directory *path*, open."""
-    store.fetch(newest_of(store), path / "shards/00", token=token, before=before)
+    store.fetch(newest_of(store), path / "shards/00", token=token, before=0)
     return Living(path, taken)
 
 
@@ -138,7 +129,7 @@ class Living:
         hosts = [self.records.get(f"h{n}.test").pages for n in range(0, end, 30)]
         return sorted(self.taken) == urls and all(hosts) and damage_of(self.records) == []
 
-    def publish(self, store, *, token, released=False, **options):
+    def publish(self, store, *, token=1, released=False, **options):
         """Publish the live checkpoint to *store*; the bytes uploaded."""
         with patch.object(store._objects, "write", wraps=store._objects.write) as write:
             store.publish(
@@ -152,7 +143,7 @@ class Living:
         written = [call.args for call in write.call_args_list]
         return sum(len(data) for name, data in written if not name.endswith(".json"))
 
-    def save(self, store, *, token, **options):
+    def save(self, store, *, token=1, **options):
         """A whole checkpoint: here, there, and then what it does not name is deleted."""
         self.checkpoint()
         uploaded = self.publish(store, token=token, **options)

@@ -183,7 +183,7 @@ _CHROMIUM_FLAGS = (
 
 def read_by_chromium(urls, home):
     """Read by ``fetch()`` in a page of Chromium at the URL *home*."""
-    failures: dict[str, str] = {}
+    failures = {}
 
     def failed(request):
         failures[request.url] = request.failure or ""

@@ -34,7 +34,6 @@ def figure(found, name):
 def numbers(found, name):
     """The second column of the table of the figure *name* by the first."""
     table = figure(found, name).table
-    assert table is not None
     return {str(row[0]): row[1] for row in table.rows}
 
 

@@ -34,8 +34,8 @@ class RedisProxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="way to Redis")
         self._passes = asyncio.Event()
-        self._server: asyncio.Server | None = None
-        self._talks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._server = None
+        self._talks = {}
         self.port = 0
         self.connections = 0  # taken so far
         self.late_secs = 0.0  # by which what passes is late
@@ -93,7 +93,6 @@ class RedisProxy:
 
     async def _take(self, reader, writer):
         talk = asyncio.current_task()
-        assert talk is not None
         self._talks[talk] = writer
         self.connections += 1
         try:

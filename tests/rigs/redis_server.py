@@ -75,7 +75,7 @@ class RedisServer:
         if replica_of is not None:
             self._options += ["--replicaof", "127.0.0.1", str(replica_of.port)]
         self._options += more
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = None
         self.tls = _TlsFront(self.socket) if tls else None
 
     def __enter__(self):
@@ -105,7 +105,6 @@ class RedisServer:
 
     @property
     def pid(self):
-        assert self._process is not None
         return self._process.pid
 
     @property
@@ -178,7 +177,7 @@ class Sentinel:
             + f"sentinel down-after-milliseconds {service} 500\n"
             f"sentinel failover-timeout {service} 2000\n"
         )
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = None
 
     def __enter__(self):
         self._directory.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import random
 
+from loopback import name_server
+
 from webcrawl.net.dns.query import NameServers
 from webcrawl.net.dns.resolver import Resolver
 
@@ -29,3 +31,13 @@ async def resolver_on(*servers, secs=60.0, tries=3, size=10_000, **options):
             yield resolver
     finally:
         await resolver.close()
+
+
+@contextlib.asynccontextmanager
+async def asking(*answers, **options):
+    """A resolver that asks name servers which give these *answers*, and the servers."""
+    async with contextlib.AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(name_server(answer)) for answer in answers]
+        addresses = (server.address for server in servers)
+        resolver = await stack.enter_async_context(resolver_on(*addresses, **options))
+        yield resolver, *servers

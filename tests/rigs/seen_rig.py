@@ -29,7 +29,7 @@ class HeldExecutor(Executor):
     """Works when it is told to, or when a result is waited for."""
 
     def __init__(self):
-        self._held: deque[_HeldFuture] = deque()
+        self._held = deque()
 
     def __len__(self):
         return len(self._held)
@@ -95,6 +95,7 @@ def disk_eliminator(
     cache_size=4,
     buffer_size=8,
     log_file_bytes=400,
+    **more,
 ):
     """A disk eliminator so small that everything happens often."""
     return DiskEliminator(
@@ -103,6 +104,7 @@ def disk_eliminator(
         cache=ClockCache(size=cache_size),
         buffer_size=buffer_size,
         log_file_bytes=log_file_bytes,
+        **more,
     )
 
 
@@ -132,7 +134,7 @@ def submit(eliminator, urls):
 
 def drain(eliminator, limit=3):
     """Everything that comes out until nothing waits, with the work done inline."""
-    out: list[str] = []
+    out = []
     while eliminator.waiting:
         eliminator.merge()
         out += [payload.decode() for payload in eliminator.take(limit)]

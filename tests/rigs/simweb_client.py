@@ -14,7 +14,6 @@ import socket
 import ssl
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import ada_url
@@ -25,11 +24,6 @@ from protego import Protego
 from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.simweb.accesslog import read_access_log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 AGENT = "webcrawl/1.0 (+https://example.org)"
 # On a busy machine an answer may come too late: a name is given up after several.
@@ -60,9 +54,9 @@ class Client:
     """Resolves and fetches, one connection per request."""
 
     dns: str
-    ca_path: Path | None = None
-    tls: ssl.SSLContext | None = field(init=False, default=None)
-    addresses: dict[str, str | None] = field(default_factory=dict)
+    ca_path: object = None
+    tls: object = field(init=False, default=None)
+    addresses: dict = field(default_factory=dict)
 
     def __post_init__(self):
         if self.ca_path:
@@ -87,7 +81,6 @@ class Client:
     async def get(self, url, *, method="GET", headers=""):
         """Fetch *url*. Raises OSError or http.client.HTTPException where there is no answer."""
         parts = urlsplit(url)
-        assert parts.hostname is not None
         address = await self.resolve(parts.hostname)
         if address is None:
             raise OSError(f"{parts.hostname} does not resolve")
@@ -119,6 +112,13 @@ class Client:
                 await writer.wait_closed()
 
 
+def hosts_of(world, **traits):
+    """The hosts of *world* that have all *traits*, which are values of attributes."""
+    for host in map(world.host, range(world.hosts)):
+        if all(getattr(host, name) == value for name, value in traits.items()):
+            yield host
+
+
 _MARKS = (f"/mark/{number}" for number in itertools.count())
 _MARK_ORIGIN = "http://mark.test"
 
@@ -132,7 +132,6 @@ def whole_log(web):
         sock.sendall(f"GET {mark} HTTP/1.1\r\nHost: mark.test\r\n\r\n".encode())
         while sock.recv(4096):
             pass
-    assert web.log_path is not None
     while True:
         hits = list(read_access_log(web.log_path))
         if any(hit.target == mark for hit in hits):
@@ -153,9 +152,9 @@ def links_of(base, reply):
 
 async def crawl(client, seeds, *, skip, polite=True):
     """Fetch everything that can be found, twenty URLs at a time: the statuses of the answers."""
-    statuses: dict[str, int] = {}
-    seen: set[str] = set()
-    rules: dict[str, asyncio.Task[Callable[[str], bool]]] = {}
+    statuses = {}
+    seen = set()
+    rules = {}
     slots = asyncio.Semaphore(20)
 
     async def get(url):

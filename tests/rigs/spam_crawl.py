@@ -17,9 +17,9 @@ class Shares(NamedTuple):
     host had been crawled completely, and of the whole crawl. *missing* are allowed URLs of normal
     hosts that were never asked for."""
 
-    missing: set[str]
-    then: Counter[str]
-    whole: Counter[str]
+    missing: set
+    then: object
+    whole: object
 
 
 def share(requests):

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Final
 
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.storage.object_store import ObjectStore
 
 #: Before the first object, the checkpoint itself, and the deletion of older ones.
-STEPS: Final = ("object", "checkpoint", "deletion")
+STEPS = ("object", "checkpoint", "deletion")
 
 
 class StoppingScheduler(MercatorScheduler):

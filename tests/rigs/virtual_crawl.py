@@ -12,7 +12,7 @@ from crawling import ROOT, access_log, stats_of
 from faulty_crawl import Fault, Orders, Told
 
 from webcrawl.sim.process import SETTINGS
-from webcrawl.simweb import World, preset
+from webcrawl.simweb import preset
 
 _RIGS = Path(__file__).parent
 _DAY = 86_400.0
@@ -38,7 +38,7 @@ class VirtualCrawl:
     def __init__(self, directory, **world):
         self._directory = directory
         self._world = {"name": "clean", "network": 44, "seed": 1, **world}
-        self.world: World = preset(**self._world)
+        self.world = preset(**self._world)
         self._disk = directory / "disk"
         self._disk.mkdir()
         self.job = self._disk / "job"

@@ -11,6 +11,7 @@ import warm
 from warcio.archiveiterator import ArchiveIterator
 
 from webcrawl.items import Link, Page
+from webcrawl.pipelines.warc.writer import WarcWriter
 
 # Each accepts some damage that another finds: warcio alone takes truncated files and missing ids,
 # fastwarc duplicate ids; warcat takes several records in one gzip member.
@@ -27,8 +28,8 @@ class Record:
     """A record as warcio reads it; *body* is the block, or what follows its HTTP head."""
 
     kind: str
-    headers: dict[str, str]
-    http: list[tuple[str, str]]
+    headers: dict
+    http: list
     status_line: str
     body: bytes
     content: bytes  # body after transfer and content decoding
@@ -110,7 +111,7 @@ def urls(path):
     Of what did not come by HTTP there is no request, and what is not there has metadata only."""
     found = records(path)
     assert found[0].kind == "warcinfo"
-    sets: list[list[Record]] = []
+    sets = []
     for record in found[1:]:
         if "WARC-Concurrent-To" not in record.headers:
             sets.append([])
@@ -150,7 +151,7 @@ def dangling(paths):
 def page(number=0, **more):
     """A small page; *more* replaces its fields, and ``wire_body`` is ``body`` unless given."""
     body = b"<p>page %d" % number
-    fields: dict[str, object] = {
+    fields = {
         "url": f"http://a.test/{number}",
         "status": 200,
         "reason": "OK",
@@ -163,3 +164,14 @@ def page(number=0, **more):
     }
     fields.setdefault("wire_body", fields["body"])
     return Page(**fields)
+
+
+def warc_of(directory, *pages, **more):
+    """The finished file of *pages*, the last by name in *directory*."""
+    values = {"prefix": "x", "max_file_bytes": 1 << 40, "warcinfo": [("software", "tests")], **more}
+    writer = WarcWriter(directory=directory, **values)
+    writer.open()
+    for one in pages:
+        writer.write(one)
+    writer.close()
+    return max(directory.glob("*.warc.gz"))

@@ -27,7 +27,6 @@ import threading
 import types
 import warnings
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 _LONGEST = 1_000_000  # bytes of a command with its environment
@@ -70,7 +69,7 @@ class _Server:
                 pass  # orphans of those that it had forked, which have ended, too
 
 
-_server: _Server | None = None
+_server = None
 
 
 def stop():
@@ -161,7 +160,7 @@ def _next_order(orders):
         data, descriptors, _, _ = socket.recv_fds(orders, _LONGEST, 3)
         if not data:
             os._exit(0)
-        order: dict[str, Any] = pickle.loads(data)
+        order = pickle.loads(data)
         for seed in (1, int(order["env"].get("SIMWEB_SEED", 1))):  # two are kept, 1 always
             sys.modules["webcrawl.simweb.text_stock"].stock(seed)
         between = os.fork()

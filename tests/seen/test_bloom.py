@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 from contracts.eliminator import EliminatorContract
-from disk import file_size_limit
+from disk import file_size_limit, flip, flipped
 from pybloom_live import BloomFilter
 from seen_rig import (
     HeldExecutor,
@@ -30,11 +30,8 @@ from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFo
 
 
 @pytest.fixture
-def inline(tmp_path):
-    made = bloom_eliminator(tmp_path / "seen")
-    made.open(None)
-    yield made
-    made.close()
+def inline(opened, tmp_path):
+    return opened(bloom_eliminator, path=tmp_path / "seen")
 
 
 class TestContract(EliminatorContract):
@@ -47,22 +44,19 @@ def test_new_urls_come_out_of_the_bloom_eliminator_without_a_merge(inline):
     assert inline.take(9) == [url.encode() for url in names(5)]
 
 
-def test_an_old_filter_is_deleted_when_no_snapshot_needs_it(tmp_path):
-    eliminator = bloom_eliminator(tmp_path)
-    eliminator.open(None)
+def test_an_old_filter_is_deleted_when_no_snapshot_needs_it(opened, tmp_path):
+    eliminator = opened(bloom_eliminator)
     for first in range(0, 300, 10):
         submit(eliminator, names(10, first))
         drain(eliminator)
         publish(eliminator)
     publish(eliminator)
     assert len(list(tmp_path.glob("*.bloom"))) == 1
-    eliminator.close()
 
 
-def test_a_snapshot_with_the_cursor_in_the_file_being_written_opens(tmp_path):
+def test_a_snapshot_with_the_cursor_in_the_file_being_written_opens(opened, tmp_path):
     """As the version before wrote it: the place up to which was taken can lie in any record."""
-    eliminator = bloom_eliminator(tmp_path, log_file_bytes=10_000)
-    eliminator.open(None)
+    eliminator = opened(bloom_eliminator, log_file_bytes=10_000)
     submit(eliminator, names(3))
     active = Span(1, HEADER_SIZE, (tmp_path / "discovered-000001.log").stat().st_size)
     eliminator.close()
@@ -75,10 +69,9 @@ def test_a_snapshot_with_the_cursor_in_the_file_being_written_opens(tmp_path):
     found.close()
 
 
-def test_a_save_that_fails_is_raised_once_and_the_next_one_succeeds(tmp_path):
+def test_a_save_that_fails_is_raised_once_and_the_next_one_succeeds(opened, tmp_path):
     worker = HeldExecutor()
-    eliminator = bloom_eliminator(tmp_path, worker, log_file_bytes=10_000)
-    eliminator.open(None)
+    eliminator = opened(bloom_eliminator, worker, log_file_bytes=10_000)
     submit(eliminator, names(30))
     eliminator.snapshot()
     with file_size_limit(40):
@@ -93,13 +86,11 @@ def test_a_save_that_fails_is_raised_once_and_the_next_one_succeeds(tmp_path):
     eliminator.snapshot()
     with file_size_limit(40):
         submit(eliminator, [])
-    eliminator.close()
 
 
-def test_close_logs_a_save_that_failed(tmp_path, caplog):
+def test_close_logs_a_save_that_failed(opened, caplog):
     worker = HeldExecutor()
-    eliminator = bloom_eliminator(tmp_path, worker, log_file_bytes=10_000)
-    eliminator.open(None)
+    eliminator = opened(bloom_eliminator, worker, log_file_bytes=10_000)
     submit(eliminator, names(30))
     eliminator.snapshot()
     with file_size_limit(40):
@@ -108,10 +99,9 @@ def test_close_logs_a_save_that_failed(tmp_path, caplog):
     assert "the log has what it lacks" in caplog.text
 
 
-def test_submitting_goes_on_while_the_filter_is_saved(tmp_path):
+def test_submitting_goes_on_while_the_filter_is_saved(opened, tmp_path):
     worker = HeldExecutor()
-    eliminator = bloom_eliminator(tmp_path / "seen", worker, log_file_bytes=10_000)
-    eliminator.open(None)
+    eliminator = opened(bloom_eliminator, worker, path=tmp_path / "seen", log_file_bytes=10_000)
     submit(eliminator, names(30))
     eliminator.snapshot()
     submit(eliminator, names(30, 20))  # grows it, too
@@ -119,15 +109,12 @@ def test_submitting_goes_on_while_the_filter_is_saved(tmp_path):
     saved = eliminator.snapshot()
     assert (tmp_path / "seen" / "filter-000001.bloom") in eliminator.written()
     eliminator.forget()
-    while worker.step():
-        pass
+    worker.run()
     eliminator.close()
-    found = bloom_eliminator(tmp_path / "seen")
-    found.open(saved)
+    found = opened(bloom_eliminator, path=tmp_path / "seen", snapshot=saved)
     assert drain(found) == names(50)
     assert submit(found, names(50)) == 0
     assert damage_of(found) == []
-    found.close()
 
 
 def test_stats_are_all_of_these(inline):
@@ -153,17 +140,14 @@ def test_stats_are_all_of_these(inline):
     }
 
 
+def lossy(path, **more):
+    return BloomEliminator(path=path, executor=InlineExecutor(), **{"error_rate": 0.1} | more)
+
+
 class TestLoss:
-    def test_expected_and_measured_agree_with_the_truth(self, tmp_path):
+    def test_expected_and_measured_agree_with_the_truth(self, opened):
         """At an error rate of a tenth, of fingerprints that are all in the sample."""
-        eliminator = BloomEliminator(
-            path=tmp_path,
-            executor=InlineExecutor(),
-            capacity=3000,
-            error_rate=0.1,
-            log_file_bytes=1 << 20,
-        )
-        eliminator.open(None)
+        eliminator = opened(lossy, capacity=3000, log_file_bytes=1 << 20)
         rng = np.random.default_rng(1)
         fps = (rng.integers(1, 1 << 50, 6000, dtype=np.uint64) * np.uint64(SAMPLE)).tolist()
         passed = 0
@@ -179,12 +163,9 @@ class TestLoss:
             assert eliminator.submit(fps[start : start + 40], lambda i: b"x") == 0
         assert eliminator.stats()["seen/bloom/measured_loss"] == lost * SAMPLE
         assert not eliminator.add(fps[0])
-        eliminator.close()
 
-    def test_a_filter_that_grows_keeps_its_error_rate(self, tmp_path, caplog):
-        build = {"path": tmp_path, "executor": InlineExecutor(), "capacity": 500}
-        eliminator = BloomEliminator(**build, error_rate=0.1, save_after=0)
-        eliminator.open(None)
+    def test_a_filter_that_grows_keeps_its_error_rate(self, opened, caplog):
+        eliminator = opened(lossy, capacity=500, save_after=0)
         rng = np.random.default_rng(3)
         for _ in range(500):
             eliminator.submit(rng.integers(1, 1 << 62, 40).tolist(), lambda i: b"")
@@ -194,29 +175,20 @@ class TestLoss:
         assert stats["seen/bloom/expected_loss"] < 0.1 * 20_000
         eliminator.snapshot()
         saved = publish(eliminator)
-        eliminator.close()
         for rate, says in ((0.1, 0), (0.05, 1)):
-            found = BloomEliminator(**build, error_rate=rate)
-            found.open(saved)
-            found.close()
+            opened(lossy, snapshot=saved, capacity=500, error_rate=rate)
             assert caplog.text.count("more than SEEN_BLOOM_ERROR_RATE") == says
 
-    def test_losses_outlive_the_process(self, tmp_path):
-        build = {"path": tmp_path, "executor": InlineExecutor(), "capacity": 50}
-        eliminator = BloomEliminator(**build, error_rate=0.2, save_after=0)
-        eliminator.open(None)
+    def test_losses_outlive_the_process(self, opened):
+        eliminator = opened(lossy, capacity=50, error_rate=0.2, save_after=0)
         for start in range(1, 4000, 40):
             eliminator.submit([fp * SAMPLE for fp in range(start, start + 40)], lambda i: b"")
         eliminator.snapshot()
         saved = publish(eliminator)
         stats = eliminator.stats()
-        eliminator.close()
-        found = BloomEliminator(**build, error_rate=0.2)
-        found.open(saved)
-        again = found.stats()
+        again = opened(lossy, snapshot=saved, capacity=50, error_rate=0.2).stats()
         for name in ("measured_loss", "expected_loss", "filters", "capacity"):
             assert again[f"seen/bloom/{name}"] == stats[f"seen/bloom/{name}"] > 0
-        found.close()
 
     def test_error_rate_is_that_of_an_experiment(self):
         rng = np.random.default_rng(2)
@@ -251,11 +223,8 @@ class TestFile:
         found = read_filter(tmp_path / "a")
         assert (sorted(found.sample), found.lost, found.expected) == ([1024, 2048], 3, 2.5)
         for old, new in zip(saved.filters, found.filters, strict=True):
-            assert (old.count, old.capacity, old.error_rate) == (
-                new.count,
-                new.capacity,
-                new.error_rate,
-            )
+            for name in ("count", "capacity", "error_rate"):
+                assert getattr(old, name) == getattr(new, name)
             assert all(fp in new for fp in fingerprints(names(60)) if fp in old)
 
     def test_every_flipped_bit_and_every_cut_is_found(self, tmp_path, saved):
@@ -263,7 +232,7 @@ class TestFile:
         write_filter(path, saved)
         good = path.read_bytes()
         for at in range(len(good)):
-            path.write_bytes(good[:at] + bytes([good[at] ^ 64]) + good[at + 1 :])
+            path.write_bytes(flipped(good, at, 64))
             with pytest.raises((CorruptRecordError, NewerFormatError), match=str(path)):
                 read_filter(path)
             path.write_bytes(good[:at])
@@ -273,9 +242,7 @@ class TestFile:
     def test_a_later_version_is_refused(self, tmp_path, saved):
         path = tmp_path / "a"
         write_filter(path, saved)
-        data = bytearray(path.read_bytes())
-        data[4] = 2
-        path.write_bytes(data)
+        flip(path, 4, 1 ^ 2)
         with pytest.raises(NewerFormatError, match="use the newer webcrawl"):
             read_filter(path)
 

@@ -25,24 +25,23 @@ def worker():
     return HeldExecutor()
 
 
-@pytest.fixture
-def content(tmp_path):
-    made = ContentSeen(path=tmp_path / "content", executor=InlineExecutor(), buffer_size=10)
+def opened(tmp_path, executor):
+    made = ContentSeen(path=tmp_path / "content", executor=executor, buffer_size=10)
     made.open(None)
     yield made
+    executor.run()
     assert damage_of(made) == []
     made.close()
+
+
+@pytest.fixture
+def content(tmp_path):
+    yield from opened(tmp_path, InlineExecutor())
 
 
 @pytest.fixture
 def held(tmp_path, worker):
-    made = ContentSeen(path=tmp_path / "content", executor=worker, buffer_size=10)
-    made.open(None)
-    yield made
-    while worker.step():
-        pass
-    assert damage_of(made) == []
-    made.close()
+    yield from opened(tmp_path, worker)
 
 
 def process(content, *fps):
@@ -233,8 +232,7 @@ class ContentMachine(RuleBasedStateMachine):
         self.start()
 
     def stop(self):
-        while self.worker.step():
-            pass
+        self.worker.run()
         self.content.close()
 
     def teardown(self):

@@ -156,10 +156,9 @@ def test_a_missing_file_that_the_snapshot_names_is_reported(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", BUILD)
-def test_a_url_met_again_after_its_merge_is_one_url_after_a_death(tmp_path, kind):
+def test_a_url_met_again_after_its_merge_is_one_url_after_a_death(opened, tmp_path, kind):
     """Its second record lies in the same buffer after the recovery, as no merge lies between."""
-    eliminator = BUILD[kind](tmp_path / "seen")
-    eliminator.open(None)
+    eliminator = opened(BUILD[kind], path=tmp_path / "seen")
     for page in (["a"], ["b", "c", "d", "e", "f"], ["a", "g"]):
         submit(eliminator, page)
         drain(eliminator)
@@ -168,9 +167,8 @@ def test_a_url_met_again_after_its_merge_is_one_url_after_a_death(tmp_path, kind
     assert come_back(kind, tmp_path / "left", None) == list("abcdefg")
 
 
-def test_a_smaller_buffer_than_before_the_death_is_no_trouble(tmp_path):
-    eliminator = disk_eliminator(tmp_path, buffer_size=1000, log_file_bytes=1 << 20)
-    eliminator.open(None)
+def test_a_smaller_buffer_than_before_the_death_is_no_trouble(opened, tmp_path):
+    eliminator = opened(buffer_size=1000, log_file_bytes=1 << 20)
     submit(eliminator, names(100))
     eliminator.merge()
     eliminator.take(10)

@@ -8,10 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from contracts.eliminator import EliminatorContract
-from disk import file_size_limit
+from disk import file_size_limit, flip
 from seen_rig import (
     HeldExecutor,
-    InlineExecutor,
     damage_of,
     disk_eliminator,
     drain,
@@ -33,11 +32,8 @@ def worker():
 
 
 @pytest.fixture
-def inline(tmp_path):
-    made = disk_eliminator(tmp_path / "seen")
-    made.open(None)
-    yield made
-    made.close()
+def inline(opened, tmp_path):
+    return opened(path=tmp_path / "seen")
 
 
 @pytest.fixture
@@ -48,23 +44,13 @@ def cache():
 @pytest.fixture
 def held(tmp_path, worker, cache):
     """An eliminator whose worker moves step by step."""
-    path = tmp_path / "seen"
     made = DiskEliminator(
-        path=path, executor=worker, cache=cache, buffer_size=8, log_file_bytes=10_000
+        path=tmp_path / "seen", executor=worker, cache=cache, buffer_size=8, log_file_bytes=10_000
     )
     made.open(None)
     yield made
-    while worker.step():
-        pass
+    worker.run()
     made.close()
-
-
-def corrupt(path, offset):
-    with path.open("r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)[0]
-        file.seek(offset)
-        file.write(bytes([byte ^ 1]))
 
 
 class TestContract(EliminatorContract):
@@ -124,17 +110,16 @@ class TestWorker:
         held.take(1)
         assert not held.merging
 
-    def test_a_merge_does_not_wait_for_the_end_of_a_compaction(self, tmp_path, worker, monkeypatch):
+    def test_a_merge_does_not_wait_for_a_compaction_to_end(self, opened, worker, monkeypatch):
         monkeypatch.setattr(levels, "_MERGED_BLOCKS", 1)  # many small steps
         seconds = iter(range(10**6))  # each of which takes a second
-        eliminator = DiskEliminator(
-            path=tmp_path,
-            executor=worker,
-            cache=ClockCache(size=4),
+        eliminator = opened(
+            disk_eliminator,
+            worker,
             buffer_size=4000,
+            log_file_bytes=1 << 20,
             clock=lambda: float(next(seconds)),
         )
-        eliminator.open(None)
         for page in range(4):
             submit(eliminator, names(4000, 4000 * page))
             eliminator.merge()
@@ -153,7 +138,6 @@ class TestWorker:
             eliminator.take(1)
         assert eliminator.stats()["seen/compact/count"] == 1
         assert damage_of(eliminator) == []
-        eliminator.close()
 
     def test_the_callback_comes_from_the_worker_thread(self, tmp_path):
         names_of_threads = []
@@ -214,24 +198,21 @@ class TestTrouble:
         assert held.stats()["seen/compact/count"] == 1
         assert damage_of(held) == []
 
-    def test_a_damaged_run_is_raised_with_path_and_offset(self, tmp_path):
-        eliminator = disk_eliminator(tmp_path, buffer_size=50_000, log_file_bytes=1 << 20)
-        eliminator.open(None)
+    def test_a_damaged_run_is_raised_with_path_and_offset(self, opened, tmp_path):
+        eliminator = opened(buffer_size=50_000, log_file_bytes=1 << 20)
         submit(eliminator, names(40_000))
         drain(eliminator, limit=50_000)
         run = next(tmp_path.glob("*.run"))
-        corrupt(run, 4096 + 8 * 3000)
+        flip(run, 4096 + 8 * 3000)
         submit(eliminator, names(40_000, 1))
         with pytest.raises(CorruptRecordError, match=run.name) as caught:
             drain(eliminator, limit=50_000)
         assert (caught.value.path, caught.value.offset) == (run, 4096 + 2 * 8192)
         assert "does not add up" in damage_of(eliminator)[0]
-        eliminator.close()
 
-    def test_close_logs_a_merge_that_failed(self, tmp_path, caplog):
+    def test_close_logs_a_merge_that_failed(self, opened, caplog):
         worker = HeldExecutor()
-        eliminator = disk_eliminator(tmp_path, worker)
-        eliminator.open(None)
+        eliminator = opened(disk_eliminator, worker)
         submit(eliminator, names(5))
         eliminator.merge()
         with file_size_limit(300):
@@ -242,25 +223,26 @@ class TestTrouble:
 
 class TestSnapshots:
     @pytest.mark.parametrize(
-        ("snapshot", "error", "sentence"),
+        ("snapshots", "error", "sentence"),
         [
-            (b"", CorruptRecordError, "unreadable snapshot"),
-            (b"\xc1", CorruptRecordError, "unreadable snapshot"),
-            (b"\x90", CorruptRecordError, "unreadable snapshot"),
-            (b"\x92\xa4disk\x01", CorruptRecordError, "unreadable snapshot"),
-            (b"\x92\xa4disk\x02", NewerFormatError, "use the newer webcrawl"),
-            (b"\x92\xa5Bloom\x01", CorruptRecordError, "state of a Bloom eliminator"),
+            (
+                [b"", b"\xc1", b"\x90", b"\x92\xa4disk\x01"],
+                CorruptRecordError,
+                "unreadable snapshot",
+            ),
+            ([b"\x92\xa4disk\x02"], NewerFormatError, "use the newer webcrawl"),
+            ([b"\x92\xa5Bloom\x01"], CorruptRecordError, "state of a Bloom eliminator"),
         ],
     )
     def test_a_snapshot_that_cannot_be_used_is_one_clear_sentence(
-        self, tmp_path, snapshot, error, sentence
+        self, tmp_path, snapshots, error, sentence
     ):
-        with pytest.raises(error, match=sentence):
-            disk_eliminator(tmp_path).open(snapshot)
+        for snapshot in snapshots:
+            with pytest.raises(error, match=sentence):
+                disk_eliminator(tmp_path).open(snapshot)
 
-    def test_a_snapshot_is_small_however_many_urls_there_are(self, tmp_path):
-        eliminator = disk_eliminator(tmp_path, buffer_size=500, log_file_bytes=10_000)
-        eliminator.open(None)
+    def test_a_snapshot_is_small_however_many_urls_there_are(self, opened):
+        eliminator = opened(buffer_size=500, log_file_bytes=10_000)
         sizes = []
         for page in range(100):
             submit(eliminator, names(100, 100 * page))
@@ -268,28 +250,20 @@ class TestSnapshots:
             eliminator.take(10_000)
             sizes.append(len(publish(eliminator)))
         assert max(sizes) < 200
-        eliminator.close()
 
-    def test_the_files_of_the_snapshot_are_written_and_named(self, tmp_path):
-        path = tmp_path / "shards" / "00" / "seen"
-        eliminator = disk_eliminator(path)
-        eliminator.open(None)
+    def test_the_files_of_the_snapshot_are_written_and_named(self, opened, tmp_path):
+        names_of = [tmp_path / name for name in ("shards/00/seen", "shards/00", "shards", "")]
+        path = names_of[0]
+        eliminator = opened(path=path)
         submit(eliminator, names(5))
         drain(eliminator)
         submit(eliminator, names(5, 5))
         eliminator.snapshot()
-        assert set(eliminator.written()) == {
-            path / "000001.run",
-            path / "discovered-000001.log",
-            path,
-            tmp_path,
-            tmp_path / "shards",
-            tmp_path / "shards" / "00",
-        }
+        log = path / "discovered-000001.log"
+        assert set(eliminator.written()) == {path / "000001.run", log, *names_of}
         eliminator.forget()
         eliminator.snapshot()
-        assert set(eliminator.written()) == {path, path / "discovered-000001.log"}
-        eliminator.close()
+        assert set(eliminator.written()) == {path, log}
 
 
 class TestStats:
@@ -317,52 +291,39 @@ class TestStats:
             "seen/bytes": 4096 + 8192 + 16,
         }
 
-    def test_last_merge_secs_is_the_time_of_the_last_merge(self, tmp_path):
+    def test_last_merge_secs_is_the_time_of_the_last_merge(self, opened):
         seconds = iter(range(100))
-        eliminator = DiskEliminator(
-            path=tmp_path,
-            executor=InlineExecutor(),
-            cache=ClockCache(size=4),
-            buffer_size=8,
-            clock=lambda: float(next(seconds)),
-        )
-        eliminator.open(None)
+        eliminator = opened(clock=lambda: float(next(seconds)))
         assert eliminator.last_merge_secs == 0.0
         submit(eliminator, names(3))
         drain(eliminator)
         # Sorting, looking up and writing take a second each.
         assert eliminator.last_merge_secs == 3.0
         assert eliminator.stats()["seen/merge/seconds"] == 3.0
-        eliminator.close()
 
-    def test_a_large_merge_is_logged_with_its_phases(self, tmp_path, caplog):
+    def test_a_large_merge_is_logged_with_its_phases(self, opened, caplog):
         caplog.set_level("INFO")
-        eliminator = disk_eliminator(tmp_path, buffer_size=70_000, log_file_bytes=1 << 30)
-        eliminator.open(None)
+        eliminator = opened(buffer_size=70_000, log_file_bytes=1 << 30)
         for _ in range(2):
             submit(eliminator, names(66_000))
             drain(eliminator, limit=100_000)
         lines = [record.getMessage() for record in caplog.records]
         assert len(lines) == 2
         assert lines[1].startswith("Merged 65996 fingerprints with 66000 in 1 runs: 0 new; sorting")
-        eliminator.close()
 
 
-def test_a_flood_of_one_time_urls_does_not_wash_popular_ones_out_of_the_cache(tmp_path):
-    eliminator = disk_eliminator(tmp_path, cache_size=50, buffer_size=10_000)
-    eliminator.open(None)
+def test_a_flood_of_one_time_urls_does_not_wash_popular_ones_out_of_the_cache(opened):
+    eliminator = opened(cache_size=50, buffer_size=10_000)
     popular = names(20)
     for page in range(100):
         submit(eliminator, popular + names(30, 1000 + 30 * page))
     assert eliminator.stats()["seen/cache/hits"] > 90 * 20
-    eliminator.close()
 
 
-def test_close_works_after_the_executor_was_shut_down(tmp_path):
+def test_close_works_after_the_executor_was_shut_down(opened, tmp_path):
     """So the scheduler ends: no more work, wait for what runs, close the parts."""
     executor = ThreadPoolExecutor(max_workers=1)
-    eliminator = disk_eliminator(tmp_path, executor)
-    eliminator.open(None)
+    eliminator = opened(disk_eliminator, executor)
     out = 0
     while eliminator.stats()["seen/runs"] < 3:
         submit(eliminator, names(8, out))

@@ -47,9 +47,13 @@ def files(path):
     return sorted(file.name for file in path.iterdir())
 
 
+def compaction(levels, executor):
+    background = Background(executor=executor)
+    return Compactor(levels=levels, background=background, clock=FakeClock()), background
+
+
 def compact(levels):
-    background = Background(executor=InlineExecutor())
-    compactor = Compactor(levels=levels, background=background, clock=FakeClock())
+    compactor, background = compaction(levels, InlineExecutor())
     assert compactor.start(others_wait=False)
     background.settle()
     return levels.runs[0]
@@ -147,8 +151,7 @@ def test_a_fingerprint_in_two_runs_is_found(levels):
 def test_compacting_runs_that_are_not_disjoint_fails_and_leaves_no_file(levels, tmp_path):
     for _ in range(FAN_OUT):
         levels.add(write_run(levels.next_file(), [random_words(50, 1)]))
-    background = Background(executor=InlineExecutor())
-    compactor = Compactor(levels=levels, background=background, clock=FakeClock())
+    compactor, background = compaction(levels, InlineExecutor())
     compactor.start(others_wait=False)
     with pytest.raises(ValueError, match="not strictly increasing"):
         background.settle()
@@ -156,55 +159,41 @@ def test_compacting_runs_that_are_not_disjoint_fails_and_leaves_no_file(levels, 
     assert len(files(tmp_path)) == FAN_OUT
 
 
-class TestCompactor:
-    @pytest.fixture
-    def worker(self):
-        return HeldExecutor()
-
-    @pytest.fixture
-    def clock(self):
-        return FakeClock()
-
-    @pytest.fixture
-    def background(self, worker):
-        return Background(executor=worker)
-
-    @pytest.fixture
-    def compactor(self, levels, background, clock):
-        return Compactor(levels=levels, background=background, clock=clock)
-
-    def test_others_and_compaction_take_turns(self, levels, compactor, background, worker, clock):
-        add(levels, *[600_000] * FAN_OUT)
-        assert not compactor.start(others_wait=True)  # the others were not served yet
-        slices = 0
-        clock_steps = iter(range(10**6))
-        compactor._clock = lambda: float(next(clock_steps))  # each chunk takes a second
-        compactor.abandon()
-        while compactor.start(others_wait=True):
-            worker.step()
-            background.settle()
-            slices += 1
-            if len(levels.runs) > 1:
-                assert not compactor.start(others_wait=True)
-        assert slices > 3
-        assert compactor.count == 1
-        assert [run.count for run in levels.runs] == [600_000 * FAN_OUT]
-
-    def test_abandoning_between_slices_deletes_the_half_written_run(
-        self, levels, compactor, background, worker, tmp_path
-    ):
-        add(levels, *[600_000] * FAN_OUT)
-        ticks = iter(range(10**6))
-        compactor._clock = lambda: float(next(ticks))
-        assert compactor.start(others_wait=False)
-        compactor.give_way()
+def test_others_and_compaction_take_turns(levels):
+    worker = HeldExecutor()
+    compactor, background = compaction(levels, worker)
+    add(levels, *[600_000] * FAN_OUT)
+    assert not compactor.start(others_wait=True)  # the others were not served yet
+    slices = 0
+    seconds = iter(range(10**6))
+    compactor._clock = lambda: float(next(seconds))  # each chunk takes a second
+    compactor.abandon()
+    while compactor.start(others_wait=True):
         worker.step()
         background.settle()
-        assert "000005.run" in files(tmp_path)
-        compactor.abandon()
-        assert "000005.run" not in files(tmp_path)
-        assert len(levels.runs) == FAN_OUT
-        compactor.abandon()
+        slices += 1
+        if len(levels.runs) > 1:
+            assert not compactor.start(others_wait=True)
+    assert slices > 3
+    assert compactor.count == 1
+    assert [run.count for run in levels.runs] == [600_000 * FAN_OUT]
+
+
+def test_abandoning_between_slices_deletes_the_half_written_run(levels, tmp_path):
+    worker = HeldExecutor()
+    compactor, background = compaction(levels, worker)
+    add(levels, *[600_000] * FAN_OUT)
+    seconds = iter(range(10**6))
+    compactor._clock = lambda: float(next(seconds))
+    assert compactor.start(others_wait=False)
+    compactor.give_way()
+    worker.step()
+    background.settle()
+    assert "000005.run" in files(tmp_path)
+    compactor.abandon()
+    assert "000005.run" not in files(tmp_path)
+    assert len(levels.runs) == FAN_OUT
+    compactor.abandon()
 
 
 def test_deleting_what_cannot_be_deleted_is_only_logged(tmp_path, caplog):

@@ -8,7 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from disk import file_size_limit
+from disk import flip, flipped, full_disk
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from strategies import examples
@@ -117,7 +117,7 @@ def test_chunks_that_do_not_increase_are_refused_and_leave_no_file(tmp_path):
 
 
 def test_a_full_disk_leaves_no_file(tmp_path):
-    with file_size_limit(DATA_AT + 100), pytest.raises(OSError, match="large"):
+    with full_disk(DATA_AT + 100):
         write_run(tmp_path / "a.run", [random_words(50)])
     assert list(tmp_path.iterdir()) == []
 
@@ -130,21 +130,16 @@ def test_an_unfinished_run_is_no_run(tmp_path):
         Run.open(tmp_path / "a.run")
 
 
-def test_a_missing_run_is_reported(tmp_path):
+def test_a_missing_run_and_another_count_than_expected_are_reported(tmp_path, large):
     with pytest.raises(CorruptRecordError, match="missing"):
         Run.open(tmp_path / "a.run")
-
-
-def test_another_count_than_expected_is_reported(large):
     with pytest.raises(CorruptRecordError, match="1 expected"):
         Run.open(large[1], count=1)
 
 
 def test_a_run_of_a_later_version_is_refused(tmp_path, large):
     path = shutil.copy(large[1], tmp_path / "a.run")
-    data = bytearray(path.read_bytes())
-    data[4] = 2
-    path.write_bytes(data)
+    flip(path, 4, 1 ^ 2)
     with pytest.raises(NewerFormatError, match="use the newer webcrawl"):
         Run.open(path)
 
@@ -155,7 +150,7 @@ def test_every_byte_of_the_header_counts(tmp_path):
     good = path.read_bytes()
     for at in range(HEADER.size + 4):
         for bit in (1, 128):
-            path.write_bytes(good[:at] + bytes([good[at] ^ bit]) + good[at + 1 :])
+            path.write_bytes(flipped(good, at, bit))
             with pytest.raises((CorruptRecordError, NewerFormatError)):
                 Run.open(path)
 
@@ -172,15 +167,10 @@ def test_a_run_cut_at_any_byte_is_not_opened(tmp_path):
             Run.open(path)
 
 
-def damaged(path, tmp_path, block, *, large=True):
+def damaged(path, tmp_path, block):
     """A copy of the run with one bit of *block* flipped, opened."""
     copy = shutil.copy(path, tmp_path / "damaged.run")
-    offset = DATA_AT + block * BLOCK_BYTES + 8 * 17
-    with copy.open("r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)[0]
-        file.seek(offset)
-        file.write(bytes([byte ^ 1]))
+    flip(copy, DATA_AT + block * BLOCK_BYTES + 8 * 17)
     return Run.open(copy)
 
 

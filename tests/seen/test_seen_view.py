@@ -26,12 +26,11 @@ KINDS = {"disk": disk_eliminator, "bloom": bloom_eliminator}
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(15))
-def test_the_view_has_the_urls_that_a_restart_lets_out(tmp_path, kind, seed):
+def test_the_view_has_the_urls_that_a_restart_lets_out(opened, tmp_path, kind, seed):
     rng = random.Random(seed)
     path = tmp_path / "seen"
     executor = HeldExecutor()
-    one = KINDS[kind](path, executor)
-    one.open(None)
+    one = opened(KINDS[kind], executor, path=path)
     snapshot = publish(one)
     submitted, taken, taken_then = [], set(), set()
     for _ in range(120):
@@ -50,8 +49,7 @@ def test_the_view_has_the_urls_that_a_restart_lets_out(tmp_path, kind, seed):
             case 5 if rng.random() < 0.4:
                 snapshot = publish(one)
                 taken_then = set(taken)
-                while executor.step():
-                    pass
+                executor.run()
     before = contents(path)
     view = SeenView(path=path, snapshot=snapshot)
     undecided = [one.payload.decode() for one in view.undecided()]
@@ -65,37 +63,31 @@ def test_the_view_has_the_urls_that_a_restart_lets_out(tmp_path, kind, seed):
     view.close()
     assert contents(path) == before
     _die(one, executor)
-    again = KINDS[kind](path)
-    again.open(snapshot)
+    again = opened(KINDS[kind], path=path, snapshot=snapshot)
     assert drain(again) == undecided
-    again.close()
 
 
 def _die(one, executor):
-    while executor.step():
-        pass
+    executor.run()
     one.close()
     if executor.step():  # what closing has left to do
         one.close()
 
 
-def test_a_url_nobody_submitted_is_unknown(tmp_path):
+def test_a_url_nobody_submitted_is_unknown(opened, tmp_path):
     for kind, make in KINDS.items():
         path = tmp_path / kind
-        one = make(path)
-        one.open(None)
+        one = opened(make, path=path)
         submit(one, ["http://a.test/"])
         view = SeenView(path=path, snapshot=publish(one))
         assert not view.holds(fingerprint("http://b.test/"))
         assert [*view.undecided({fingerprint("http://b.test/")})] == []
         view.close()
-        one.close()
 
 
-def test_damage_is_told_with_its_place(tmp_path):
+def test_damage_is_told_with_its_place(opened, tmp_path):
     path = tmp_path / "seen"
-    one = disk_eliminator(path)
-    one.open(None)
+    one = opened(path=path)
     submit(one, names(20))
     drain(one)
     snapshot = publish(one)
@@ -108,14 +100,12 @@ def test_damage_is_told_with_its_place(tmp_path):
         SeenView(path=path, snapshot=b"\xff")
 
 
-def test_payloads_that_are_none_are_damage(tmp_path, monkeypatch):
+def test_payloads_that_are_none_are_damage(opened, tmp_path, monkeypatch):
     path = tmp_path / "seen"
-    one = disk_eliminator(path)
-    one.open(None)
+    one = opened(path=path)
     monkeypatch.setattr(url_log, "pack_many", lambda items: pack_many(items)[:-1])
     submit(one, names(1))
     view = SeenView(path=path, snapshot=publish(one))
     with pytest.raises(CorruptRecordError, match="not packed items"):
         list(view.undecided())
     view.close()
-    one.close()

@@ -31,7 +31,7 @@ TOLD = preset("clean", hosts=40, changes_per_day=1, lastmod_recall=0.6, lastmod_
 def documents(world):
     found = (
         page(world, host, number)
-        for host in map(world.host, range(world.hosts))
+        for host in simweb_client.hosts_of(world)
         for number in range(host.pages)
     )
     return [one for one in found if one.leaf.status == 200]

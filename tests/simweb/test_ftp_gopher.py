@@ -11,7 +11,7 @@ from collections import Counter
 from urllib.parse import unquote
 
 import pytest
-from simweb_client import whole_log
+from simweb_client import hosts_of, whole_log
 
 from webcrawl.simweb import (
     AnswerEnd,
@@ -58,12 +58,8 @@ def hits(web):
     return lambda: whole_log(web)[before:]
 
 
-def hosts_of(world, scheme, **traits):
-    traits = {"behaviour": Behaviour.SOUND} | traits
-    for index in range(world.hosts):
-        host = world.host(index)
-        if host.scheme == scheme and all(getattr(host, k) == v for k, v in traits.items()):
-            yield host
+def host_of(world, scheme, behaviour=Behaviour.SOUND):
+    return next(hosts_of(world, scheme=scheme, behaviour=behaviour))
 
 
 def pages_of(world, host):
@@ -122,7 +118,7 @@ def test_robots_rules_of_ftp_hosts_forbid_something():
 
 
 def test_a_contact_is_one_line_with_the_path_of_its_url(web, hits):
-    host = next(hosts_of(web.world, "ftp", pages=20), None) or next(hosts_of(web.world, "ftp"))
+    host = host_of(web.world, "ftp")
     files = [one for one in pages_of(web.world, host) if one.kind is PageKind.HTML]
     ftp = login(web, host)
     _, body = retrieved(ftp, unquote(files[0].path))
@@ -162,7 +158,7 @@ def items_of(menu):
 
 
 def test_a_gopher_contact_is_one_line_with_the_path_of_its_url(web, hits):
-    host = next(hosts_of(web.world, "gopher"))
+    host = host_of(web.world, "gopher")
     ask_gopher(web, host, b"")
     leaf = page(web.world, host, host.pages - 1)
     ask_gopher(web, host, unquote(leaf.path[2:]).encode())
@@ -179,16 +175,12 @@ def test_a_gopher_contact_is_one_line_with_the_path_of_its_url(web, hits):
 
 
 def test_gopher_hosts_that_fail_do_so_before_they_are_asked(web):
-    behaviours = {
-        host.behaviour
-        for index in range(web.world.hosts)
-        if (host := web.world.host(index)).scheme == "gopher"
-    }
+    behaviours = {host.behaviour for host in hosts_of(web.world, scheme="gopher")}
     assert behaviours <= {
         *(Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE, Behaviour.NXDOMAIN),
         *(Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT),
     }
-    slow = next(hosts_of(web.world, "gopher", behaviour=Behaviour.SLOW))
+    slow = host_of(web.world, "gopher", Behaviour.SLOW)
     begin = time.monotonic()
     assert items_of(ask_gopher(web, slow, b""))
     assert time.monotonic() - begin > 0.09
@@ -200,7 +192,7 @@ def test_gopher_hosts_that_fail_do_so_before_they_are_asked(web):
 @pytest.mark.parametrize("name", ["mercator", "clean", "today"])
 def test_shares_are_as_asked_for_and_guides_speak_http(name):
     world = preset(name, hosts=20_000, mean_pages=2, ftp=0.1, gopher=0.05)
-    hosts = [world.host(index) for index in range(world.hosts)]
+    hosts = [*hosts_of(world)]
     counts = Counter(host.scheme for host in hosts)
     assert counts["ftp"] / world.hosts == pytest.approx(0.1, abs=0.01)
     assert counts["gopher"] / world.hosts == pytest.approx(0.05, abs=0.01)
@@ -214,8 +206,7 @@ def test_shares_are_as_asked_for_and_guides_speak_http(name):
 
 def test_paths_are_found_again_and_no_others():
     world = World(hosts=300, ftp=0.3, gopher=0.3, mean_pages=30)
-    for index in range(world.hosts):
-        host = world.host(index)
+    for host in hosts_of(world):
         paths = [one.path for one in pages_of(world, host)]
         assert len(set(paths)) == len(paths)
         if not host.is_web:
@@ -230,10 +221,10 @@ def test_stopping_logs_what_was_going_on_and_ends_at_once(tmp_path):
     world = World(hosts=120, seed=1, http_port=0, https_port=0, ftp_port=0, gopher_port=0, ftp=0.5,
                   gopher=0.2, slow_secs=60.0, faults=Faults(stall=0.3, slow=0.3))  # fmt: skip
     with start_in_process(world, log_path=tmp_path / "log") as web:
-        stalling = login(web, next(hosts_of(web.world, "ftp", behaviour=Behaviour.STALL)))
+        stalling = login(web, host_of(web.world, "ftp", Behaviour.STALL))
         stalling.putcmd("RETR robots.txt")
-        idle = login(web, next(hosts_of(web.world, "ftp")))
-        slow = next(hosts_of(web.world, "gopher", behaviour=Behaviour.SLOW))
+        idle = login(web, host_of(web.world, "ftp"))
+        slow = host_of(web.world, "gopher", Behaviour.SLOW)
         waiting = socket.create_connection((slow.address, web.world.gopher_port), 10)
         waiting.sendall(b"\r\n")
         time.sleep(0.2)

@@ -15,6 +15,7 @@ import dns.rdatatype
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simweb_client import hosts_of
 
 from webcrawl.simweb import Behaviour, Faults, World, start_in_process
 from webcrawl.simweb.nameserver import reply, start_name_server
@@ -29,7 +30,7 @@ WORLD = World(
 
 
 def host_that(behaviour):
-    return next(host for index in range(200) if (host := WORLD.host(index)).behaviour is behaviour)
+    return next(hosts_of(WORLD, behaviour=behaviour))
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +46,12 @@ def ask(port, name, kind="A", *, timeout=5.0, **options):
 
 
 def test_each_name_resolves_to_the_address_of_its_host(port):
-    for index in range(200):
-        host = WORLD.host(index)
-        if host.behaviour is Behaviour.SOUND:
-            answer = ask(port, host.name)
-            assert answer.rcode() == dns.rcode.NOERROR
-            assert answer.flags & dns.flags.AA
-            assert [str(record) for record in answer.answer[0]] == [host.address]
-            assert answer.answer[0].ttl == 300
+    for host in hosts_of(WORLD, behaviour=Behaviour.SOUND):
+        answer = ask(port, host.name)
+        assert answer.rcode() == dns.rcode.NOERROR
+        assert answer.flags & dns.flags.AA
+        assert [str(record) for record in answer.answer[0]] == [host.address]
+        assert answer.answer[0].ttl == 300
 
 
 def test_there_are_no_ipv6_addresses_but_the_name_exists(port):

@@ -54,6 +54,7 @@ WORLD = World(
 )
 ROOT = Path(__file__).parents[2]
 GET = "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n"
+OLD = "GET {} HTTP/1.0\r\nHost: {}\r\n\r\n"
 LAST = "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n"
 
 
@@ -64,11 +65,7 @@ def client(web):
 
 def hosts_with(world, **traits):
     """The hosts of *world* which are sound (unless said) and have all *traits*."""
-    traits = {"behaviour": Behaviour.SOUND} | traits
-    for index in range(world.hosts):
-        host = world.host(index)
-        if all(getattr(host, name) == value for name, value in traits.items()):
-            yield host
+    return simweb_client.hosts_of(world, **{"behaviour": Behaviour.SOUND, **traits})
 
 
 def host_with(web, **traits):
@@ -87,6 +84,13 @@ def exchange(web, host, data):
     """What a bare connection gets for *data*."""
     connect = simweb_client.Client(web.dns).exchange(host.address, web.world.http_port, data)
     return asyncio.run(connect)
+
+
+def sent(web, host, path="/", template=GET):
+    """A connection over which *path* was asked for."""
+    sock = socket.create_connection((host.address, web.world.http_port))
+    sock.sendall(template.format(path, netloc(host)).encode())
+    return sock
 
 
 def get(client, url, **options):
@@ -159,8 +163,8 @@ def test_pipelined_requests_are_answered_in_their_order(web):
 
 def test_http_1_0_is_answered_without_chunks(web):
     host = host_with(web, scheme="http", framing=Framing.CHUNKED)
-    raw = exchange(web, host, f"GET / HTTP/1.0\r\nHost: {netloc(host)}\r\n\r\n".encode())
-    reply = simweb_client.Reply(raw)
+    with sent(web, host, template=OLD) as sock:
+        reply = simweb_client.Reply(drain(sock)[0])
     assert reply.headers["Transfer-Encoding"] is None
     assert reply.body == b"".join(body_of(web.world, page(web.world, host, 0)))
 
@@ -262,8 +266,7 @@ def host_with_way(web, behaviour, way):
 @BOTH_WAYS
 def test_hosts_that_reset_at_once_or_in_mid_answer(web, way):
     host = host_with_way(web, Behaviour.RESET, way)
-    with socket.create_connection((host.address, web.world.http_port)) as sock:
-        sock.sendall(GET.format("/", netloc(host)).encode())
+    with sent(web, host) as sock:
         received, ended = drain(sock)
     assert (ended, bool(received)) == (ConnectionResetError, bool(way))
     hit = hits_on(web, host)[-1]
@@ -274,7 +277,8 @@ def test_hosts_that_reset_at_once_or_in_mid_answer(web, way):
 def test_hosts_that_stall_hold_the_line_for_as_long_as_asked(web, way):
     host = host_with_way(web, Behaviour.STALL, way)
     begin = time.monotonic()
-    raw = exchange(web, host, GET.format("/", netloc(host)).encode())
+    with sent(web, host) as sock:
+        raw, _ = drain(sock)
     assert 1.2 <= time.monotonic() - begin < 6
     assert bool(raw) == way
     hit = hits_on(web, host)[-1]
@@ -285,8 +289,7 @@ def test_hosts_that_stall_hold_the_line_for_as_long_as_asked(web, way):
 @BOTH_WAYS
 def test_a_client_that_gives_up_on_a_stalling_host_is_logged(web, way):
     host = host_with_way(web, Behaviour.STALL, way)
-    with socket.create_connection((host.address, web.world.http_port)) as sock:
-        sock.sendall(GET.format("/gave-up", netloc(host)).encode())
+    with sent(web, host, "/gave-up") as sock:
         sock.settimeout(0.1)
         # Read, so that closing says no more than that nothing more will be said.
         received, _ = drain(sock)
@@ -306,9 +309,8 @@ def test_hosts_that_send_garbage(web, client):
 @BOTH_WAYS
 def test_slow_hosts_begin_late_or_take_their_time(web, way):
     host = host_with_way(web, Behaviour.SLOW, way)
-    with socket.create_connection((host.address, web.world.http_port)) as sock:
-        begin = time.monotonic()
-        sock.sendall(f"GET / HTTP/1.0\r\nHost: {netloc(host)}\r\n\r\n".encode())
+    begin = time.monotonic()
+    with sent(web, host, template=OLD) as sock:
         received = sock.recv(65536)
         assert (time.monotonic() - begin > 0.9) == way
         received += drain(sock)[0]
@@ -377,8 +379,7 @@ def test_stopping_logs_what_was_going_on_and_ends_the_process(tmp_path):
     world = World(hosts=60, **FREE, faults=Faults(stall=0.5))
     with start_in_process(world, log_path=tmp_path / "log") as web:
         host = host_with(web, behaviour=Behaviour.STALL, scheme="http")
-        sock = socket.create_connection((host.address, web.world.http_port))
-        sock.sendall(GET.format("/stopped", netloc(host)).encode())
+        sock = sent(web, host, "/stopped")
         time.sleep(0.1)
         assert web.running
     with sock:

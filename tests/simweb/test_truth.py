@@ -7,6 +7,7 @@ import asyncio
 import pytest
 import simweb_client
 from protego import Protego
+from simweb_client import hosts_of
 
 from webcrawl.simweb import (
     Behaviour,
@@ -72,8 +73,7 @@ def test_an_impolite_crawl_finds_exactly_what_is_reachable(web):
 def test_every_page_of_a_host_that_answers_is_reachable(name, own):
     world = preset(name, hosts=300, seed_share=0.3, ftp=own, gopher=own)
     reachable = reachable_urls(world)
-    for index in range(world.hosts):
-        host = world.host(index)
+    for host in hosts_of(world):
         urls = {host.origin + page(world, host, number).path for number in range(host.pages)}
         if host.behaviour is Behaviour.SERVER_ERROR:
             assert host.origin + "/" in reachable
@@ -87,8 +87,7 @@ def test_every_page_of_a_host_that_answers_is_reachable(name, own):
 def test_every_root_can_be_found_politely_unless_the_host_forbids_it(share):
     world = preset("clean", hosts=400, seed_share=share)
     allowed = allowed_urls(world, AGENT)
-    for index in range(world.hosts):
-        host = world.host(index)
+    for host in hosts_of(world):
         forbids = host.robots in {RobotsKind.DENY_ALL, RobotsKind.UNAVAILABLE}
         assert (host.origin + "/" in allowed) != forbids
 
@@ -113,13 +112,8 @@ def test_each_truth_is_a_part_of_the_one_before(tmp_path):
 
 def host_with(kind, *, behaviour=Behaviour.SOUND, delay=False, world=None):
     world = world or World()
-    return world, next(
-        host
-        for index in range(world.hosts)
-        if (host := world.host(index)).robots is kind
-        and host.behaviour is behaviour
-        and bool(host.crawl_delay) >= delay
-    )
+    found = hosts_of(world, robots=kind, behaviour=behaviour)
+    return world, next(host for host in found if bool(host.crawl_delay) >= delay)
 
 
 def rules_with(kind, **options):

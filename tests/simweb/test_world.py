@@ -8,6 +8,7 @@ import re
 from collections import Counter
 
 import pytest
+from simweb_client import hosts_of
 
 from webcrawl.simweb import (
     Behaviour,
@@ -23,10 +24,6 @@ from webcrawl.simweb.farm import DOMAINS, farm_name
 from webcrawl.simweb.host_spec import RobotsKind
 from webcrawl.simweb.pages import links_of, page
 from webcrawl.simweb.replies import reply_to
-
-
-def hosts_of(world):
-    return [world.host(index) for index in range(world.hosts)]
 
 
 def test_page_counts_are_zipf_distributed():

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from disk import PowerLoss, file_size_limit
+from disk import PowerLoss, full_disk
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,9 +22,25 @@ def opened(path, *, max_bytes=1 << 20):
     return log
 
 
+def write(path, *lines, **more):
+    """Append *lines* to the log, as a process does from its beginning to its end."""
+    log = opened(path, **more)
+    for line in lines:
+        log.append(line)
+    log.close()
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "logs" / "info.jsonl"
+
+
+def packed(path):
+    """The file that takes the place of *path* when this is compressed."""
+    smaller = path.with_name(f"{path.name}.gz")
+    smaller.write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    return smaller
 
 
 def all_lines(path):
@@ -41,37 +57,26 @@ def test_a_line_is_in_the_file_when_append_returns(path):
 
 @pytest.mark.parametrize("cut", range(8))
 def test_a_torn_last_line_is_cut_at_the_next_open(path, cut):
-    log = opened(path)
-    log.append(b"one")
-    log.append(b"two")
-    log.close()
+    write(path, b"one", b"two")
     os.truncate(path, cut)
-    log = opened(path)
-    log.append(b"next")
-    log.close()
+    write(path, b"next")
     whole = [b"one", b"two"][: cut // 4]
     assert path.read_bytes().splitlines() == [*whole, b"next"]
 
 
 def test_a_torn_line_longer_than_one_look_is_cut_too(path, monkeypatch):
     monkeypatch.setattr(line_log, "_STEP_BYTES", 3)
-    log = opened(path)
-    log.append(b"one")
-    log.close()
-    path.write_bytes(path.read_bytes() + b"torn" * 5)
-    opened(path).close()
-    assert path.read_bytes() == b"one\n"
-    path.write_bytes(b"torn" * 5)
-    opened(path).close()
-    assert path.read_bytes() == b""
+    write(path)
+    for whole in (b"one\n", b""):
+        path.write_bytes(whole + b"torn" * 5)
+        write(path)
+        assert path.read_bytes() == whole
 
 
 def test_zeros_that_a_power_failure_left_are_cut(path):
-    log = opened(path)
-    log.append(b"one")
-    log.close()
-    path.write_bytes(path.read_bytes() + bytes(100))
-    opened(path).close()
+    write(path, b"one")
+    path.write_bytes(b"one\n" + bytes(100))
+    write(path)
     assert path.read_bytes() == b"one\n"
 
 
@@ -102,7 +107,7 @@ def test_files_turn_over_when_they_are_full_and_no_line_is_lost(
 def test_a_full_disk_adds_nothing_and_the_log_goes_on(path):
     log = opened(path)
     log.append(b"one")
-    with file_size_limit(6), pytest.raises(OSError, match="File too large"):
+    with full_disk(6):
         log.append(b"two and more")
     assert path.read_bytes() == b"one\n"
     log.append(b"two")
@@ -115,11 +120,10 @@ def test_full_files_may_be_compressed_while_the_log_goes_on(path):
     for line in (b"1", b"2", b"3"):
         log.append(line)
     for full in numbered(path):
-        full.with_name(f"{full.name}.gz").write_bytes(gzip.compress(full.read_bytes()))
-        full.unlink()
+        packed(full)
     log.append(b"4")
     log.close()
-    opened(path).close()
+    write(path)
     names = [one.name for one in numbered(path, packed=True)]
     assert names == ["info-000001.jsonl.gz", "info-000002.jsonl.gz", "info-000003.jsonl"]
     assert [one.name for one in numbered(path)] == names[2:]
@@ -159,13 +163,10 @@ def _refuse(*_):
 
 
 def test_a_full_file_that_lost_its_end_with_the_power_is_cut_too(path):
-    log = opened(path, max_bytes=8)
-    for line in (b"one", b"two", b"three"):
-        log.append(line)
-    log.close()
+    write(path, b"one", b"two", b"three", max_bytes=8)
     full = path.with_name("info-000001.jsonl")
     full.write_bytes(b"one\n" + bytes(4))
-    opened(path).close()
+    write(path)
     assert all_lines(path) == [b"one", b"three"]
 
 
@@ -248,17 +249,15 @@ def test_only_files_whose_lines_are_all_older_are_removed_and_never_the_last(pat
         log.append(at(second))
     log.close()
     first, second, third = numbered(path)
-    packed = second.with_name(f"{second.name}.gz")
-    packed.write_bytes(gzip.compress(second.read_bytes()))
-    second.unlink()
+    second = packed(second)
     log.sync()  # what is left of it
-    assert [begins_at(one) for one in (first, packed, third, path)] == [10, 20, 30, 40]
+    assert [begins_at(one) for one in (first, second, third, path)] == [10, 20, 30, 40]
     assert remove_before(path, 20) == 0
     assert remove_before(path, 20.5) == 1
-    assert numbered(path, packed=True) == [packed, third]
+    assert numbered(path, packed=True) == [second, third]
     # Of one that cannot be read the others tell.
-    packed.write_bytes(packed.read_bytes()[:20])
-    assert begins_at(packed) == math.inf
+    second.write_bytes(second.read_bytes()[:20])
+    assert begins_at(second) == math.inf
     assert remove_before(path, 25) == 0
     assert remove_before(path, 1000) == 1
     assert remove_before(path, 1000) == 0

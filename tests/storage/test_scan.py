@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from disk import flip
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -18,6 +19,11 @@ from webcrawl.storage.record_log import (
     read_records,
 )
 from webcrawl.storage.scan import FoundRecord, Gap, scan_fifo, scan_records
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a.log"
 
 
 def write_log(path, payloads):
@@ -37,8 +43,7 @@ def gaps_of(found):
     return [piece for piece in found if isinstance(piece, Gap)]
 
 
-def test_a_sound_log_is_its_records_and_no_gap(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_sound_log_is_its_records_and_no_gap(path):
     ends = write_log(path, [b"one", b"", b"three"])
     found = pieces(path)
     assert payloads_of(found) == [b"one", b"", b"three"]
@@ -51,16 +56,14 @@ def test_a_sound_log_is_its_records_and_no_gap(tmp_path):
 @given(
     payloads=st.lists(st.binary(max_size=80), min_size=1, max_size=8),
     where=st.integers(0, 10**6),
-    flip=st.integers(1, 255),
+    change=st.integers(1, 255),
 )
-@example(payloads=[b"", b"\0\0", b""], where=0, flip=10)  # a length that leads to the third one
-def test_a_flipped_byte_is_reported_with_its_record(tmp_path_factory, payloads, where, flip):
+@example(payloads=[b"", b"\0\0", b""], where=0, change=10)  # a length that leads to the third one
+def test_a_flipped_byte_is_reported_with_its_record(tmp_path_factory, payloads, where, change):
     path = tmp_path_factory.mktemp("scan") / "a.log"
     ends = write_log(path, payloads)
-    data = bytearray(path.read_bytes())
-    at = HEADER_SIZE + where % (len(data) - HEADER_SIZE)
-    data[at] ^= flip
-    path.write_bytes(data)
+    at = HEADER_SIZE + where % (ends[-1] - HEADER_SIZE)
+    flip(path, at, change)
     hit = next(number for number, end in enumerate(ends) if at < end)
     start = ends[hit - 1] if hit else HEADER_SIZE
     found = pieces(path)
@@ -95,8 +98,7 @@ def test_a_torn_end_is_distinguished_from_damage(tmp_path_factory, payloads, cut
     assert (gap.start, gap.end, gap.is_torn) == (ends[-2], ends[-1], False)
 
 
-def test_blocks_that_a_power_failure_left_as_zeros_are_a_torn_end(tmp_path):
-    path = tmp_path / "a.log"
+def test_blocks_that_a_power_failure_left_as_zeros_are_a_torn_end(path):
     (end, _) = write_log(path, [b"a" * 100, b"b" * 9000])
     data = path.read_bytes()
     path.write_bytes(data[:4096] + bytes(len(data) - 4096))
@@ -108,8 +110,7 @@ def test_blocks_that_a_power_failure_left_as_zeros_are_a_torn_end(tmp_path):
     assert not gaps_of(pieces(path))[0].is_torn
 
 
-def test_a_hole_of_megabytes_is_crossed(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_hole_of_megabytes_is_crossed(path):
     rng = random.Random(1)
     payloads = [rng.randbytes(3000) for _ in range(2000)]
     ends = write_log(path, payloads)
@@ -123,31 +124,25 @@ def test_a_hole_of_megabytes_is_crossed(tmp_path):
         assert payloads_of(found) == payloads[:10] + payloads[ends.index(gap.end) + 1 :]
 
 
-def test_a_large_record_is_found_again(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_large_record_is_found_again(path):
     rng = random.Random(1)
     payloads = [b"small", rng.randbytes(2 << 20), b"next", rng.randbytes(2 << 20)]
     ends = write_log(path, payloads)
-    data = bytearray(path.read_bytes())
-    data[HEADER_SIZE] ^= 1
-    path.write_bytes(data)
+    flip(path, HEADER_SIZE)
     assert gaps_of(pieces(path))[0].end == ends[0]
-    data[ends[1]] ^= 1
-    path.write_bytes(data)
+    flip(path, ends[1])
     assert payloads_of(pieces(path)) == [payloads[1], payloads[3]]
 
 
-def test_a_damaged_header_hides_no_record(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_damaged_header_hides_no_record(path):
     write_log(path, [b"one", b"two"])
-    path.write_bytes(b"X" + path.read_bytes()[1:])
+    flip(path, 0)
     found = pieces(path)
     assert found[0] == Gap(0, HEADER_SIZE, "no record log header", is_torn=False)
     assert payloads_of(found) == [b"one", b"two"]
 
 
-def test_files_without_a_record(tmp_path):
-    path = tmp_path / "a.log"
+def test_files_without_a_record(path):
     assert pieces(path) == [Gap(HEADER_SIZE, HEADER_SIZE, "the file is gone", is_torn=False)]
     assert pieces(path, end=50)[0][:2] == (HEADER_SIZE, 50)
     path.write_bytes(b"")
@@ -159,21 +154,18 @@ def test_files_without_a_record(tmp_path):
     assert pieces(path) == [Gap(0, 3, "no record log header", is_torn=True)]
 
 
-def test_a_later_version_is_refused(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_later_version_is_refused(path):
     write_log(path, [b"one"])
-    path.write_bytes(path.read_bytes()[:4] + b"\x02\0" + path.read_bytes()[6:])
+    flip(path, 4, 1 ^ 2)
     with pytest.raises(NewerFormatError, match="has format 2, this webcrawl reads up to 1"):
         pieces(path)
 
 
-def test_a_last_record_with_a_damaged_length_is_no_torn_end(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_last_record_with_a_damaged_length_is_no_torn_end(path):
     (end, _) = write_log(path, [b"one", b"two"])
-    data = bytearray(path.read_bytes())
-    data[end] = 200
-    path.write_bytes(data)
-    assert gaps_of(pieces(path)) == [Gap(end, len(data), "damaged record length", is_torn=False)]
+    flip(path, end, 3 ^ 200)
+    size = path.stat().st_size
+    assert gaps_of(pieces(path)) == [Gap(end, size, "damaged record length", is_torn=False)]
 
 
 @pytest.fixture
@@ -225,11 +217,8 @@ def test_a_queue_is_read_past_every_kind_of_damage(fifo):
     assert not any(is_torn for _, is_torn in gaps)
 
 
-def test_a_record_within_a_record_is_none(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_record_within_a_record_is_none(path):
     inner = pack_many([b"http://a.test/%d" % n for n in range(50)])
     ends = write_log(path, [inner, b"last"])
-    data = bytearray(path.read_bytes())
-    data[HEADER_SIZE + 40] ^= 1
-    path.write_bytes(data)
+    flip(path, HEADER_SIZE + 40)
     assert [piece[:2] for piece in pieces(path)] == [(HEADER_SIZE, ends[0]), (ends[0], ends[1])]

@@ -6,30 +6,30 @@ import ada_url
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import table
 
 from webcrawl.urls import host_of, normalize, origin_of
 
 
 @pytest.mark.parametrize(
     ("url", "host", "origin"),
-    [
-        ("http://a.test/", "a.test", "http://a.test"),
-        ("https://a.test:8443/x:y/", "a.test", "https://a.test:8443"),
-        ("http://xn--mnchen-3ya.de/", "xn--mnchen-3ya.de", "http://xn--mnchen-3ya.de"),
-        ("http://127.0.0.1:8080/", "127.0.0.1", "http://127.0.0.1:8080"),
-        ("http://[2001:db8::1]/", "2001:db8::1", "http://[2001:db8::1]"),
-        ("http://[::1]:81/x", "::1", "http://[::1]:81"),
-        ("http://under_score.test/", "under_score.test", "http://under_score.test"),
-        ("http://a.test./x", "a.test", "http://a.test."),
-        # Not normalized, but no reason to answer something else.
-        ("HTTP://A.Test?x=/", "a.test", "http://a.test"),
-        ("http://user:80@a.test/", "a.test", "http://a.test"),
-        ("http://user:pass@a.test:80/", "a.test", "http://a.test:80"),
-        ("ftp://a.test/f", "a.test", "ftp://a.test"),
-        ("ftp://a.test:2121/", "a.test", "ftp://a.test:2121"),
-        ("gopher://a.test:7070/1/x", "a.test", "gopher://a.test:7070"),
-        ("gopher://[::1]/", "::1", "gopher://[::1]"),
-    ],
+    table("""
+        http://a.test/              | a.test            | http://a.test
+        https://a.test:8443/x:y/    | a.test            | https://a.test:8443
+        http://xn--mnchen-3ya.de/   | xn--mnchen-3ya.de | http://xn--mnchen-3ya.de
+        http://127.0.0.1:8080/      | 127.0.0.1         | http://127.0.0.1:8080
+        http://[2001:db8::1]/       | 2001:db8::1       | http://[2001:db8::1]
+        http://[::1]:81/x           | ::1               | http://[::1]:81
+        http://under_score.test/    | under_score.test  | http://under_score.test
+        http://a.test./x            | a.test            | http://a.test.
+        HTTP://A.Test?x=/           | a.test            | http://a.test
+        http://user:80@a.test/      | a.test            | http://a.test
+        http://user:pass@a.test:80/ | a.test            | http://a.test:80
+        ftp://a.test/f              | a.test            | ftp://a.test
+        ftp://a.test:2121/          | a.test            | ftp://a.test:2121
+        gopher://a.test:7070/1/x    | a.test            | gopher://a.test:7070
+        gopher://[::1]/             | ::1               | gopher://[::1]
+    """),
 )
 def test_host_and_origin_of(url, host, origin):
     assert host_of(url) == host

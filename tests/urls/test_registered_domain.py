@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from text_tables import table
 
 from webcrawl.urls.registered_domain import registered_domain, site_of
 
@@ -13,25 +14,27 @@ from webcrawl.urls.registered_domain import registered_domain, site_of
 @pytest.mark.parametrize(
     ("host", "domain"),
     [
-        ("example.com", "example.com"),
-        ("a.b.example.com", "example.com"),
-        ("www.bbc.co.uk", "bbc.co.uk"),
-        ("x.y.city.kawasaki.jp", "city.kawasaki.jp"),
-        ("xn--85x722f.xn--55qx5d.cn", "xn--85x722f.xn--55qx5d.cn"),
-        ("me.github.io", "github.io"),
-        ("www.ck", "www.ck"),
-        ("a.www.ck", "www.ck"),
-        ("a.b.c.ck", "b.c.ck"),
-        ("co.uk", "co.uk"),
-        ("localhost", "localhost"),
-        ("site00042.sim.test", "site00042.sim.test"),
-        ("h1.farm.newtld", "farm.newtld"),
-        ("a.b.c.internal", "c.internal"),
-        ("newtld", "newtld"),
-        ("127.0.0.1", "127.0.0.1"),
-        ("2001:db8::1", "2001:db8::1"),
+        *table("""
+        example.com               | example.com
+        a.b.example.com           | example.com
+        www.bbc.co.uk             | bbc.co.uk
+        x.y.city.kawasaki.jp      | city.kawasaki.jp
+        xn--85x722f.xn--55qx5d.cn | xn--85x722f.xn--55qx5d.cn
+        me.github.io              | github.io
+        www.ck                    | www.ck
+        a.www.ck                  | www.ck
+        a.b.c.ck                  | b.c.ck
+        co.uk                     | co.uk
+        localhost                 | localhost
+        site00042.sim.test        | site00042.sim.test
+        h1.farm.newtld            | farm.newtld
+        a.b.c.internal            | c.internal
+        newtld                    | newtld
+        127.0.0.1                 | 127.0.0.1
+        2001:db8::1               | 2001:db8::1
+        a..com                    | a..com
+        """),
         ("", ""),
-        ("a..com", "a..com"),
     ],
 )
 def test_registered_domain_of_host(host, domain):
@@ -40,15 +43,15 @@ def test_registered_domain_of_host(host, domain):
 
 @pytest.mark.parametrize(
     ("host", "site"),
-    [
-        ("www.bbc.co.uk", "bbc.co.uk"),
-        ("alice.github.io", "alice.github.io"),
-        ("www.alice.github.io", "alice.github.io"),
-        ("github.io", "github.io"),
-        ("me.blogspot.com", "me.blogspot.com"),
-        ("h1.farm.newtld", "farm.newtld"),
-        ("127.0.0.1", "127.0.0.1"),
-    ],
+    table("""
+        www.bbc.co.uk       | bbc.co.uk
+        alice.github.io     | alice.github.io
+        www.alice.github.io | alice.github.io
+        github.io           | github.io
+        me.blogspot.com     | me.blogspot.com
+        h1.farm.newtld      | farm.newtld
+        127.0.0.1           | 127.0.0.1
+    """),
 )
 def test_site_of_host(host, site):
     assert site_of(host) == site

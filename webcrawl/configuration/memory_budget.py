@@ -1,9 +1,9 @@
 """MEMORY_BUDGET: bytes of memory, divided among the caches and buffers of variable size.
 
-Each of them is a row of TABLE: the bytes of one unit of its setting, and its share of the budget. A
-setting that the user gives keeps its value, and its bytes are taken off before the others share the
-rest by their weights. So the budget holds whatever is given, and more memory makes all of them
-larger in proportion.
+Each of them is a row of TABLE: the bytes of one of its units, and its share of the budget. Rows in
+capitals are settings, too: one that the user gives keeps its value, and its bytes are taken off
+before the others share the rest by their weights. So the budget holds whatever is given, and more
+memory makes all of them larger in proportion.
 
 Rows of a shard are those of all shards of the process together: each of them has its part, but not
 less than it needs to work, so that many shards may take more than the budget.
@@ -27,12 +27,11 @@ if TYPE_CHECKING:
 
 
 class BudgetRow(NamedTuple):
-    """The share of one setting in MEMORY_BUDGET.
+    """The share of one cache or buffer in MEMORY_BUDGET.
 
-    Each of its units has *unit* bytes; *weight* is its share in per cent if no other setting is
-    given. The setting gets *at_least* to *at_most* units; the user may give as few as
-    *at_least_given*. *of_shard* is the least that one of many shards has of it; 0 for what all
-    shards have in common.
+    Each of its units has *unit* bytes; *weight* is its share in per cent if no setting is given. It
+    gets *at_least* to *at_most* units; the user may give as few as *at_least_given*. *of_shard* is
+    the least that one of many shards has of it; 0 for what all shards have in common.
     """
 
     unit: int
@@ -54,18 +53,18 @@ TABLE: Final = {
     "NET_KEEPALIVE_CONNECTIONS": BudgetRow(
         unit=110_000, weight=24, at_least=8, at_most=512, at_least_given=0
     ),
-    # A queue with 16 URLs in memory, 4,472; with 4 it takes 1,330, and 14,000 if it has spilled.
-    "FRONTIER_BACK_QUEUES_MAX": BudgetRow(
-        unit=4500, weight=27, at_least=600, at_most=100_000, of_shard=16
-    ),
-    # 1,121 with an address and one fetch time, 1,247 with five (2026-11-25). To read one from disk
-    # again takes 12 us.
-    "HOSTS_CACHE_SIZE": BudgetRow(unit=1200, weight=22, at_least=1 << 10, of_shard=1 << 6),
-    # 191, and 200 for the bytes of robots.txt. Of hosts that are not in use: to parse their rules
-    # again takes four times as long as to read them from disk.
-    "ROBOTS_CACHE_SIZE": BudgetRow(unit=400, weight=2, at_least=1 << 9, of_shard=1 << 5),
-    # Hosts in turn: one more look-up of a host that had its last page long ago is 0.07 ms.
-    "DNS_CACHE_SIZE": BudgetRow(unit=400, weight=1, at_least=1 << 8),
+    # How far back-end queues grow. One with 16 URLs in memory takes 4,472, with 4 it takes 1,330,
+    # and 14,000 if it has spilled.
+    "queues": BudgetRow(unit=4500, weight=27, at_least=600, at_most=100_000, of_shard=16),
+    # Records of hosts (Mercator: 2**18): 1,121 with an address and one fetch time, 1,247 with five
+    # (2026-11-25). To read one from disk again takes 12 us.
+    "hosts": BudgetRow(unit=1200, weight=22, at_least=1 << 10, of_shard=1 << 6),
+    # Origins (Mercator: 2**18): 191, and 200 for the bytes of robots.txt, compressed. Of hosts that
+    # are not in use: to parse their rules again takes four times as long as to read them from disk.
+    "robots": BudgetRow(unit=400, weight=2, at_least=1 << 9, of_shard=1 << 5),
+    # Names whose addresses, or lack of them, are remembered: one more look-up of a host that had
+    # its last page long ago is 0.07 ms.
+    "names": BudgetRow(unit=400, weight=1, at_least=1 << 8),
     # 157 with CLOCK (see seen/caches). By default at most what Broder et al. found enough: with
     # 195,225 it knows 65.3 % of a crawl-like stream instead of 64.5 %, but looking up costs so much
     # more, as less of it is in the processor's own cache, that all submissions take 8 % longer.
@@ -77,7 +76,7 @@ assert sum(row.weight for row in TABLE.values()) == 100
 
 
 def size_of(settings: BaseSettings, name: str) -> int:
-    """The value of the setting *name*, a key of TABLE: as it is given, or by its share.
+    """The units of *name*, a key of TABLE: as they are given, or by its share.
 
     Raises FatalError with one sentence for a value that cannot be, of any of them, and for a budget
     that is too small.
@@ -86,7 +85,7 @@ def size_of(settings: BaseSettings, name: str) -> int:
 
 
 def part_of(name: str, size: int, *, shards: int) -> int:
-    """The share of one of *shards* in *size*, the value of the setting *name* for all of them.
+    """The share of one of *shards* in *size*, the units of *name* for all of them.
 
     >>> [part_of("SEEN_BUFFER_SIZE", 1 << 20, shards=shards) for shards in (1, 3, 64, 4096)]
     [1048576, 262144, 16384, 1024]
@@ -99,12 +98,12 @@ def part_of(name: str, size: int, *, shards: int) -> int:
 
 
 def sizes(settings: BaseSettings) -> dict[str, int]:
-    """The values of all settings in TABLE; otherwise as ``size_of``."""
+    """The units of all in TABLE; otherwise as ``size_of``."""
     budget = whole(settings, "MEMORY_BUDGET", at_least=1)
     given = {
         name: whole(settings, name, at_least=row.at_least_given)
         for name, row in TABLE.items()
-        if settings.get(name) is not None
+        if name.isupper() and settings.get(name) is not None
     }
     taken = sum(size * TABLE[name].unit for name, size in given.items())
     others = {name: row for name, row in TABLE.items() if name not in given}

@@ -36,14 +36,33 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _OURS: Final = frozenset(name for name in dir(own_settings) if name.isupper()) - SCRAPYS.keys()
-_IS_CONSTANT: Final = "its value of webcrawl 0.2 holds, as no crawl needs another one"
 # Settings of earlier versions, with what to do without them.
 _FORMER: Final = {
-    "BREAKER_SECS": _IS_CONSTANT,
-    "HIVE_KEY_FILE": "a hive sends no pickles; put plain data into meta and cb_kwargs of Requests",
-    "OUTPUT_STORE_FLUSH_SECS": _IS_CONSTANT,
-    "SEARCH_HEAP_BYTES": _IS_CONSTANT,
-    "TRAP_RETRY_SECS": _IS_CONSTANT,
+    name: instead
+    for names, instead in {
+        "BREAKER_SECS FRONTIER_DOMAIN_SHARE HIVE_CACHE_SIZE NET_KEEPALIVE_SECS NET_MAX_HEADER_BYTES"
+        " OUTAGE_PROBE_SECS OUTPUT_STORE_FLUSH_SECS READING_MAX_SECS REDIS_ITEMS_MAX REVISIT_SHARE"
+        " ROBOTS_RETRY_SECS SEARCH_HEAP_BYTES SITEMAP_MAX_BYTES TRAP_RETRY_SECS"
+        " WARC_MAX_FILE_SECS": ("its value of webcrawl 0.2 holds, as no crawl needs another one"),
+        "DNS_CACHE_SIZE FRONTIER_BACK_QUEUES_MAX HOSTS_CACHE_SIZE ROBOTS_CACHE_SIZE": (
+            "it is a share of MEMORY_BUDGET"
+        ),
+        "URL_KNOWN_PATHS URL_MAX_REPEATED_SEGMENTS URL_MAX_SEGMENTS": (
+            "URL_FILTERS switches filters off by their names"
+        ),
+        "BUDGET_HOST_DEPTH BUDGET_DOMAIN_DEPTH": (
+            "URL_MAX_DEPTH bounds depth, and BUDGET_HOST_PAGES and BUDGET_DOMAIN_PAGES sites"
+        ),
+        "DNS_TRIES": "DNS_QUERY_TIMEOUT_SECS is the time of the first of three questions",
+        "HIVE_KEY_FILE": (
+            "a hive sends no pickles; put plain data into meta and cb_kwargs of Requests"
+        ),
+        "LINK_EXTRACTORS_BASE": "LINK_EXTRACTORS goes before what is built in",
+        "URL_EXTENSIONS": "URL_RESTRICT_TO takes expressions",
+        "URL_FILTERS_BASE": "URL_FILTERS goes before what is built in",
+        "URL_REFUSED_PORTS": "URL_PORTS names those that are allowed",
+    }.items()
+    for name in names.split()
 }
 # A first word that this many settings share is webcrawl's own; a rarer one may be a user's.
 _FEWEST: Final = 3

@@ -69,6 +69,9 @@ class Control:
             try:
                 parse(change.name, change.arguments).put(self._steering, change)
             except CommandError as error:
+                if change.name == "set":  # of a setting that there is no more
+                    logger.warning("Not in force: %s (%s)", change.told, error)
+                    continue
                 raise FatalError(
                     f"The journal of commands has one of another version: {error}"
                 ) from error

@@ -20,7 +20,7 @@ from webcrawl.clock import Clock, now, wall_time
 from webcrawl.configuration import values
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.memory_budget import sizes
-from webcrawl.configuration.values import component, flag, part_of, positive, share, whole
+from webcrawl.configuration.values import component, flag, part_of, whole
 from webcrawl.configuration.values import number as finite
 from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.engine.stop import CrawlStop
@@ -52,7 +52,7 @@ from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.front_end import FrontEnd, MercatorFrontEnd, watch
 from webcrawl.frontier.prioritizer import DepthPrioritizer, DepthRankPrioritizer
 from webcrawl.frontier.selector import FirstSelector, GeometricSelector
-from webcrawl.hosts.budgets.depths import DepthBudgets, DepthOrder
+from webcrawl.hosts.budgets.depths import DepthOrder
 from webcrawl.hosts.budgets.quotas import budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
@@ -194,8 +194,7 @@ class ProcessBuilder:
         self._visits = visits if flag(settings, "REVISIT") else None
         self._queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
         self._sizes = sizes(settings)
-        most = max(self._queues, self._sizes["FRONTIER_BACK_QUEUES_MAX"])
-        self._sizes["FRONTIER_BACK_QUEUES_MAX"] = most
+        self._sizes["queues"] = max(self._queues, self._sizes["queues"])
         self.shards = Shards(number=number, remote=remote)
         for one in held:
             self.shards.add(self.shard(one))
@@ -234,9 +233,7 @@ class ProcessBuilder:
                 shards=self.shards,
                 rules=self._rules,
                 outcome_log=OutcomeLog(crawler=crawler, log=info_log, comparison_form=self._form),
-                reading=ReadingWatch(
-                    jobdir=jobdir, max_secs=positive(settings, "READING_MAX_SECS")
-                ),
+                reading=ReadingWatch(jobdir=jobdir),
                 stop=self.stop,
                 visits=self._visits,
                 live=self._live,
@@ -291,7 +288,6 @@ class ProcessBuilder:
                 comparison_form=self._form,
                 max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
                 obeys_nofollow=flag(settings, "NOFOLLOW_OBEY"),
-                depth_budgets=DepthBudgets.from_settings(settings),
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
                 follows=self._follows,
                 keeps_cookies=flag(settings, "COOKIES_ENABLED"),
@@ -310,8 +306,8 @@ class ProcessBuilder:
         merging = self._resources.merging
         records = HostRecords(
             path=path / "hosts",
-            size=self._sizes["HOSTS_CACHE_SIZE"],
-            robots_size=self._sizes["ROBOTS_CACHE_SIZE"],
+            size=self._sizes["hosts"],
+            robots_size=self._sizes["robots"],
             executor=self._resources.writing,
         )
         clock = Clock()
@@ -373,8 +369,7 @@ class ProcessBuilder:
             ),
             sizes=FrontierSizes(
                 queues=-(-self._queues // self.shards.number),
-                max_queues=self._sizes["FRONTIER_BACK_QUEUES_MAX"],
-                visits=share(settings, "REVISIT_SHARE"),
+                max_queues=self._sizes["queues"],
             ),
             shares=DomainShares(
                 domain_of=registered_domain, workers=live.workers, most=live.hosts_of_domain
@@ -510,9 +505,8 @@ def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
 
 def _front_end(crawler: Crawler, **values: Any) -> FrontEnd:
     """What FRONTIER_FRONT_END names."""
-    name, settings = "FRONTIER_FRONT_END", crawler.settings
-    if component(name, settings[name]) is MercatorFrontEnd:
-        return MercatorFrontEnd(**values, share=share(settings, "REVISIT_SHARE"))
-    front: FrontEnd = part_of(crawler, name, settings[name], like=FrontEnd, **values)
-    watch(front)
+    name = "FRONTIER_FRONT_END"
+    front: FrontEnd = part_of(crawler, name, crawler.settings[name], like=FrontEnd, **values)
+    if type(front) is not MercatorFrontEnd:
+        watch(front)
     return front

@@ -22,7 +22,6 @@ from webcrawl.crawl.links.link_extractor import in_slices
 from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import FatalError
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.signals import CONTENT_SEEN, UNCHANGED
 from webcrawl.storage.record_log import DISK_ERRORS
 
@@ -159,9 +158,7 @@ class Intake:
     def _submit(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
         """As ``PageIntake.submit``."""
         entry = fetch.lease.entry
-        return self._pages.submit(
-            page, links, result=fetch.page, chain=entry.chain, depths=Depths.of_entry(entry)
-        )
+        return self._pages.submit(page, links, result=fetch.page, chain=entry.chain)
 
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, found: Iterator[Link | None]
@@ -192,8 +189,7 @@ class Intake:
         if page.origin is not None:
             self._submit(page, page.origin, links)
         else:  # one that a module or a spider made
-            depths, result = Depths(), PageResult()
-            self._pages.submit(page, links, result=result, chain=b"", depths=depths)
+            self._pages.submit(page, links, result=PageResult(), chain=b"")
 
     def score_by(self, score: Callable[[Page], int]) -> None:
         """From now on *score*, of a processing module, scores pages. FatalError if one does."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: The settings that may be changed.
 CHANGEABLE: Final = (
-    *("CONCURRENT_REQUESTS", "FRONTIER_DOMAIN_SHARE", "CONTACTS_MAX", "BANDWIDTH_MAX"),
+    *("CONCURRENT_REQUESTS", "CONTACTS_MAX", "BANDWIDTH_MAX"),
     *(f"BUDGET_{of}_{what}" for of in ("HOST", "DOMAIN") for what in ("PAGES", "BYTES")),
     *("REPUTATION_BASE_PAGES", "REPUTATION_ROUNDS", "ITEM_TIMEOUT_SECS", "SHUTDOWN_GRACE_SECS"),
     *("POLITENESS_JITTER", "POLITENESS_MAX_RETRY_AFTER_SECS", "POLITENESS_PENALTY_SECS"),
@@ -78,7 +78,7 @@ class Steering:
         self._services.rules.rates.take(rates)
         use_log_level(level)
         is_wider = new.quotas != live.quotas
-        is_resized = (new.workers, new.domain_share) != (live.workers, live.domain_share)
+        is_resized = new.workers != live.workers
         live.take(new)
         crawler.engine.downloader.total_concurrency = new.workers
         for shard in self._process.shards:

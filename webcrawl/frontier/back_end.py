@@ -18,14 +18,13 @@ import dataclasses
 import heapq
 import itertools
 import math
-from collections import Counter, deque
+from collections import deque
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, QueueState
 from webcrawl.frontier.entry import decode, encode, host_of
 from webcrawl.frontier.host_parts import host_of_key, keys_but_for, politeness_key
 from webcrawl.frontier.overflow import Overflows
-from webcrawl.frontier.recount import differing
 from webcrawl.frontier.tails import Tails
 
 if TYPE_CHECKING:
@@ -54,14 +53,12 @@ class FrontierSizes:
         waits in them.
     slice_size: entries that one call moves from the front end to the back end: about 2 us each.
     remembered: rests of hosts without a queue that are in memory, about 0.5 kB each.
-    visits: the share of visits in the contacts of a host, while it has other URLs, too.
     """
 
     queues: int
     max_queues: int
     slice_size: int = 64
     remembered: int = 65_536
-    visits: float = 0.5
 
 
 class BackEnd:
@@ -96,7 +93,6 @@ class BackEnd:
         self._soon = soon
         self._shares = shares
         self._parts_of = parts_of
-        self._visits = sizes.visits
         # Whether any host has had parts, since this process began or when it did.
         self._has_parts = False
         self._table: dict[str, BackQueue] = {}
@@ -326,7 +322,7 @@ class BackEnd:
         """Remove and return the oldest entry of *queue*. Reads the disk once per chunk."""
         if queue.saved != self._saving.number:
             self._saving.keep(queue)
-        data = queue.pop(self._visits)
+        data = queue.pop()
         self.size -= 1
         if (drained := queue.take_drained()) is not None:
             self.spilled -= 1
@@ -481,31 +477,3 @@ class BackEnd:
         self._ready = deque(queue for queue in self._ready if queue.ready_at <= now)
         for queue in waiting:
             self._line_up(queue, now, since=now)
-
-    def check(self) -> list[str]:
-        """Count again; empty means sound. Reads every spilled entry from disk."""
-        queues = [*self._table.values()]
-        hosts = {state: Counter(q.host for q in queues if q.state is state) for state in QueueState}
-        heap = [queue for *_, queue in self._snoozed]
-        overflows = [fifo for queue in queues for fifo in queue.fifos()]
-        idle = [queue for queue in queues if queue.state is not QueueState.IN_PROCESS]
-        domains = {queue.domain for queue in queues}
-        held = Counter(queue.host for domain in domains for queue in domain.held)
-        found = differing(
-            ("hosts", [*self._table], [queue.host for queue in queues]),
-            ("the line", Counter(queue.host for queue in self._ready), hosts[QueueState.READY]),
-            ("the heap", Counter(queue.host for queue in heap), hosts[QueueState.SNOOZED]),
-            ("times", [at for at, *_ in self._snoozed], [queue.ready_at for queue in heap]),
-            ("held", held, hosts[QueueState.HELD]),
-            ("number of held", self.held, hosts[QueueState.HELD].total()),
-            ("in process", self.in_process, hosts[QueueState.IN_PROCESS].total()),
-            ("near", self.near, sum(not queue.is_far for queue in heap)),
-            ("waiting entries", self.size, sum(map(len, queues))),
-            ("spilled", self.spilled, len(overflows)),
-            ("empty queues", [], [queue.host for queue in idle if not queue]),
-            ("empty overflows", [], [one.path for one in overflows if not len(one)]),
-            ("queues beyond the limit", 0, max(0, len(queues) - self.limit)),
-            ("hosts of domains", sum(one.hosts for one in domains), len(queues)),
-        )
-        found += self._shares.check(domains, self.in_process)
-        return found + [problem for one in overflows for problem in one.check()]

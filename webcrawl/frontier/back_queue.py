@@ -46,6 +46,7 @@ class BackQueue:
         "domain",
         "host",
         "is_far",
+        "is_visit_next",
         "items",
         "journaled",
         "min_rest",
@@ -53,7 +54,6 @@ class BackQueue:
         "ready_at",
         "saved",
         "state",
-        "turn",
         "visits",
     )
 
@@ -80,7 +80,7 @@ class BackQueue:
         self.overflow: DiskFifo | None = None
         self.visits: DiskFifo | None = None
         # A visit is next when it has come to 1.
-        self.turn = 0.0
+        self.is_visit_next = False
 
     def __len__(self) -> int:
         return len(self.items) + sum(map(len, self.fifos()))
@@ -109,14 +109,14 @@ class BackQueue:
             self.overflow = self.overflow or new_overflow()
             self.overflow.push(data)
 
-    def pop(self, share: float) -> bytes:
-        """Remove and return the oldest entry; of those on disk a visit with *share* of the calls,
-        if there are others."""
+    def pop(self) -> bytes:
+        """Remove and return the oldest entry; of those on disk a visit every other time, if there
+        are others."""
         if self.visits is not None:
-            self.turn += share
-            if self.turn >= 1 or not (self.items or self.overflow):
-                self.turn = max(self.turn - 1, 0.0)
+            if self.is_visit_next or not (self.items or self.overflow):
+                self.is_visit_next = False
                 return self.visits.pop()
+            self.is_visit_next = True
         if self.items:
             return self.items.pop(0)
         assert self.overflow is not None, f"the queue of {self.host} is empty"

@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier.recount import differing
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from webcrawl.frontier.back_queue import BackQueue
 
@@ -125,15 +123,3 @@ class DomainShares:
         del self._holding[domain]
         if domain.held:
             self._holding[domain] = None
-
-    def check(self, domains: Collection[Domain], in_process: int) -> list[str]:
-        """Count again; empty means sound. *domains* are those of all queues."""
-        wanted = sum(max(0, min(one.hosts, self._most) - one.busy) for one in domains)
-        stuck = [one for one in self._holding if self.is_within(one) and one.hosts == len(one.held)]
-        return differing(
-            ("domains", {*self._domains.values()}, {*domains}),
-            ("busy hosts", sum(one.busy for one in domains), in_process),
-            ("workers wanted", self._wanted, wanted),
-            ("domains with held queues", {*self._holding}, {one for one in domains if one.held}),
-            ("domains of which all queues are held", [], [one.name for one in stuck]),
-        )

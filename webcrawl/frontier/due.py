@@ -47,7 +47,7 @@ class DueQueues:
         self._next: int | None = None  # the hour of the first queue
         # Queues that were over when the last snapshot was made.
         self._over: list[str] = []
-        self.written, self.check = self._queues.written, self._queues.check
+        self.written = self._queues.written
 
     def __len__(self) -> int:
         """Entries waiting for their time, or in a due queue."""

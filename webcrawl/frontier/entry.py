@@ -16,7 +16,7 @@ from webcrawl.configuration.decoding import Count, Epoch, msgpack_decoder
 from webcrawl.urls.hash_seed import seed_in_use
 
 # entry := msgpack array [url, host, depth, rank, via, kind, attempts, discovered_at, extra,
-# chain, host_depth, domain_depth, score, history];
+# chain, 0, 0, score, history];
 # fields at the end may be missing (defaults) and unknown ones after them are skipped.
 
 
@@ -43,11 +43,10 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     opaque to the frontier: what a request needs beyond its URL (method, body, callback). *chain*
     are the sitemap indexes and then the redirects that led here, 16 bytes each: the fingerprints of
     the URL itself and of what it is compared by, zeros for the latter if it is a sitemap index.
-    *host_depth* and *domain_depth* count links since the host, and its registered domain, was
-    entered. *score* is that of the page that linked here, 0 to 100, for prioritizers: see
-    ``ProcessingModule.score``; -1 if that page may be a soft error: these go to the last level.
-    *history* is opaque to the frontier: what is known of the document of a URL that was finished
-    before, and is visited again (revisit/history.py).
+    Two fields have no use any more. *score* is that of the page that linked here, 0 to 100, for
+    prioritizers: see ``ProcessingModule.score``; -1 if that page may be a soft error: these go to
+    the last level. *history* is opaque to the frontier: what is known of the document of a URL that
+    was finished before, and is visited again (revisit/history.py).
     """
 
     url: str
@@ -60,8 +59,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     discovered_at: Epoch = 0.0
     extra: bytes = b""
     chain: bytes = b""
-    host_depth: Count = 0
-    domain_depth: Count = 0
+    unused: Count = 0
+    unused_too: Count = 0
     score: Annotated[int, msgspec.Meta(ge=-1, le=100)] = 0
     history: bytes = b""
 

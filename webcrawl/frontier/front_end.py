@@ -12,7 +12,6 @@ import bisect
 from typing import TYPE_CHECKING, Any, Protocol
 
 from webcrawl.frontier.entry import decode
-from webcrawl.frontier.recount import differing
 from webcrawl.storage.fifo import DiskFifo
 
 if TYPE_CHECKING:
@@ -66,10 +65,6 @@ class FrontEnd(Protocol):
 
     def forget(self) -> None:
         """The last snapshot was published: delete what only older ones name."""
-        ...
-
-    def check(self) -> list[str]:
-        """Count again; empty means sound. May read every waiting entry from disk."""
         ...
 
 
@@ -143,37 +138,23 @@ class LevelQueues:
         for fifo in self._fifos:
             fifo.forget()
 
-    def check(self) -> list[str]:
-        """See ``FrontEnd.check``."""
-        lengths = [len(fifo) for fifo in self._fifos]
-        filled = [level for level, size in enumerate(lengths, 1) if size]
-        found = differing(
-            ("entries of the levels", self._waiting, lengths),
-            ("entries of the front end", self.size, sum(lengths)),
-            ("levels with entries", self.filled, filled),
-        )
-        return found + [problem for fifo in self._fifos for problem in fifo.check()]
-
 
 class MercatorFrontEnd:
     """A queue for each level of the prioritizer; the selector says from which the next one comes.
 
     Levels that the prioritizer has no more are kept: nothing is pushed there, the selector drains
     them. Visits of URLs that were finished before have a queue of their own, behind all levels, and
-    are *share* of what comes as long as there is something else.
+    are every other of what comes as long as there is something else.
     """
 
-    def __init__(
-        self, *, path: Path, prioritizer: Prioritizer, selector: Selector, share: float = 0.5
-    ) -> None:
+    def __init__(self, *, path: Path, prioritizer: Prioritizer, selector: Selector) -> None:
         self._queues = queues = LevelQueues(path)
         self._prioritizer = prioritizer
         self._selector = selector
         self._visits = prioritizer.levels + 1
-        self._share = share
-        self._turn = 0.0  # a visit is next when it has come to 1
+        self._is_visit_next = False
         self.snapshot, self.written = queues.snapshot, queues.written
-        self.forget, self.check = queues.forget, queues.check
+        self.forget = queues.forget
 
     @property
     def size(self) -> int:
@@ -207,10 +188,10 @@ class MercatorFrontEnd:
         if not filled:
             raise IndexError("pop from an empty front end")
         if self._visits in filled:
-            self._turn += self._share
-            if self._turn >= 1 or len(filled) == 1:
-                self._turn = max(self._turn - 1, 0.0)
+            if self._is_visit_next or len(filled) == 1:
+                self._is_visit_next = False
                 return self._queues.pop(self._visits)
+            self._is_visit_next = True
             filled = [level for level in filled if level != self._visits]
         return self._queues.pop(self._selector.choose(filled))
 

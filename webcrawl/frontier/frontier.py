@@ -511,7 +511,3 @@ class Frontier:
     def close(self) -> None:
         """Close the done log. Writes no snapshot; without one, a restart replays the log."""
         self._log.close()
-
-    def check(self) -> list[str]:
-        """Count everything again; empty means sound. Reads all waiting entries from disk."""
-        return self._parts.check()

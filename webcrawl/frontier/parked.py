@@ -16,7 +16,6 @@ import shutil
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier.recount import differing
 from webcrawl.frontier.snapshot import FrontierCounts
 from webcrawl.storage.fifo import DiskFifo
 
@@ -170,13 +169,3 @@ class Parked:
     def forget(self) -> None:
         for fifo in self._fifos.values():
             fifo.forget()
-
-    def check(self) -> list[str]:
-        """Count again; empty means sound. Reads every parked entry from disk."""
-        beyond = [why for why, due in self._due.items() if due > len(self._fifos[why])]
-        found = differing(
-            ("parked", self.size, sum(map(len, self._fifos.values()))),
-            ("parked ones to look at", self.due, sum(self._due.values())),
-            ("reasons with more to look at than is parked", [], beyond),
-        )
-        return found + [problem for fifo in self._fifos.values() for problem in fifo.check()]

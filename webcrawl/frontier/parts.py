@@ -21,7 +21,6 @@ from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import MercatorFrontEnd
 from webcrawl.frontier.leases import LeaseTable
 from webcrawl.frontier.parked import Parked
-from webcrawl.frontier.recount import differing
 from webcrawl.frontier.recovery import replay, take_up_rests
 from webcrawl.frontier.rests import HostClocks
 from webcrawl.frontier.shared import SharedClocks
@@ -175,13 +174,3 @@ class FrontierParts:
         """See ``Frontier.forget``."""
         for part in self._durable:
             part.forget()
-
-    def check(self) -> list[str]:
-        """See ``Frontier.check``."""
-        now = self._clock()
-        found = differing(
-            ("contacts", self.leases.contacts, self.back.in_process),
-            ("later leases", [], [one for one in self.leases.entries if one.acquired_at > now]),
-        )
-        parts = (self.front, self.back, self.shared, self.back.remembered, self.parked, self.due)
-        return found + [problem for part in parts for problem in part.check()]

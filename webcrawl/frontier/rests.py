@@ -17,7 +17,6 @@ import itertools
 import struct
 from typing import TYPE_CHECKING, Protocol
 
-from webcrawl.frontier.recount import differing
 from webcrawl.frontier.snapshot import Series
 
 if TYPE_CHECKING:
@@ -162,8 +161,3 @@ class HostClocks:
 
     def written(self) -> Iterable[Path]:
         return () if self._store is None else self._store.written()
-
-    def check(self) -> list[str]:
-        """Count again; empty means sound."""
-        beyond = 0 if self._store is None else max(0, len(self._rests) - self._limit)
-        return differing(("rests beyond the limit", 0, beyond))

@@ -12,12 +12,11 @@ one would succeed: each gets another time, one usual rest after the one before i
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Contact, Release
-from webcrawl.frontier.recount import differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -118,8 +117,3 @@ class SharedClocks:
         del self._claims[host]
         self._held.discard(claim.name)
         self.rests.remember(claim.name, now + rest, 0.0, now=now)
-
-    def check(self) -> list[str]:
-        """Count again; empty means sound."""
-        names = Counter(claim.name for claim in self._claims.values())
-        return differing(("claims", names, Counter(self._held)))

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 PLAIN_TO_TLS = 4  # one by http takes a thirtieth of the memory; the files open at once are bounded
-# No setting: fields of one answer's header. As curl.
+#: Bytes of an answer's header, as Chromium: some sites send security policies of 10 kB.
+MAX_HEADER_BYTES = 256 * 1024
+#: Seconds for which a connection waits for another request to its host.
+KEEPALIVE_SECS = 10.0
+# Fields of one answer's header. As curl.
 MAX_HEADER_FIELDS = 5_000
 # As Common Crawl; and by profile, "a truncation threshold of 200 kilobytes".
 _PAGE_BYTES = 5 << 20
@@ -98,10 +102,9 @@ class FetchLimits:
             first_byte_timeout=positive(settings, "NET_FIRST_BYTE_TIMEOUT_SECS"),
             min_rate=number(settings, "NET_MIN_BYTES_PER_SEC", at_least=0),
             rate_window=positive(settings, "NET_MIN_RATE_SECS"),
-            keepalive=positive(settings, "NET_KEEPALIVE_SECS"),
+            keepalive=KEEPALIVE_SECS,
             idle_connections=size_of(settings, "NET_KEEPALIVE_CONNECTIONS"),
-            # Less than this would refuse the headers of ordinary servers.
-            header_bytes=whole(settings, "NET_MAX_HEADER_BYTES", at_least=1024),
+            header_bytes=MAX_HEADER_BYTES,
             wanted=_types(settings, "PAGE_CONTENT_TYPES"),
             refused=_types(settings, "PAGE_REFUSED_CONTENT_TYPES"),
             fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),

@@ -1,9 +1,9 @@
 """Pages in a Redis list, by scrapy-redis' RedisPipeline, for programs on other machines.
 
-Settings: REDIS_URL, REDIS_ITEMS_KEY, REDIS_ITEMS_SERIALIZER of scrapy-redis, and REDIS_ITEMS_MAX. A
+Settings: REDIS_URL, REDIS_ITEMS_KEY, REDIS_ITEMS_SERIALIZER of scrapy-redis. A
 page is a JSON object: its fields, ``body`` in base64, ``headers`` as pairs.
 
-While the list has REDIS_ITEMS_MAX pages the crawl pauses, as it does for a full disk; pages that
+While the list has 5,000 pages the crawl pauses, as it does for a full disk; pages that
 are under way then come on top. So none waits in here, where ITEM_TIMEOUT_SECS would end it; with
 another scheduler, as in a replay, it does. A page that Redis does not take, as it is away or full,
 ends the crawl and is fetched again by the next run; a page may come twice, it is never lost.
@@ -22,7 +22,6 @@ from redis.exceptions import RedisError
 from scrapy_redis.pipelines import RedisPipeline, default_serialize
 
 from webcrawl.configuration.secrets import masked_error
-from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError, RemoteStoreError
 from webcrawl.items import Page
 from webcrawl.pipelines.module import ProcessingModule
@@ -36,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 
 _LOOK_EVERY_SECS: Final = 0.2
+# Pages that may wait in the list: 200 MB.
+_MOST: Final = 5000
 _PAUSE: Final = "redis"
 # The exchange as it was on the wire is for archives.
 _FIELDS: Final = {
@@ -53,20 +54,18 @@ def as_json(item: Any) -> bytes:
 
 
 class RedisPages(ProcessingModule):
-    """Appends each Page to the list of *pipeline*, which may have *most* of them."""
+    """Appends each Page to the list of *pipeline*."""
 
     name: ClassVar[str] = "redis"
 
-    def __init__(self, *, pipeline: Any, most: int) -> None:
+    def __init__(self, *, pipeline: Any) -> None:
         self._pipeline = pipeline
-        self._most = most
         self._key = ""
         self._looking: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **_: Any) -> Self:
         settings = crawler.settings
-        most = whole(settings, "REDIS_ITEMS_MAX", at_least=1)
         try:
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
                 # A parameter of scrapy-redis' own.
@@ -76,7 +75,7 @@ class RedisPages(ProcessingModule):
             raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {why}.") from None
         if not settings.get("REDIS_ITEMS_SERIALIZER"):
             pipeline.serialize = as_json
-        return super().from_crawler(crawler, pipeline=pipeline, most=most)
+        return super().from_crawler(crawler, pipeline=pipeline)
 
     async def open(self) -> None:
         """See how long the list is. FatalError if Redis does not say."""
@@ -110,11 +109,11 @@ class RedisPages(ProcessingModule):
 
     def _hold_if_full(self, length: int) -> None:
         self.stats.set("waiting", length)
-        if length < self._most or self._looking is not None:
+        if length < _MOST or self._looking is not None:
             return
         sentence = (
-            f"{length:,} pages wait in the list {self._key} of Redis (REDIS_ITEMS_MAX "
-            f"{self._most:,}): start more consumers, and the crawl goes on by itself."
+            f"{length:,} pages wait in the list {self._key} of Redis ({_MOST:,} are the most): "
+            "start more consumers, and the crawl goes on by itself."
         )
         logger.warning("The crawl pauses: %s", sentence)
         if self._pauses is not None:
@@ -123,8 +122,8 @@ class RedisPages(ProcessingModule):
 
     async def _look(self) -> None:
         """Look after the list until it is shorter by a tenth, and let the crawl go on."""
-        length = self._most
-        while length > self._most * 9 // 10:
+        length = _MOST
+        while length > _MOST * 9 // 10:
             await asyncio.sleep(_LOOK_EVERY_SECS)
             try:
                 length = await self._ask("llen", self._key)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from webcrawl.revisit.history import History
 
 _DAY: Final = 86_400
+# Of intervals, in seconds: times beyond the year 9892 cannot be stored.
+_LONGEST: Final = 100 * 365.0 * _DAY
 _MOST_DOUBLED: Final = 10
 _MOST_VISITS: Final = 64
 _SITEMAP: Final = "sitemap"
@@ -65,6 +67,8 @@ class Visits:
         shortest, longest = (positive(settings, f"REVISIT_{one}_SECS") for one in ("MIN", "MAX"))
         if shortest > longest:
             raise FatalError("REVISIT_MIN_SECS must be at most REVISIT_MAX_SECS.")
+        if longest > _LONGEST:
+            raise FatalError(f"REVISIT_MAX_SECS must be at most {_LONGEST:.0f}: a hundred years.")
         return cls(
             policy=part_of(crawler, name, settings[name], like=RevisitPolicy),
             first=positive(settings, "REVISIT_FIRST_SECS"),

@@ -272,19 +272,6 @@ class DiskFifo:
     def _file(self, segment: int) -> Path:
         return segment_file(self.path, segment)
 
-    def check(self) -> list[str]:
-        """Count the items again; empty means sound. Reads all of them from disk."""
-        named = self._snapshot_from
-        state = self.snapshot()
-        self._snapshot_from = named  # that one is not published
-        try:
-            found = sum(len(unpack_many(piece)) for piece in read_fifo(self.path, state))
-        except (CorruptRecordError, OSError, ValueError) as error:
-            return [str(error)]
-        if found == len(self):
-            return []
-        return [f"{self._file(self._head_segment)}: {len(self)} items kept, {found} found"]
-
 
 def read_fifo(
     path: Path,

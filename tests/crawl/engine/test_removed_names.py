@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from http_site import HttpSite, serving
 from test_imports import ROOT, modules
 
 # A crawl by Scrapy 2.20, whose own modules have what they need, and nobody else gets it.
@@ -46,27 +45,10 @@ USED = [
 ]
 
 
-class Site(BaseHTTPRequestHandler):
-    """Answers everything with one page."""
-
-    def do_GET(self):
-        body = b"<title>a</title>" if self.path == "/" else b""
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        """Nothing is logged."""
-
-
 @pytest.fixture
 def seed():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with serving(HttpSite(lambda request: (200, {}, b"<p>a page" * (request.path == "/")))) as site:
+        yield f"{site.url}/"
 
 
 def crawl_without(names, seed, jobdir):

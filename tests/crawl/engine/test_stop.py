@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from urllib.parse import urlsplit
 
 import pytest
 from crawling import (
-    USER_AGENT,
     access_log,
     damage_in,
+    finish,
+    output_of,
     run_crawl,
     simulated,
     start_crawl,
@@ -18,10 +17,6 @@ from crawling import (
     wait_until,
     warc_urls,
 )
-
-from webcrawl.simweb import allowed_urls
-from webcrawl.simweb.leaves import PageKind
-from webcrawl.simweb.pages import content_of, find_page
 
 # Raises once in the background work of a crawl, which nobody foresaw.
 BUG = """
@@ -66,38 +61,6 @@ class Opening:
         return item
 """
 
-# Processing, or the callback's look for links, raises the first time that it meets a document
-# which has several URLs.
-CLUMSY = """
-import os
-import webcrawl.crawl.links.link_extractor as page_links
-
-met = {}
-copies = set(open(os.environ["COPIES"]).read().split())
-
-def meet(url, body):
-    if url not in copies:
-        return
-    met[body] = met.get(body, 0) + 1
-    with open(os.environ["MET"], "a") as file:
-        file.write(url + "\\n")
-    if met[body] == 1:
-        raise ValueError("clumsy")
-
-class InProcessing:
-    def process_item(self, page):
-        meet(page.url, page.body)
-        return page
-
-class InCallback:
-    def __init__(self):
-        extract = page_links.extract
-        def clumsy(body, *, url, **rest):
-            meet(url, body)
-            return extract(body, url=url, **rest)
-        page_links.extract = clumsy
-"""
-
 
 @pytest.fixture
 def web(tmp_path):
@@ -107,8 +70,7 @@ def web(tmp_path):
 
 def is_complete_after(web, command):
     """*command* crawls the rest of *web*, which then has been asked for all that it has."""
-    done = run_crawl(command)
-    assert done.returncode == 0, done.stdout
+    finish(command)
     return web.judge(min_delay=0)
 
 
@@ -125,11 +87,10 @@ def test_disks_that_are_full_at_different_moments_cost_no_url(web):
     command = web.command(POLITENESS_MAX_DELAY=0.2, CHECKPOINT_INTERVAL_SECS=0.3)
     for kilobytes in (5, 16, 64):
         limited = f'ulimit -f {kilobytes}; trap "" XFSZ; exec "$@"'
-        done = run_crawl(["bash", "-c", limited, "bash", *command])
-        assert done.returncode == 3, done.stdout
-        assert is_last_sentence(done.stdout, f"The disk of JOBDIR {job} is full", "same command")
-        assert "Error processing" not in done.stdout
-        assert "never retrieved" not in done.stdout
+        said = finish(["bash", "-c", limited, "bash", *command], code=3)
+        assert is_last_sentence(said, f"The disk of JOBDIR {job} is full", "same command")
+        assert "Error processing" not in said
+        assert "never retrieved" not in said
         if (job / "CURRENT").exists():
             assert damage_in(job) == []
     assert is_complete_after(web, command)
@@ -150,17 +111,15 @@ def test_damage_met_by_the_background_work_ends_the_crawl(web):
         return crawl.poll() is not None
 
     wait_until(is_over)
-    output = crawl.communicate(timeout=20)[1]
-    assert crawl.returncode == 3, output
+    output = output_of(crawl, code=3)
     assert is_last_sentence(output, f"JOBDIR {web.job} is damaged", "discovered-", "begin anew")
 
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
-    web, tmp_path, monkeypatch, fails
+    user_module, web, monkeypatch, fails
 ):
-    (tmp_path / "during.py").write_text(DURING)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    user_module("during", DURING)
     monkeypatch.setenv("FAILS", "yes" if fails else "")
     command = web.command(POLITENESS_MAX_DELAY=0.2)
     done = run_crawl([*command, "-s", 'ITEM_PIPELINES={"during.Opening": 1}'], timeout=60)
@@ -176,46 +135,11 @@ def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
 
 
 @pytest.mark.parametrize("method", ["acquire", "release"])
-def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(web, tmp_path, monkeypatch, method):
-    (tmp_path / "bug.py").write_text(BUG.replace("{method}", method))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(user_module, web, method):
+    user_module("bug", BUG.replace("{method}", method))
     command = web.command(POLITENESS_MAX_DELAY=0.2)
-    done = run_crawl([*command, "-s", 'ITEM_PIPELINES={"bug.Bug": 1}'], timeout=60)
-    assert done.returncode == 1, done.stdout
-    assert is_last_sentence(done.stdout, "ZeroDivisionError: a bug of ours", "nothing is lost")
+    said = finish([*command, "-s", 'ITEM_PIPELINES={"bug.Bug": 1}'], timeout=60, code=1)
+    assert is_last_sentence(said, "ZeroDivisionError: a bug of ours", "nothing is lost")
     if method == "release":
         assert is_complete_after(web, command)
         assert warc_urls(web.job / "warc")
-
-
-@pytest.mark.parametrize("where", ["InProcessing", "InCallback"])
-def test_a_document_whose_processing_failed_is_processed_the_next_time(
-    tmp_path, monkeypatch, where
-):
-    (tmp_path / "clumsy.py").write_text(CLUMSY)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("MET", str(tmp_path / "met"))
-    monkeypatch.setenv("COPIES", str(tmp_path / "copies"))
-    with simulated(tmp_path, hosts=12, mean_pages=14.0, max_pages=20, duplicates=0.4) as web:
-        copies = copies_on_one_host(web.world)
-        (tmp_path / "copies").write_text("\n".join(url for group in copies for url in group))
-        web.crawl(ITEM_PIPELINES=f'{{"clumsy.{where}": 1}}')
-    met = (tmp_path / "met").read_text().split()
-    assert len(copies) > 5
-    # The first time it raised, the second one it was processed, the others are known by then.
-    assert {sum(url in group for url in met) for group in copies} == {2}
-    assert stats_of(web.job)["frontier/leased"] == 0
-
-
-def copies_on_one_host(world):
-    """The URLs of each document that only one host has under several: its politeness puts them
-    one after another."""
-    groups = defaultdict(set)
-    for url in allowed_urls(world, USER_AGENT):
-        host = world.find(urlsplit(url).hostname)
-        found = find_page(world, host, url.removeprefix(host.origin))
-        if found is not None and found.kind is PageKind.DUPLICATE:
-            index, number = content_of(world, found)
-            if index == host.index:
-                groups[index, number].add(url)
-    return [group for group in groups.values() if len(group) > 1]

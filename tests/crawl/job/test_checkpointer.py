@@ -92,59 +92,49 @@ def crawl(jobdir):
     crawl.signals.disconnect_all(checkpoint)
 
 
-def test_a_checkpoint_saves_the_state_of_the_moment_it_was_begun_at(crawl):
-    async def run():
-        crawl.number.value = 1
-        crawl.checkpoints.start()
-        await asyncio.sleep(0)
-        crawl.number.value = 2
-        await crawl.checkpoints.wait()
-
-    asyncio.run(run())
+async def test_a_checkpoint_saves_the_state_of_the_moment_it_was_begun_at(crawl):
+    crawl.number.value = 1
+    crawl.checkpoints.start()
+    await asyncio.sleep(0)
+    crawl.number.value = 2
+    await crawl.checkpoints.wait()
     assert crawl.saved() == b"1"
 
 
-def test_the_crawl_goes_on_between_the_pieces_of_a_large_snapshot(crawl):
+async def test_the_crawl_goes_on_between_the_pieces_of_a_large_snapshot(crawl):
     class Large(Number):
         """Told a digit at a time."""
 
         def snapshot(self):  # type: ignore[override]  # a member may do either
             return (b"%d" % n for n in range(self.value))
 
-    async def run():
-        crawl.job.own.attach("number", large)
-        large.value = 5
-        turns = 0
-        crawl.checkpoints.start()
-        while not crawl.counts["checkpoint/count"]:
-            await asyncio.sleep(0)
-            turns += 1
-            large.value += 1
-        assert turns > 5
-        await crawl.checkpoints.wait()
-
     large = Large()
-    asyncio.run(run())
+    crawl.job.own.attach("number", large)
+    large.value = 5
+    turns = 0
+    crawl.checkpoints.start()
+    while not crawl.counts["checkpoint/count"]:
+        await asyncio.sleep(0)
+        turns += 1
+        large.value += 1
+    assert turns > 5
+    await crawl.checkpoints.wait()
     assert crawl.saved() == b"01234"
 
 
-def test_a_crawl_that_is_ending_makes_no_checkpoint(crawl):
+async def test_a_crawl_that_is_ending_makes_no_checkpoint(crawl):
     """A part that could not write, seeds for instance, has gone on in memory."""
-
-    async def run():
-        assert await crawl.checkpoints.make()
-        crawl.number.value = 1
-        crawl.checkpoints.start()
-        crawl.stop.has_begun = True  # in the same turn of the loop
-        await crawl.checkpoints.wait()
-        assert not await crawl.checkpoints.make()
-
-    asyncio.run(run())
+    assert await crawl.checkpoints.make()
+    crawl.number.value = 1
+    crawl.checkpoints.start()
+    crawl.stop.has_begun = True  # in the same turn of the loop
+    await crawl.checkpoints.wait()
+    assert not await crawl.checkpoints.make()
     assert crawl.saved() == b"0"
 
 
 @pytest.mark.parametrize("raised", [True, False])
-def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_being_made(
+async def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_being_made(
     crawl, caplog, raised
 ):
     def fail():
@@ -153,14 +143,11 @@ def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_being_ma
     def give_up():
         return OSError("no room")
 
-    async def run():
-        assert await crawl.checkpoints.make()
-        crawl.signals.connect(answer, signal=checkpoint)
-        crawl.number.value = 1
-        assert not await crawl.checkpoints.make()
-
     answer = fail if raised else give_up
-    asyncio.run(run())
+    assert await crawl.checkpoints.make()
+    crawl.signals.connect(answer, signal=checkpoint)
+    crawl.number.value = 1
+    assert not await crawl.checkpoints.make()
     assert [str(failure) for failure in crawl.failures] == ["no room"]
     assert crawl.saved() == b"0"
     (told,) = (one for one in caplog.records if one.name == "webcrawl.crawl.job.checkpointer")
@@ -169,32 +156,26 @@ def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_being_ma
     assert told.exc_info is None
 
 
-def test_the_last_checkpoint_is_made_beside_no_other(crawl):
-    async def end():
-        crawl.checkpoints.start()
-        # As a shard is handed over.
-        another = asyncio.ensure_future(crawl.checkpoints.make_another())
-        await asyncio.sleep(0)
-        await crawl.checkpoints.wait()
-        assert await crawl.checkpoints.make()
-        assert not await another
-
-    asyncio.run(end())
+async def test_the_last_checkpoint_is_made_beside_no_other(crawl):
+    crawl.checkpoints.start()
+    # As a shard is handed over.
+    another = asyncio.ensure_future(crawl.checkpoints.make_another())
+    await asyncio.sleep(0)
+    await crawl.checkpoints.wait()
+    assert await crawl.checkpoints.make()
+    assert not await another
     assert crawl.counts["checkpoint/count"] == 2
 
 
-def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl):
-    async def run():
-        for n in range(1, 4):
-            crawl.number.value = n
-            crawl.checkpoints.start()
-            await crawl.begun()
-        await crawl.checkpoints.wait()
+async def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl):
+    for n in range(1, 4):
+        crawl.number.value = n
         crawl.checkpoints.start()
-        await crawl.checkpoints.wait()
-        assert await crawl.checkpoints.make()
-
-    asyncio.run(run())
+        await crawl.begun()
+    await crawl.checkpoints.wait()
+    crawl.checkpoints.start()
+    await crawl.checkpoints.wait()
+    assert await crawl.checkpoints.make()
     assert crawl.counts == {"checkpoint/count": 5, "checkpoint/kept/count": 3}
     kept = sorted((crawl.job.path / "checkpoints").iterdir())
     checkpoints = [read_checkpoint(path) for path in kept]
@@ -202,40 +183,34 @@ def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl):
 
 
 @pytest.mark.parametrize("error", [OSError("no room"), ValueError("a bug")])
-def test_a_checkpoint_that_cannot_be_kept_is_still_published(crawl, error, caplog):
+async def test_a_checkpoint_that_cannot_be_kept_is_still_published(crawl, error, caplog):
     def fail():
         raise error
 
-    async def run():
-        crawl.copying = fail
-        crawl.number.value = 1
-        crawl.checkpoints.start()
-        await crawl.begun()
-        await crawl.checkpoints.wait()
-
-    asyncio.run(run())
+    crawl.copying = fail
+    crawl.number.value = 1
+    crawl.checkpoints.start()
+    await crawl.begun()
+    await crawl.checkpoints.wait()
     assert f"could not be kept for later: {error}" in caplog.text
     assert crawl.failures == []
     assert list((crawl.job.path / "checkpoints").iterdir()) == []
     assert crawl.saved() == b"1"
 
 
-def test_the_end_of_the_crawl_does_not_wait_for_a_long_copy(crawl):
-    async def run():
-        begun, given_up = threading.Event(), threading.Event()
+async def test_the_end_of_the_crawl_does_not_wait_for_a_long_copy(crawl):
+    begun, given_up = threading.Event(), threading.Event()
 
-        def copy():
-            begun.set()
-            assert given_up.wait(10)
+    def copy():
+        begun.set()
+        assert given_up.wait(10)
 
-        crawl.copying = copy
-        crawl.checkpoints.start()
-        await asyncio.to_thread(begun.wait, 10)
-        waiting = asyncio.ensure_future(crawl.checkpoints.wait())
-        await asyncio.sleep(0)
-        given_up.set()
-        await waiting
-
-    asyncio.run(run())
+    crawl.copying = copy
+    crawl.checkpoints.start()
+    await asyncio.to_thread(begun.wait, 10)
+    waiting = asyncio.ensure_future(crawl.checkpoints.wait())
+    await asyncio.sleep(0)
+    given_up.set()
+    await waiting
     assert crawl.counts == {"checkpoint/count": 1}
     assert list((crawl.job.path / "checkpoints").iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import zlib
+from contextlib import closing
 from typing import NamedTuple
 
 import msgspec
@@ -149,60 +150,56 @@ def lost_in(path):
     return lost
 
 
-def crawl_on(path):
-    """What the lines are counted of."""
-    rng = random.Random(4)
-    crawl = Crawl.begin(path)
-    for _ in range(2):
-        for _ in range(6):
+def work(path, seed, *, steps, checkpoints=1):
+    crawl, rng = Crawl.begin(path), random.Random(seed)
+    for _ in range(checkpoints):
+        for _ in range(steps):
             crawl.work(rng)
         crawl.checkpoint()
     crawl.close()
 
 
+def crawl_on(path):
+    """What the lines are counted of."""
+    work(path, 4, steps=6, checkpoints=2)
+
+
+def opened(path, boot="here"):
+    job = Job(path=path, read_boot_id=lambda: boot)
+    job.open()
+    return closing(job)
+
+
 @pytest.fixture
 def begun(jobdir):
     """A crawl with a checkpoint in it."""
-    crawl = Crawl.begin(jobdir)
-    rng = random.Random(3)
-    for _ in range(20):
-        crawl.work(rng)
-    crawl.checkpoint()
-    crawl.close()
+    work(jobdir, 3, steps=20)
     return jobdir
 
 
 def test_a_shard_is_behind_when_it_comes_from_another_boot(jobdir, tmp_path):
     def checkpoint(path, boot):
-        job = Job(path=path, read_boot_id=lambda: boot)
-        job.open()
-        Links(job.shard("00")).log.close()
-        job.publish(job.prepare({}))
-        job.close()
+        with opened(path, boot) as job:
+            Links(job.shard("00")).log.close()
+            job.publish(job.prepare({}))
 
     checkpoint(jobdir, "here")
     checkpoint(tmp_path / "other", "there")
-    job = Job(path=jobdir, read_boot_id=lambda: "here")
-    job.open()
-    assert not job.is_behind
-    job.close()
+    with opened(jobdir, "here") as job:
+        assert not job.is_behind
     (tmp_path / "other/shards/00").rename(jobdir / "shards/01")
-    job = Job(path=jobdir, read_boot_id=lambda: "here")
-    job.open()
-    assert job.shards == ["00", "01"]
-    assert job.is_behind
-    assert [job.shard(name).rebooted for name in job.shards] == [False, True]
-    assert (job.own.resumed, job.own.rebooted) == (True, False)
-    job.close()
+    with opened(jobdir, "here") as job:
+        assert job.shards == ["00", "01"]
+        assert job.is_behind
+        assert [job.shard(name).rebooted for name in job.shards] == [False, True]
+        assert (job.own.resumed, job.own.rebooted) == (True, False)
 
 
 def test_a_shard_that_nothing_was_attached_to_is_left_as_it_is(begun):
     before = contents(begun / "shards/01")
-    job = Job(path=begun)
-    job.open()
-    Links(job.shard("00")).log.close()
-    job.publish(job.prepare({}))
-    job.close()
+    with opened(begun) as job:
+        Links(job.shard("00")).log.close()
+        job.publish(job.prepare({}))
     assert contents(begun / "shards/01") == before
 
 

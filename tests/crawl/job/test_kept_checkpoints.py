@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import shutil
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import seen_rig
 from conftest import FakeClock
 from disk import drain, file_size_limit, item
 from fifo_part import FifoPart
-from frontier_rig import Rig
-from records_rig import damage_of
-from seen_rig import bloom_eliminator, disk_eliminator
 
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 from webcrawl.errors import FatalError
-from webcrawl.frontier import Entry, encode
-from webcrawl.hosts.records import HostRecord, HostRecords
-from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.storage.fifo import read_fifo
 from webcrawl.storage.record_log import unpack_many
 
@@ -52,7 +43,6 @@ def resumed(path, copy):
     found = []
     for n in range(3):
         job, queue = opened(copy)
-        assert queue.check() == []
         found.append(drain(queue))
         queue.push_many(map(item, range(9 * n)))
         assert checkpoint(job)
@@ -227,97 +217,3 @@ def test_a_crawl_that_ends_does_not_wait_for_what_is_kept(jobdir):
     assert not checkpoint(job)
     assert kept_in(jobdir) == []
     job.close()
-
-
-# With the parts of a crawl
-
-
-def small_disk(path):
-    return disk_eliminator(path, buffer_size=40, log_file_bytes=4000)
-
-
-def small_bloom(path):
-    return bloom_eliminator(path, capacity=2000, log_file_bytes=4000)
-
-
-@pytest.mark.parametrize("make", [small_disk, small_bloom])
-def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_path, make):
-    rng = random.Random(5)
-    clock = FakeClock()
-    shard = jobdir / "shards" / "00"
-    with ThreadPoolExecutor(max_workers=1) as executor:
-        records = HostRecords(path=shard / "hosts", size=9, robots_size=9, executor=executor)
-        records.open()
-        rig = Rig(shard / "frontier", clock)
-        seen = make(shard / "seen")
-        seen.open(None)
-        kept = KeptCheckpoints(path=jobdir, count=4, every=0.0)
-        kept.copied["00"] = records.database.copy_to
-        job = Job(path=jobdir, kept=kept)
-        job.open()
-        job.shard("00").attach("frontier", rig.frontier)
-        job.shard("00").attach("seen", seen)
-        submitted: set[str] = set()
-        finished: set[str] = set()
-        states: list[tuple[set[str], int]] = []
-        for n in range(10):
-            for _ in range(30):
-                entries = [entry_of(rng) for _ in range(12)]
-                submitted |= {entry.url for entry in entries}
-                fps = [fingerprint(entry.url) for entry in entries]
-                seen.submit(fps, [encode(entry) for entry in entries].__getitem__)
-                rig.frontier.push(seen.take(20))
-                lease = rig.acquire()
-                if lease is not None:
-                    rig.fetch(lease)
-                    finished.add(lease.entry.url)
-                clock.advance(1.0)
-            records.put(HostRecord(f"h{n}.test"))
-            records.flush()
-            executor.submit(int).result()  # it is written
-            prepared = job.prepare({})
-            states.append((submitted - finished, n))
-            rig.frontier.push(seen.take(20))
-            job.publish(prepared)
-            job.forget()
-            assert job.kept.keep()
-        rig.close()
-        records.close()
-        seen.close()
-        job.close()
-    for number, (unfinished, n) in zip(range(7, 11), states[6:], strict=True):
-        copy = tmp_path / f"copy{number}"
-        shutil.copytree(jobdir / "checkpoints" / f"{number:06d}", copy)
-        assert unfinished <= found_in(copy, clock, make, hosts=n + 1) <= submitted
-
-
-def entry_of(rng):
-    host = f"h{min(rng.randrange(30), rng.randrange(30))}.test"
-    return Entry(f"http://{host}/{rng.randrange(900)}", host, rng.randrange(4))
-
-
-def found_in(copy, clock, make, *, hosts):
-    """The URLs that a crawl in *copy* fetches, which knows so many hosts; all is sound."""
-    job = Job(path=copy)
-    job.open()
-    shard = copy / "shards" / "00"
-    rig = Rig(shard / "frontier", clock, opened=False)
-    rig.published = job.shard("00").saved("frontier")
-    rig.start()
-    seen = make(shard / "seen")
-    seen.open(job.shard("00").saved("seen"))
-    assert rig.frontier.check() + seen_rig.damage_of(seen) == []
-    seen.merge()
-    while seen.waiting:
-        rig.frontier.push(seen.take(50))
-        seen.merge()
-    found = {entry.url for entry in rig.drain()}
-    with ThreadPoolExecutor(max_workers=1) as executor:
-        records = HostRecords(path=shard / "hosts", size=9, robots_size=9, executor=executor)
-        records.open()
-        assert damage_of(records) == []
-        assert [records.get(f"h{n}.test").host for n in range(hosts)]
-        records.close()
-    for part in (rig, seen, job):
-        part.close()
-    return found

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from frontier_rig import POLICY, entry
-from lease_rig import LEASE_SECS, Desk, budgets, page, put_back, see
+from lease_rig import LEASE_SECS, budgets, page, put_back, see
 from msgspec.structs import replace
 from scrapy import Request
 from scrapy.signals import item_error, spider_error
@@ -21,8 +21,8 @@ from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.net.outcomes import ConnectRefusedError, HostNotFoundError
 
 
-def test_a_fetch_is_counted_when_it_begins_and_its_bytes_at_the_end(tmp_path, clock):
-    desk = Desk(tmp_path, clock, obey=False, parts=budgets())
+def test_a_fetch_is_counted_when_it_begins_and_its_bytes_at_the_end(new_desk):
+    desk = new_desk(parts=budgets())
     told = desk.hosts.budgets.ledger.told
     desk.push(entry("a.test", 0), entry("b.test", 0))
     first = desk.next()
@@ -33,74 +33,67 @@ def test_a_fetch_is_counted_when_it_begins_and_its_bytes_at_the_end(tmp_path, cl
     put_back(second)
     desk.end(second, page())
     assert told[2:] == [("begun", "http://b.test/0"), ("put back", "http://b.test/0")]
-    desk.close()
 
 
-def test_the_one_try_of_an_origin_that_never_answered_is_counted_nowhere(tmp_path, clock):
-    desk = Desk(tmp_path, clock, obey=False, parts=budgets())
+def test_the_one_try_of_an_origin_that_never_answered_is_counted_nowhere(new_desk):
+    desk = new_desk(parts=budgets())
     closed = Entry("http://a.test:81/", "a.test")
     desk.push(entry("a.test", 0), closed, replace(closed, url=f"{closed.url}2"))
-    desk.end(desk.next(), page())
+    desk.answer(page())
     desk.wait(120)
-    desk.end(desk.next(), ConnectRefusedError("x"))
+    desk.answer(ConnectRefusedError("x"))
     desk.wait(120)
     assert desk.next() is None
-    assert len(desk.frontier) == desk.frontier.leased == 0
+    assert desk.is_empty
     told = desk.hosts.budgets.ledger.told
     assert told[2:] == [("begun", closed.url), ("put back", closed.url)]
-    assert desk.counts("outcome/") == {"http_200": 1, "connect_refused": 2}
-    desk.close()
+    assert desk.outcomes == {"http_200": 1, "connect_refused": 2}
 
 
 def test_a_fetched_url_is_finished_and_its_host_rests(desk):
-    desk.push(entry("a.test", 0, depth=3), entry("a.test", 1, depth=3))
+    desk.urls(2, depth=3)
     request = desk.next()
     assert (request.url, request.meta["depth"]) == ("http://a.test/0", 3)
     assert desk.next() is None
     desk.end(request, page())
     assert desk.frontier.leased == 0
     assert desk.rests() == pytest.approx(cut_off(POLICY, 0.0))
-    assert desk.counts("outcome/") == {"http_200": 1}
+    assert desk.outcomes == {"http_200": 1}
     assert desk.stats.get_value("fetch/bytes") == 5
     desk.wait(3)
     assert desk.next().url == "http://a.test/1"
 
 
 @pytest.mark.parametrize(
-    ("failure", "tries"),
-    [(page(503), 3), (page(429), 5), (page(501), 1), (ConnectRefusedError("x"), 3)],
+    ("failure", "name", "tries"),
+    [
+        (page(503), "http_503", 3),
+        (page(429), "http_429", 5),
+        (page(501), "http_501", 1),
+        (page(404), "http_404", 1),
+        (ConnectRefusedError("x"), "connect_refused", 3),
+        (HostNotFoundError("x"), "dns_not_found", 1),
+        (KeyError("a bug"), "other", 2),
+    ],
     ids=str,
 )
-def test_temporary_failures_are_tried_again_and_then_given_up(desk, failure, tries):
-    desk.push(entry("a.test", 0, depth=2))
-    name = "connect_refused" if isinstance(failure, Exception) else f"http_{failure.status}"
+def test_failures_are_tried_again_as_often_as_it_may_help(desk, failure, name, tries):
+    desk.urls(1, depth=2)
     for attempts in range(tries):
         assert desk.counts("retry/") == ({name: attempts} if attempts else {})
-        request = desk.next()
+        request = desk.answer(failure)
         assert request.meta["fetch"].lease.entry.attempts == attempts
         assert request.meta["depth"] == 2
-        desk.end(request, failure)
         assert desk.frontier.leased == 0
         desk.wait(120)
     assert desk.next() is None
-    assert len(desk.frontier) == 0
-    assert desk.counts("outcome/") == {name: 1}
-
-
-def test_a_bug_gives_its_url_one_more_try(desk):
-    desk.push(entry("a.test", 0))
-    for attempts in (0, 1):
-        request = desk.next()
-        assert request.meta["fetch"].lease.entry.attempts == attempts
-        desk.end(request, KeyError("x"))
-        desk.wait(120)
-    assert desk.next() is None
-    assert desk.counts("outcome/") == {"other": 1}
+    assert desk.is_empty
+    assert desk.outcomes == {name: 1}
 
 
 @pytest.mark.parametrize("signal", [None, spider_error, item_error], ids=["", "spider", "item"])
 def test_a_url_that_meets_a_bug_at_the_end_is_for_the_next_run(desk, signal):
-    desk.push(entry("a.test", 0))
+    desk.urls(1)
     last = desk.next()
     desk.completion.is_over_for_bugs = True
     if signal is None:
@@ -108,21 +101,13 @@ def test_a_url_that_meets_a_bug_at_the_end_is_for_the_next_run(desk, signal):
     else:
         desk.end(last, page(), during=raising(desk, KeyError("x"), signal=signal))
     desk.wait(120)
-    assert desk.counts("outcome/") == {}
+    assert desk.outcomes == {}
     assert desk.next().meta["fetch"].lease.entry.attempts == 0
 
 
-@pytest.mark.parametrize("failure", [page(404), HostNotFoundError("x")], ids=str)
-def test_permanent_failures_are_not_tried_again(desk, failure):
-    desk.push(entry("a.test", 0))
-    desk.end(desk.next(), failure)
-    assert len(desk.frontier) == desk.frontier.leased == 0
-    assert desk.counts("retry/") == {}
-
-
 def test_the_document_of_a_finished_page_is_seen_after_a_crash_too(desk):
-    desk.push(entry("a.test", 0))
-    desk.end(desk.next(), page(), during=see(desk, 77))
+    desk.urls(1)
+    desk.answer(page(), during=see(desk, 77))
     desk.content.discard(77)  # it is not in process any more
     assert desk.content.test(77)
     desk.crash()
@@ -130,34 +115,24 @@ def test_the_document_of_a_finished_page_is_seen_after_a_crash_too(desk):
 
 
 def test_a_page_that_was_not_processed_is_finished_and_not_seen(desk):
-    desk.push(entry("a.test", 0))
-
-    def fails(fetch):
-        see(desk, 77)(fetch)
-        fetch.page.becomes(PageState.FAILED)
-
-    desk.end(desk.next(), page(), during=fails)
-    assert len(desk.frontier) == desk.frontier.leased == 0
+    desk.urls(1)
+    desk.answer(page(), during=see(desk, 77, PageState.FAILED))
+    assert desk.is_empty
     assert not desk.content.test(77)
     desk.crash()
     assert not desk.content.test(77)
 
 
 def test_a_page_that_could_not_be_stored_goes_back_with_its_content(desk):
-    desk.push(entry("a.test", 0), entry("a.test", 1))
-
-    def fails(fetch):
-        see(desk, 77)(fetch)
-        fetch.page.becomes(PageState.PUT_BACK)
-
-    desk.end(desk.next(), page(), during=fails)
-    assert desk.counts("outcome/") == {}
+    desk.urls(2)
+    desk.answer(page(), during=see(desk, 77, PageState.PUT_BACK))
+    assert desk.outcomes == {}
     desk.wait(3)
     again = desk.next()
     assert again.url == "http://a.test/0"
     assert again.meta["fetch"].lease.entry.attempts == 0
     desk.end(again, page(), during=see(desk, 77))
-    assert desk.counts("outcome/") == {"http_200": 1}
+    assert desk.outcomes == {"http_200": 1}
 
 
 def test_once_the_crawl_is_ending_nothing_is_finished(desk):
@@ -167,12 +142,12 @@ def test_once_the_crawl_is_ending_nothing_is_finished(desk):
     desk.end(first, page(), during=see(desk, 77))
     desk.end(second, ConnectRefusedError("x"))
     assert len(desk.frontier) == 2
-    assert desk.counts("outcome/") == desk.counts("retry/") == {}
+    assert desk.outcomes == desk.counts("retry/") == {}
     assert not desk.content.test(77)
 
 
 def test_a_download_that_never_came_to_an_end_goes_back(desk):
-    desk.push(entry("a.test", 0))
+    desk.urls(1)
     request = desk.next()
     request.meta["fetch"].begin_download()
     put_back(request)
@@ -182,7 +157,7 @@ def test_a_download_that_never_came_to_an_end_goes_back(desk):
 
 
 def test_an_expired_lease_returns_and_what_comes_of_it_is_too_late(desk):
-    desk.push(entry("a.test", 0))
+    desk.urls(1)
     late = desk.next()
     see(desk, 77)(late.meta["fetch"])
     desk.wait(LEASE_SECS + 1)
@@ -194,24 +169,23 @@ def test_an_expired_lease_returns_and_what_comes_of_it_is_too_late(desk):
     # The second try must not find its own document in process.
     desk.end(again, page(), during=see(desk, 77))
     desk.end(late, page())
-    assert desk.counts("outcome/") == {"http_200": 1}
+    assert desk.outcomes == {"http_200": 1}
     assert desk.frontier.leased == 0
 
 
 @pytest.mark.parametrize("obey", [False, True])
-def test_an_expired_page_is_counted_once(tmp_path, clock, obey):
-    desk = Desk(tmp_path, clock, obey=obey, parts=budgets())
-    desk.push(entry("a.test", 0))
+def test_an_expired_page_is_counted_once(new_desk, obey):
+    desk = new_desk(obey=obey, parts=budgets())
+    desk.urls(1)
     desk.next()  # the page, or a robots.txt, which is none
     desk.wait(LEASE_SECS + 1)
     desk.expire(LEASE_SECS)
     pages = [] if obey else [("begun", "http://a.test/0"), ("put back", "http://a.test/0")]
     assert desk.hosts.budgets.ledger.told == pages
-    desk.close()
 
 
 def test_an_expired_robots_txt_frees_its_host(obedient):
-    obedient.push(entry("a.test", 0))
+    obedient.urls(1)
     late = obedient.next()
     assert late.url == "http://a.test/robots.txt"
     obedient.wait(LEASE_SECS + 1)
@@ -240,7 +214,7 @@ def test_a_download_that_outlives_its_lease_is_broken_off(desk):
 
 
 def test_a_request_with_the_meta_of_another_ends_no_lease(desk):
-    desk.push(entry("a.test", 0))
+    desk.urls(1)
     request = desk.next()
     desk.completion.done(Request("http://b.test/", meta=request.meta))
     assert desk.frontier.leased == 1
@@ -285,24 +259,24 @@ def request_of(fetch):
 
 
 def test_a_page_whose_callback_raised_is_tried_again_as_after_a_bug(desk):
-    desk.push(entry("a.test", 0))
+    desk.urls(1)
     for outcomes in ({}, {"http_200": 1}):
-        desk.end(desk.next(), page(), during=raising(desk, KeyError("x")))
+        desk.answer(page(), during=raising(desk, KeyError("x")))
         assert desk.counts("retry/") == {"other": 1}
-        assert desk.counts("outcome/") == outcomes
+        assert desk.outcomes == outcomes
         desk.wait(120)
     assert desk.next() is None
 
 
 def test_a_page_that_cannot_be_read_in_time_ends_as_poison(desk):
-    desk.push(entry("a.test", 0))
-    desk.end(desk.next(), page(), during=raising(desk, ReadingTooLongError("x"), KeyError("y")))
-    assert desk.counts("outcome/") == {"poison": 1}
+    desk.urls(1)
+    desk.answer(page(), during=raising(desk, ReadingTooLongError("x"), KeyError("y")))
+    assert desk.outcomes == {"poison": 1}
     assert len(desk.frontier) == 0
 
 
 def test_a_disk_that_is_full_while_a_callback_stores_a_page_ends_the_crawl(desk):
-    desk.push(entry("a.test", 0))
+    desk.urls(1)
     request = desk.next()
     raising(desk, OSError(errno.ENOSPC, "full"))(request.meta["fetch"])
     assert request.meta["fetch"].page.state is PageState.PUT_BACK
@@ -321,7 +295,7 @@ def test_a_disk_that_is_full_while_a_callback_stores_a_page_ends_the_crawl(desk)
     ids=repr,
 )
 def test_what_a_processing_module_raises_decides_on_its_page(desk, error, state, ends):
-    desk.push(entry("a.test", 0))
+    desk.urls(1)
     request = desk.next()
     raising(desk, error, signal=item_error)(request.meta["fetch"])
     assert request.meta["fetch"].page.state is state

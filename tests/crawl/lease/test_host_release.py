@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from frontier_rig import entry
-from lease_rig import LEASE_SECS, MAX_DELAY, Desk, ordinary, page
+from lease_rig import LEASE_SECS, MAX_DELAY, ordinary, page
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
@@ -18,7 +18,7 @@ from webcrawl.net.outcomes import (
 
 
 def test_the_host_rests_from_the_last_byte_while_the_page_is_processed(desk):
-    desk.push(entry("a.test", 0), entry("a.test", 1))
+    desk.urls(2)
     first = desk.next()
     second = []
 
@@ -33,14 +33,14 @@ def test_the_host_rests_from_the_last_byte_while_the_page_is_processed(desk):
 
 
 def test_a_name_that_does_not_exist_is_no_contact(desk):
-    desk.push(entry("a.test", 0), entry("a.test", 1))
-    desk.end(desk.next(), HostNotFoundError("x"))
+    desk.urls(2)
+    desk.answer(HostNotFoundError("x"))
     assert desk.next() is not None
 
 
 def test_a_host_whose_name_servers_fail_backs_off(desk):
-    desk.push(entry("a.test", 0), entry("a.test", 1))
-    desk.end(desk.next(), HostLookupError("x"))
+    desk.urls(2)
+    desk.answer(HostLookupError("x"))
     assert desk.rests() == pytest.approx(3.0)
 
 
@@ -58,14 +58,14 @@ def test_a_host_whose_name_servers_fail_backs_off(desk):
 )
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_is_the_host_s_rest_up_to_the_longest_delay(desk, status, headers, rest):
-    desk.push(entry("a.test", 0), entry("a.test", 1))
-    desk.end(desk.next(), page(status, **headers))
+    desk.urls(2)
+    desk.answer(page(status, **headers))
     assert desk.rests() == pytest.approx(rest)
 
 
 def test_retry_after_of_a_page_that_was_served_is_not_looked_at(desk):
-    desk.push(entry("a.test", 0), entry("a.test", 1))
-    desk.end(desk.next(), page(200, Retry_After="60"))
+    desk.urls(2)
+    desk.answer(page(200, Retry_After="60"))
     assert desk.rests() == pytest.approx(3.0)
 
 
@@ -78,10 +78,10 @@ def test_retry_after_of_a_page_that_was_served_is_not_looked_at(desk):
     "in_its_place", [Request("http://a.test/again"), IgnoreRequest("x")], ids=["retried", "ignored"]
 )
 def test_what_a_middleware_makes_of_a_failure_shortens_no_rest(
-    tmp_path, clock, on_wire, rest, in_its_place
+    new_desk, on_wire, rest, in_its_place
 ):
     backoff = {"POLITENESS_BACKOFF_SECS": 10, "POLITENESS_BACKOFF_MAX_SECS": 50}
-    desk = Desk(tmp_path, clock, obey=False, **backoff)
+    desk = new_desk(**backoff)
     desk.push(ordinary(desk), entry("a.test", 1))
     request = desk.next()
     request.meta["fetch"].begin_download()
@@ -89,18 +89,17 @@ def test_what_a_middleware_makes_of_a_failure_shortens_no_rest(
     desk.end(request, in_its_place)
     assert desk.rests() == pytest.approx(rest, abs=0.2)
     assert request.meta["fetch"].on_wire is None
-    desk.close()
 
 
 def test_a_crawl_delay_of_hours_is_cut(obedient):
-    obedient.push(entry("a.test", 0))
-    obedient.end(obedient.next(), page(200, b"User-agent: *\nCrawl-delay: 7200\n"))
+    obedient.urls(1)
+    obedient.rules(b"Crawl-delay: 7200")
     assert obedient.rests() == pytest.approx(MAX_DELAY)
     assert obedient.counts("robots/") == {"http_200": 1, "long_crawl_delays": 1}
 
 
 def test_a_host_is_looked_up_once_while_its_urls_wait(resolving, names):
-    resolving.push(entry("a.test", 0), entry("a.test", 1))
+    resolving.urls(2)
     assert resolving.next() is None
     assert resolving.host_release.looking_up == 1
     assert resolving.frontier.leased == 0
@@ -113,15 +112,13 @@ def test_a_host_is_looked_up_once_while_its_urls_wait(resolving, names):
 
 
 @pytest.fixture
-def new_host(tmp_path, clock, names):
+def new_host(new_desk, names):
     """The host of a URL was found by the name servers, and its robots.txt is not known."""
-    made = Desk(tmp_path, clock, obey=True, addresses=names)
-    made.push(entry("a.test", 0))
+    made = new_desk(obey=True, addresses=names)
+    made.urls(1)
     assert made.next() is None
     names.answer("a.test", ["8.8.8.8"])
-    yield made
-    assert made.frontier.check() == []
-    made.close()
+    return made
 
 
 def test_a_new_host_is_asked_for_robots_txt_in_the_turn_in_which_it_was_looked_up(new_host):
@@ -150,7 +147,7 @@ def test_a_host_that_was_found_goes_with_its_lease(new_host):
 
 def test_a_failed_look_up_is_repeated_after_the_host_s_rest(resolving, names):
     names.found["a.test"] = LookupFailedError("x")
-    resolving.push(*(entry("a.test", n) for n in range(4)))
+    resolving.urls(4)
     for _ in range(3):
         assert resolving.rests() == pytest.approx(30.0)
         resolving.wait(30)
@@ -158,12 +155,12 @@ def test_a_failed_look_up_is_repeated_after_the_host_s_rest(resolving, names):
     # Then all URLs of the host are given up at once: nobody asks for each of them again.
     for _ in range(4):
         assert resolving.next() is None
-    assert resolving.counts("outcome/") == {"dns_failed": 4}
-    assert len(resolving.frontier) == resolving.frontier.leased == 0
+    assert resolving.outcomes == {"dns_failed": 4}
+    assert resolving.is_empty
 
 
 def test_a_look_up_that_never_ends_frees_its_host_with_the_lease(resolving, names):
-    resolving.push(entry("a.test", 0))
+    resolving.urls(1)
     assert resolving.next() is None
     resolving.wait(LEASE_SECS + 1)
     resolving.expire(LEASE_SECS)
@@ -178,7 +175,7 @@ def test_a_look_up_that_never_ends_frees_its_host_with_the_lease(resolving, name
 
 
 def test_a_look_up_whose_answer_cannot_be_kept_ends_the_crawl(resolving, names):
-    resolving.push(entry("a.test", 0))
+    resolving.urls(1)
     assert resolving.next() is None
     broken = OSError(5, "Input/output error")
     names.answer("a.test", ["8.8.8.8"], broken)
@@ -187,9 +184,9 @@ def test_a_look_up_whose_answer_cannot_be_kept_ends_the_crawl(resolving, names):
 
 
 def test_the_crawl_delay_holds_while_robots_txt_is_fetched_again(obedient):
-    obedient.push(*(entry("a.test", n) for n in range(3)))
+    obedient.urls(3)
     rules = page(200, b"User-agent: *\nCrawl-delay: 60\n")
-    obedient.end(obedient.next(), rules)
+    obedient.answer(rules)
     obedient.wait(86_399)
     late = obedient.next()
     assert late.url == "http://a.test/0"
@@ -204,7 +201,7 @@ def test_the_crawl_delay_holds_while_robots_txt_is_fetched_again(obedient):
 
 
 def test_the_rest_after_a_contact_is_learned_from_the_host(desk):
-    desk.push(*(entry("a.test", n) for n in range(6)))
+    desk.urls(6)
     for _ in range(2):
         request = desk.next()
         fetch = request.meta["fetch"]
@@ -221,10 +218,10 @@ def test_the_rest_after_a_contact_is_learned_from_the_host(desk):
 @pytest.mark.parametrize("again", ["http://a.test/1", "http://a.test/robots.txt"])
 def test_a_host_without_a_queue_keeps_its_crawl_delay_over_a_crash(obedient, again):
     """Its queue had run empty and its rest was over: only its robots.txt tells of the delay."""
-    obedient.push(entry("a.test", 0))
-    obedient.end(obedient.next(), page(200, b"User-agent: *\nCrawl-delay: 100\n"))
+    obedient.urls(1)
+    obedient.rules(b"Crawl-delay: 100")
     obedient.wait(100)
-    obedient.end(obedient.next(), page())
+    obedient.answer(page())
     obedient.wait(200 if again.endswith("1") else 100_000)
     # As other hosts' rests do.
     obedient.frontier._back.remembered._tidy(obedient.clock())
@@ -242,8 +239,8 @@ def stale():
 
 
 def test_a_request_lost_on_a_kept_connection_is_sent_again_in_the_host_s_next_turn(desk):
-    desk.push(entry("a.test", 0), entry("a.test", 1))
-    desk.end(desk.next(), stale())
+    desk.urls(2)
+    desk.answer(stale())
     assert desk.rests() == pytest.approx(3.1)
     record = desk.hosts.records.get("a.test")
     assert (record.failures, record.failed_with) == (0, "")
@@ -251,14 +248,14 @@ def test_a_request_lost_on_a_kept_connection_is_sent_again_in_the_host_s_next_tu
     again = desk.next()
     assert (again.url, again.meta["fetch"].lease.entry.attempts) == ("http://a.test/0", 0)
     desk.end(again, page())
-    assert desk.counts("outcome/") == {"http_200": 1}
+    assert desk.outcomes == {"http_200": 1}
     assert desk.counts("retry/") == {}
     assert desk.counts("fetch/resent") == {"": 1}
 
 
 def test_robots_txt_lost_on_a_kept_connection_is_asked_for_in_the_next_turn(obedient):
-    obedient.push(entry("a.test", 0))
-    obedient.end(obedient.next(), stale())
+    obedient.urls(1)
+    obedient.answer(stale())
     assert obedient.rests() == pytest.approx(3.1)
     obedient.wait(3.1)
     assert obedient.next().url == "http://a.test/robots.txt"

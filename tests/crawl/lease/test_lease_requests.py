@@ -23,21 +23,21 @@ def test_an_ordinary_request_comes_back_as_it_was_and_has_no_retries(desk):
     request = desk.next()
     assert (request.method, request.body, request.meta["mine"]) == ("POST", b"x=1", 1)
     desk.end(request, page(503))
-    assert len(desk.frontier) == desk.frontier.leased == 0
-    assert desk.counts("outcome/") == {"http_503": 1}
+    assert desk.is_empty
+    assert desk.outcomes == {"http_503": 1}
 
 
 def test_a_forbidden_ordinary_request_is_handed_on_to_be_refused(obedient):
     obedient.push(ordinary(obedient))
-    obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /"))
+    obedient.rules(b"Disallow: /")
     obedient.wait(3)
     request = obedient.next()
     fetch = request.meta["fetch"]
     assert fetch.refusal == "robots_denied"
     fetch.end_download(IgnoreRequest("x"))
     obedient.completion.done(request)
-    assert obedient.counts("outcome/") == {"robots_denied": 1}
-    assert len(obedient.frontier) == obedient.frontier.leased == 0
+    assert obedient.outcomes == {"robots_denied": 1}
+    assert obedient.is_empty
 
 
 def test_a_request_in_memory_is_forgotten_when_it_has_ended(desk):
@@ -62,11 +62,11 @@ def test_a_request_that_a_restart_has_lost_is_given_up_and_counted(desk):
 
 
 def test_a_request_in_place_of_a_link_is_an_ordinary_one(desk):
-    desk.push(entry("a.test", 0, depth=2))
+    desk.urls(1, depth=2)
     request = desk.next()
     other = request.replace(url="http://b.test/")
     desk.end(request, other)
-    assert desk.counts("outcome/") == {"replaced": 1}
+    assert desk.outcomes == {"replaced": 1}
     adopted = desk.requests.adopt(other)
     assert adopted.errback is None
     assert "dont_retry" not in adopted.meta
@@ -80,7 +80,7 @@ def test_a_request_in_place_of_a_link_is_an_ordinary_one(desk):
 
 
 def test_an_unforeseen_exception_is_logged_once_with_its_traceback(desk, caplog):
-    desk.push(entry("a.test", 0))
+    desk.urls(1)
     request = desk.next()
     for error in (ConnectRefusedError("x"), KeyError("a bug"), KeyError("again")):
         request.errback(Failure(error))
@@ -114,4 +114,4 @@ def test_a_signed_pickle_in_the_directory_of_a_hive_is_refused_and_counted(desk)
     desk.push(Entry("http://a.test/0", "a.test", extra=old))
     assert desk.next() is None
     assert desk.stats.get_value("hive/requests/refused") == 1
-    assert len(desk.frontier) == desk.frontier.leased == 0
+    assert desk.is_empty

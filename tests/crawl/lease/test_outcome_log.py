@@ -20,8 +20,8 @@ def test_the_end_of_each_url_is_signalled_once(obedient):
         ends.append((url, outcome))
 
     obedient.crawler.signals.connect(heard, signal=signals.url_finished)
-    obedient.push(entry("a.test", 0), entry("a.test", 1))
-    obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /0\n"))
+    obedient.urls(2)
+    obedient.rules(b"Disallow: /0")
     obedient.wait(3)
     assert obedient.next() is None
     request = obedient.next()
@@ -31,7 +31,7 @@ def test_the_end_of_each_url_is_signalled_once(obedient):
 
 def test_each_url_that_ends_has_a_line_that_says_why(obedient):
     obedient.push(entry("a.test", 0), entry("a.test", 1, depth=2))
-    obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /0 # no\n"))
+    obedient.rules(b"Disallow: /0 # no")
     obedient.wait(3)
     assert obedient.next() is None
 
@@ -39,7 +39,7 @@ def test_each_url_that_ends_has_a_line_that_says_why(obedient):
         see(obedient, 0xABC)(fetch)
         fetch.page.redirect_target = "http://a.test/next"
 
-    obedient.end(obedient.next(), page(200), during=processed)
+    obedient.answer(page(200), during=processed)
     denied, fetched = obedient.lines()
     assert (denied.url, denied.host, denied.outcome) == (
         "http://a.test/0",
@@ -67,8 +67,8 @@ def test_each_url_that_ends_has_a_line_that_says_why(obedient):
     ],
 )
 def test_what_a_body_lacks_is_in_its_line(desk, flags, truncated, undecodable):
-    desk.push(entry("a.test"))
-    desk.end(desk.next(), page(200).replace(flags=flags))
+    desk.urls(1)
+    desk.answer(page(200).replace(flags=flags))
     (line,) = desk.lines()
     assert (line.outcome, line.truncated, line.undecodable) == ("http_200", truncated, undecodable)
 
@@ -83,8 +83,8 @@ def test_what_a_body_lacks_is_in_its_line(desk, flags, truncated, undecodable):
     ],
 )
 def test_the_type_of_an_answer_is_in_its_line_unless_it_is_html(desk, header, kind):
-    desk.push(entry("a.test"))
-    desk.end(desk.next(), page(200, **header))
+    desk.urls(1)
+    desk.answer(page(200, **header))
     (line,) = desk.lines()
     assert line.type == kind
     assert (b'"type":' in desk.info.read_bytes()) == (kind != "text/html")
@@ -101,28 +101,22 @@ def test_a_coded_body_has_both_of_its_sizes_in_its_line(desk):
 
 
 def test_only_the_last_of_several_tries_has_a_line(desk):
-    desk.push(entry("a.test"))
+    desk.urls(1)
     for _ in range(3):
-        desk.end(desk.next(), ConnectRefusedError("no"))
-        assert desk.frontier.check() == []
+        desk.answer(ConnectRefusedError("no"))
         desk.wait(3600)
     (line,) = desk.lines()
     assert (line.outcome, line.tries) == ("connect_refused", 3)
 
 
 def test_a_document_whose_processing_failed_is_no_original(desk):
-    desk.push(entry("a.test"))
-
-    def processed(fetch):
-        see(desk, 7)(fetch)
-        fetch.page.becomes(PageState.FAILED)
-
-    desk.end(desk.next(), page(200), during=processed)
+    desk.urls(1)
+    desk.answer(page(200), during=see(desk, 7, PageState.FAILED))
     assert desk.lines()[0].content == ""
 
 
 def test_a_url_whose_line_cannot_be_written_is_not_finished(desk):
-    desk.push(entry("a.test"))
+    desk.urls(1)
     request = desk.next()
     desk.info.write_bytes(b"x" * 100 + b"\n")
     log = desk.process.parts.services.outcome_log
@@ -132,5 +126,5 @@ def test_a_url_whose_line_cannot_be_written_is_not_finished(desk):
         desk.end(request, page(200))
     assert desk.stop.has_begun
     assert desk.frontier.leased == 1
-    assert desk.counts("outcome/") == {}
+    assert desk.outcomes == {}
     assert desk.info.read_bytes() == b"x" * 100 + b"\n"

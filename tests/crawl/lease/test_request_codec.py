@@ -44,6 +44,10 @@ class ShopSpider(CrawlSpider):
         """An errback by name."""
 
 
+URL = "http://shop.test/"
+LOCKED = {"lock": threading.Lock()}
+
+
 @pytest.fixture
 def spider():
     return ShopSpider()
@@ -52,6 +56,11 @@ def spider():
 @pytest.fixture
 def codec(spider):
     return new_codec(spider)
+
+
+@pytest.fixture
+def hive(spider):
+    return new_codec(spider, only_plain=True)
 
 
 def new_codec(spider, **modes):
@@ -66,7 +75,7 @@ def new_codec(spider, **modes):
     )
 
 
-def test_all_parts_of_a_request_come_back_without_a_pickle(spider):
+def test_all_parts_of_a_request_come_back_without_a_pickle(spider, codec, hive):
     parts = {
         "url": "http://shop.test/a?b=\u00fc&c=%C3%BC",
         "headers": {"X-One": ["1", "2"]},
@@ -81,34 +90,31 @@ def test_all_parts_of_a_request_come_back_without_a_pickle(spider):
         "dont_filter": True,
     }
     for request in (FormRequest(formdata={"q": "x"}, **parts), JsonRequest(data={"q": 1}, **parts)):
-        packed = new_codec(spider, only_plain=True).pack(request)
+        packed = hive.pack(request)
         assert packed.startswith(PLAIN)
-        back = new_codec(spider).unpack(packed)
+        back = codec.unpack(packed)
         assert type(back) is type(request)
         assert back.to_dict(spider=spider) == request.to_dict(spider=spider)
         assert back.callback == spider.parse_item
 
 
 def test_the_crawler_s_own_meta_does_not_travel(codec):
-    request = Request("http://shop.test/", meta={"fetch": object(), "mine": 1})
+    request = Request(URL, meta={"fetch": object(), "mine": 1})
     assert codec.unpack(codec.pack(request)).meta == {"mine": 1}
 
 
 def test_requests_that_cannot_be_saved_work_in_memory_and_are_counted(codec, caplog):
-    lock = threading.Lock()
-    packed = [codec.pack(Request(f"http://shop.test/{n}", meta={"lock": lock})) for n in (1, 2)]
-    assert [codec.unpack(p).url for p in packed] == ["http://shop.test/1", "http://shop.test/2"]
-    assert codec.unpack(codec.pack(Request("http://shop.test/3", meta={"l": lock}))).meta == {
-        "l": lock
-    }
+    for packed in [codec.pack(Request(URL, meta=LOCKED)) for _ in range(3)]:
+        back = codec.unpack(packed)
+        assert (back.url, back.meta) == (URL, LOCKED)
     assert codec.stats.get_value("scheduler/unserializable") == 3
     assert len([r for r in caplog.records if "will not survive" in r.message]) == 1
 
 
 def test_a_restart_loses_exactly_what_could_not_be_saved(codec, spider):
-    packed = codec.pack(Request("http://shop.test/", meta={"lock": threading.Lock()}))
+    packed = codec.pack(Request(URL, meta=LOCKED))
     restarted = new_codec(spider)
-    restarted.pack(Request("http://other.test/", meta={"lock": threading.Lock()}))
+    restarted.pack(Request("http://other.test/", meta=LOCKED))
     with pytest.raises(LostRequestError):
         restarted.unpack(packed)
 
@@ -117,19 +123,19 @@ def test_a_callback_that_is_no_method_lives_in_memory_as_with_scrapy(codec):
     def callback(response):
         """Of nobody."""
 
-    packed = codec.pack(Request("http://shop.test/", callback=callback))
+    packed = codec.pack(Request(URL, callback=callback))
     assert codec.unpack(packed).callback is callback
 
 
 def test_a_request_in_memory_can_be_unpacked_until_it_is_forgotten(codec):
-    packed = codec.pack(Request("http://shop.test/", meta={"lock": threading.Lock()}))
+    packed = codec.pack(Request(URL, meta=LOCKED))
     first = codec.unpack(packed)
     first.meta["fetch"] = "it is under way"
     second = codec.unpack(packed)
     assert second is not first
     assert set(second.meta) == {"lock"}
     codec.forget(codec.pack(Request("http://shop.test/plain")))
-    assert codec.unpack(packed).url == "http://shop.test/"
+    assert codec.unpack(packed).url == URL
     codec.forget(packed)
     with pytest.raises(LostRequestError):
         codec.unpack(packed)
@@ -137,7 +143,7 @@ def test_a_request_in_memory_can_be_unpacked_until_it_is_forgotten(codec):
 
 def test_without_a_job_directory_the_very_request_waits(spider):
     codec = new_codec(spider, in_memory=True)
-    request = Request("http://shop.test/", callback=lambda response: None)
+    request = Request(URL, callback=lambda response: None)
     packed = codec.pack(request)
     assert codec.unpack(packed) is request
     assert codec.stats.get_value("scheduler/unserializable") is None
@@ -150,12 +156,12 @@ class Product:
 
 @pytest.mark.parametrize("value", [{"deep": [Product("ball")]}, "\udc80"], ids=repr)
 def test_objects_in_meta_survive_a_restart(codec, value):
-    packed = codec.pack(Request("http://shop.test/", meta={"value": value}))
+    packed = codec.pack(Request(URL, meta={"value": value}))
     assert new_codec(ShopSpider()).unpack(packed).meta["value"] == value
 
 
 def test_a_request_whose_callback_or_class_is_gone_is_lost(codec, spider):
-    packed = codec.pack(FormRequest("http://shop.test/", callback=spider.parse_item))
+    packed = codec.pack(FormRequest(URL, callback=spider.parse_item))
     for name, gone in ((b"parse_item", b"farce_item"), (b"FormRequest", b"PormRequest")):
         with pytest.raises(LostRequestError, match=gone.decode()):
             codec.unpack(packed.replace(name, gone))
@@ -183,18 +189,17 @@ _plain_values = st.recursive(
 def test_plain_data_in_meta_comes_back_as_it_was_without_a_pickle(meta):
     hive = new_codec(ShopSpider(), only_plain=True)
     meta = {name: value for name, value in meta.items() if name not in INTERNAL_META}
-    packed = hive.pack(Request("http://shop.test/", meta=meta, cb_kwargs=meta))
+    packed = hive.pack(Request(URL, meta=meta, cb_kwargs=meta))
     assert packed.startswith(PLAIN)
     back = hive.unpack(packed)
     assert back.meta == back.cb_kwargs == meta
     assert repr(back.meta) == repr(meta)
 
 
-def test_requests_of_a_crawl_spider_have_a_plain_form(spider):
+def test_requests_of_a_crawl_spider_have_a_plain_form(spider, hive):
     spider._follow_links = True
-    page = HtmlResponse("http://shop.test/", body=b"<a href=/a>to a</a>", encoding="utf-8")
+    page = HtmlResponse(URL, body=b"<a href=/a>to a</a>", encoding="utf-8")
     (request,) = spider._requests_to_follow(page)
-    hive = new_codec(spider, only_plain=True)
     back = hive.unpack(hive.pack(request))
     assert back.callback == request.callback
     assert back.meta == {"rule": 0, "link_text": "to a"}
@@ -216,10 +221,10 @@ def test_requests_of_a_crawl_spider_have_a_plain_form(spider):
     ],
     ids=str,
 )
-def test_a_plain_request_names_no_code_but_public_methods(spider, parts, said):
-    packed = PLAIN + msgspec.msgpack.encode({"url": "http://shop.test/"} | parts)
+def test_a_plain_request_names_no_code_but_public_methods(codec, parts, said):
+    packed = PLAIN + msgspec.msgpack.encode({"url": URL} | parts)
     with pytest.raises(LostRequestError, match=said):
-        new_codec(spider).unpack(packed)
+        codec.unpack(packed)
 
 
 @given(noise=st.binary(max_size=60))
@@ -231,7 +236,7 @@ def test_bytes_that_are_no_plain_request_are_lost_not_raised(noise):
 
 
 def test_the_crawler_s_own_meta_does_not_come_in_either(codec):
-    parts = {"url": "http://shop.test/", "meta": {"fetch": 1, "large_body": 2, "mine": 3}}
+    parts = {"url": URL, "meta": {"fetch": 1, "large_body": 2, "mine": 3}}
     assert codec.unpack(PLAIN + msgspec.msgpack.encode(parts)).meta == {"mine": 3}
 
 
@@ -243,19 +248,18 @@ def test_the_crawler_s_own_meta_does_not_come_in_either(codec):
         ({"meta": {"half": "\udc80"}}, "surrogates"),
         ({"meta": {("a", 1): 1}}, "a dict has keys"),
         ({"callback": "_hidden"}, "_hidden is no public method"),
-        ({"callback": None, "meta": {"lock": threading.Lock()}}, "lock is none of"),
+        ({"meta": LOCKED}, "lock is none of"),
     ],
     ids=["object", "large number", "half a pair", "key", "private", "lock"],
 )
-def test_a_hive_refuses_what_has_no_plain_form(spider, change, said):
+def test_a_hive_refuses_what_has_no_plain_form(spider, codec, hive, change, said):
     if isinstance(change.get("callback"), str):
         change = {"callback": getattr(spider, change["callback"])}
-    request = Request("http://shop.test/", **change)
+    request = Request(URL, **change)
     with pytest.raises(NotPlainError, match=said):
-        new_codec(spider, only_plain=True).pack(request)
+        hive.pack(request)
     # A job directory takes it, as before.
-    alone = new_codec(spider)
-    assert alone.unpack(alone.pack(request)).url == request.url
+    assert codec.unpack(codec.pack(request)).url == request.url
 
 
 class Bomb:
@@ -264,19 +268,19 @@ class Bomb:
 
 
 @pytest.mark.parametrize("tag", [b"", b"signed/" + bytes(32)], ids=["bare", "signed by 0.2"])
-def test_a_hive_reads_no_pickle(spider, tag):
+def test_a_hive_reads_no_pickle(hive, tag):
     with pytest.raises(PickleRefusedError, match="a hive reads plain data only"):
-        new_codec(spider, only_plain=True).unpack(tag + pickle.dumps(Bomb()))
+        hive.unpack(tag + pickle.dumps(Bomb()))
 
 
-def test_a_job_directory_is_read_with_the_pickles_of_older_versions(spider):
-    old = pickle.dumps(Request("http://shop.test/", meta={"a": 1}).to_dict(spider=spider), 4)
-    assert new_codec(spider).unpack(old).meta == {"a": 1}
+def test_a_job_directory_is_read_with_the_pickles_of_older_versions(spider, codec):
+    old = pickle.dumps(Request(URL, meta={"a": 1}).to_dict(spider=spider), 4)
+    assert codec.unpack(old).meta == {"a": 1}
 
 
 @pytest.mark.parametrize("depth", ["3", None, 2.5, -4, True, 1 << 60])
 def test_a_depth_that_is_no_number_of_links_counts_as_none(codec, depth):
-    request = Request("http://shop.test/", meta={"depth": depth})
+    request = Request(URL, meta={"depth": depth})
     assert codec.entry(request).depth == 0
 
 

@@ -26,7 +26,7 @@ def in_turn(desk, url, during):
 
 
 def test_a_side_download_waits_for_its_host_and_goes_before_its_urls(desk):
-    desk.push(entry("a.test", 0), entry("a.test", 1))
+    desk.urls(2)
     first = desk.next()
 
     def during():
@@ -44,7 +44,7 @@ def test_a_side_download_waits_for_its_host_and_goes_before_its_urls(desk):
     assert desk.rests() == pytest.approx(3.0)
     desk.wait(3)
     assert desk.next().url == "http://a.test/1"
-    assert desk.counts("outcome/") == {"http_200": 1}
+    assert desk.outcomes == {"http_200": 1}
     assert desk.counts("side_downloads/") == {"http_200": 1}
     assert len(desk.side_downloads) == 0
 
@@ -60,38 +60,31 @@ def test_a_side_download_obeys_robots_txt(obedient):
     with pytest.raises(IgnoreRequest, match="robots_denied"):
         in_turn(obedient, "http://a.test/aside", during)
     assert obedient.counts("side_downloads/") == {"robots_denied": 1}
-    assert len(obedient.frontier) == obedient.frontier.leased == 0
+    assert obedient.is_empty
 
 
-def test_a_side_download_that_was_cancelled_is_dropped(desk):
-    async def run():
-        task = asyncio.ensure_future(desk.side_downloads.turn(Request("http://a.test/aside")))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(run())
+async def test_a_side_download_that_was_cancelled_is_dropped(desk):
+    task = asyncio.ensure_future(desk.side_downloads.turn(Request("http://a.test/aside")))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert len(desk.frontier) == 1
     assert desk.next() is None
-    assert len(desk.frontier) == desk.frontier.leased == 0
+    assert desk.is_empty
 
 
-def test_a_side_download_cancelled_as_its_turn_comes_gives_it_back(desk):
-    desk.push(entry("a.test", 0))
-
-    async def run():
-        request = Request("http://a.test/aside")
-        task = asyncio.ensure_future(desk.side_downloads.turn(request))
-        await asyncio.sleep(0)
-        assert desk.next() is None
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        # As the engine does in any case.
-        desk.completion.done(request)
-
-    asyncio.run(run())
+async def test_a_side_download_cancelled_as_its_turn_comes_gives_it_back(desk):
+    desk.urls(1)
+    request = Request("http://a.test/aside")
+    task = asyncio.ensure_future(desk.side_downloads.turn(request))
+    await asyncio.sleep(0)
+    assert desk.next() is None
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    # As the engine does in any case.
+    desk.completion.done(request)
     assert desk.frontier.leased == 0
     assert desk.next() is None  # nobody waits any more
     assert desk.next().url == "http://a.test/0"
@@ -107,14 +100,14 @@ def test_a_side_download_is_lost_with_its_process(desk):
     assert task.cancelled()
     assert len(desk.frontier) == 1
     assert desk.next() is None
-    assert len(desk.frontier) == desk.frontier.leased == 0
+    assert desk.is_empty
 
 
 def test_hosts_of_side_downloads_can_be_acquired_before_all_others(desk):
     desk.push(*(entry(f"{name}.test", n) for n in range(2) for name in "bcd"))
 
     def during():
-        desk.push(entry("a.test", 0))
+        desk.urls(1)
         lease = desk.side_downloads.acquire()
         assert lease.entry.url == "http://a.test/aside"
         assert desk.side_downloads.acquire() is None
@@ -123,13 +116,12 @@ def test_hosts_of_side_downloads_can_be_acquired_before_all_others(desk):
     fetch = in_turn(desk, "http://a.test/aside", during)
     fetch.end_download(None)
     assert desk.side_downloads.acquire() is None
-    assert desk.frontier.check() == []
     assert [desk.next().url for _ in range(4)] == [f"http://{name}.test/0" for name in "bcda"]
     desk.expire(-1.0)
 
 
 def test_side_downloads_are_refused_when_the_crawl_is_closed(desk):
-    desk.push(entry("a.test", 0))
+    desk.urls(1)
     request = desk.next()
 
     def close():
@@ -139,14 +131,14 @@ def test_side_downloads_are_refused_when_the_crawl_is_closed(desk):
     with pytest.raises(IgnoreRequest, match="being closed"):
         in_turn(desk, "http://a.test/aside", close)
     desk.end(request, page())
-    assert desk.counts("outcome/") == {}
+    assert desk.outcomes == {}
     assert len(desk.frontier) == 2
     with pytest.raises(IgnoreRequest, match="being closed"):
         asyncio.run(desk.side_downloads.turn(Request("http://b.test/")))
 
 
 def test_a_page_that_may_wait_for_a_side_download_does_not_expire(desk):
-    desk.push(entry("a.test", 0))
+    desk.urls(1)
     request = desk.next()
     fetch = request.meta["fetch"]
     fetch.end_download(page())

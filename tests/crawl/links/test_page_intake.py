@@ -9,7 +9,6 @@ from seen_rig import InlineExecutor
 
 from webcrawl.crawl.links.page_intake import PageIntake, PageResult, PageState
 from webcrawl.crawl.links.submission import LinkRules, LinkSubmitter
-from webcrawl.hosts.budgets.depths import DepthBudgets, Depths
 from webcrawl.items import Page
 from webcrawl.revisit.history import History
 from webcrawl.seen.content import ContentSeen
@@ -34,7 +33,6 @@ class Desk:
             comparison_form=str,
             max_redirects=3,
             obeys_nofollow=True,
-            depth_budgets=DepthBudgets(),
         )
         links = LinkSubmitter(sink=self, rules=rules, clock=lambda: 0.0)
         self.intake = PageIntake(links=links, fail=self.errors.append)
@@ -63,7 +61,7 @@ class Desk:
         found, _ = self.intake.read(
             page, find, content=self.content, result=result, history=history
         )
-        self.intake.submit(page, found, result=result, chain=b"", depths=Depths())
+        self.intake.submit(page, found, result=result, chain=b"")
         return result
 
 

@@ -20,6 +20,10 @@ from webcrawl.urls.equivalence import DEFAULT
 from webcrawl.urls.filters.table import RefusedUrlError
 
 PORTS = {"ftp": 21, "gopher": 70, "https": 443}
+TOO_MANY = (
+    "URL_REFUSE has more than 100 regular expressions; EXCLUSION_FILE takes 10,000, a line "
+    "/EXPRESSION/ each."
+)
 UNBALANCED = "missing ), unterminated subpattern at position 0"
 
 
@@ -119,16 +123,13 @@ def test_the_port_of_a_scheme_is_refused_to_other_schemes_only(url):
 @pytest.mark.parametrize(
     ("values", "url", "refused"),
     [
-        ({"URL_MAX_SEGMENTS": 0}, "http://a.com/" + 30 * "1/", None),
+        ({"URL_FILTERS": {"segments": None}}, "http://a.com/" + 30 * "1/", None),
         ({"URL_MAX_DEPTH": "2"}, "http://a.com/", "depth"),
-        ({"URL_KNOWN_PATHS": "action, calendar"}, "http://a.com/?C=M;O=A", None),
-        ({"URL_KNOWN_PATHS": ""}, "http://a.com/login?x", None),
+        ({"URL_FILTERS": {"listing_sort": None}}, "http://a.com/?C=M;O=A", None),
         ({"URL_REFUSED_SEGMENTS": "Private,tmp"}, "http://a.com/private/", "segment_name"),
         ({"URL_REFUSED_EXTENSIONS": ".zip, GZ"}, "http://a.com/x.gz", "extension"),
-        ({"URL_EXTENSIONS": ["html"]}, "http://a.com/x.php", "extension"),
         ({"URL_PORTS": "8080"}, "http://a.com:8081/", "port"),
-        ({"URL_REFUSED_PORTS": "8080"}, "http://a.com:8080/", "port"),
-        ({"URL_MAX_REPEATED_SEGMENTS": 0}, "http://a.com/x/xx/xxx/xxxx", None),
+        ({"URL_FILTERS": {"growing_segments": None}}, "http://a.com/x/xx/xxx/xxxx", None),
         ({"URL_PORTS": [25]}, "http://a.com:25/", None),
         ({"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"}, "http://a.com/", "restrict_to"),
         ({"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"}, "http://b.com/xx/y", None),
@@ -151,23 +152,14 @@ def test_settings_choose_the_filters(values, url, refused):
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"URL_SCOPE": "all"}, "URL_SCOPE must be open, seeds or domain, not 'all'."),
         ({"URL_SCOPE": []}, "URL_SCOPE must be open, seeds or domain, not []."),
         ({"URL_PORTS": "http"}, "URL_PORTS must be port numbers, not 'http'."),
-        ({"URL_REFUSED_PORTS": "a"}, "URL_REFUSED_PORTS must be port numbers, not 'a'."),
         ({"URL_PORTS": [70000]}, "URL_PORTS must be port numbers, not [70000]."),
-        (
-            {"URL_MAX_SEGMENTS": -1},
-            "URL_MAX_SEGMENTS must be a whole number of at least 0, not -1.",
-        ),
-        (
-            {"URL_KNOWN_PATHS": ["cart"]},
-            "URL_KNOWN_PATHS may name listing_sort, calendar, action, not cart.",
-        ),
         (
             {"URL_RESTRICT_TO": "("},
             f"URL_RESTRICT_TO has '(', no regular expression: {UNBALANCED}.",
         ),
+        ({"URL_REFUSE": 101 * ["x"]}, TOO_MANY),
     ],
 )
 def test_impossible_url_settings_end_with_one_sentence(values, sentence):
@@ -198,17 +190,12 @@ def test_host_rules_come_from_a_file(tmp_path):
     assert one.comparison_form("http://www.a.com/") == "http://a.com/"
 
 
-def test_rules_that_cannot_be_are_one_sentence(tmp_path):
+def test_a_line_that_is_no_rule_is_one_sentence(tmp_path):
     path = tmp_path / "rules"
-    with pytest.raises(FatalError, match=r"rules cannot be read: No such file or directory\.$"):
-        equivalence_of(of_project(URL_HOST_RULES_FILE=str(path)))
     path.write_text("\nwww.\n")
-    with pytest.raises(
-        FatalError, match=r"^URL_HOST_RULES_FILE: .*/rules, line 2: 'www.' is no ru"
-    ):
+    sentence = r"^URL_HOST_RULES_FILE: .*/rules, line 2: 'www.' is no ru"
+    with pytest.raises(FatalError, match=sentence):
         equivalence_of(of_project(URL_HOST_RULES_FILE=str(path)))
-    with pytest.raises(FatalError, match=r"^URL_EQUIVALENCES: There is no rule index for URLs"):
-        equivalence_of(of_project(URL_EQUIVALENCES="index,tracking"))
 
 
 class Mine:
@@ -273,12 +260,3 @@ def test_filters_of_users_stand_where_their_numbers_say():
 def test_what_is_no_filter_ends_with_one_sentence(filters, sentence):
     with pytest.raises(FatalError, match=rf"^{sentence}\.$"):
         with_own(**filters)
-
-
-def test_too_many_expressions_name_the_file_for_them():
-    with pytest.raises(FatalError) as raised:
-        chain_of(URL_REFUSE=101 * ["x"])
-    assert str(raised.value) == (
-        "URL_REFUSE has more than 100 regular expressions; EXCLUSION_FILE takes 10,000, a line "
-        "/EXPRESSION/ each."
-    )

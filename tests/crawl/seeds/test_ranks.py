@@ -31,6 +31,11 @@ def path(tmp_path):
 
 
 @pytest.fixture
+def log(path):
+    return path / "ranks.log"
+
+
+@pytest.fixture
 def ranks(path):
     ranks = opened(path)
     yield ranks
@@ -60,22 +65,22 @@ def test_one_fingerprint_is_one_host(ranks, monkeypatch):
 # On disk
 
 
-def test_a_batch_without_news_writes_nothing(ranks, path):
+def test_a_batch_without_news_writes_nothing(ranks, log):
     ranks.add_many([("a.test", 3)])
-    size = (path / "ranks.log").stat().st_size
+    size = log.stat().st_size
     assert size == 8 + 8 + 12
     ranks.add_many([])
     ranks.add_many([("a.test", 3), ("a.test", 9), ("b.test", 0)])
-    assert (path / "ranks.log").stat().st_size == size
+    assert log.stat().st_size == size
 
 
-def test_a_resumed_log_is_to_be_synced_although_it_is_not_written_to(ranks, path):
+def test_a_resumed_log_is_to_be_synced_although_it_is_not_written_to(ranks, log):
     """The records after the snapshot may never have been synced, the next snapshot names them."""
     snapshot = ranks.snapshot()
     ranks.add_many([("a.test", 3)])
     ranks.close()
     ranks.open(snapshot)
-    assert path / "ranks.log" in ranks.written()
+    assert log in ranks.written()
 
 
 def test_without_a_snapshot_all_begins_anew(ranks, path):
@@ -87,21 +92,21 @@ def test_without_a_snapshot_all_begins_anew(ranks, path):
     ranks.close()
 
 
-def test_a_log_cut_or_zeroed_at_any_byte_loses_the_last_batches_only(ranks, path):
+def test_a_log_cut_or_zeroed_at_any_byte_loses_the_last_batches_only(ranks, path, log):
     first, *later = batches(30)
     ranks.add_many(first)
     snapshot = ranks.snapshot()
-    vouched = (path / "ranks.log").stat().st_size
+    vouched = log.stat().st_size
     ends = [vouched]
     for batch in later:
         ranks.add_many(batch)
-        ends.append((path / "ranks.log").stat().st_size)
+        ends.append(log.stat().st_size)
     ranks.close()
-    data = (path / "ranks.log").read_bytes()
+    data = log.read_bytes()
     for at in range(vouched, len(data)):
         for tail in (b"", bytes(len(data) - at), b"\xff" * (len(data) - at)):
             harmed = data[:at] + tail
-            (path / "ranks.log").write_bytes(harmed)
+            log.write_bytes(harmed)
             ranks = opened(path, snapshot)
             kept = sum(harmed[:end] == data[:end] for end in ends)
             assert len(ranks) == sum(map(len, [first, *later][:kept]))
@@ -112,31 +117,30 @@ def test_a_log_cut_or_zeroed_at_any_byte_loses_the_last_batches_only(ranks, path
             ranks.close()
 
 
-def test_damage_before_the_snapshot_is_raised_at_any_byte(ranks, path):
+def test_damage_before_the_snapshot_is_raised_at_any_byte(ranks, path, log):
     for batch in batches(20):
         ranks.add_many(batch)
     snapshot = ranks.snapshot()
     ranks.close()
-    file = path / "ranks.log"
-    data = file.read_bytes()
+    data = log.read_bytes()
     for at in range(len(data)):
         if at in {6, 7}:
             continue  # flags, unused
-        file.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+        log.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
         with pytest.raises((CorruptRecordError, NewerFormatError), match=r"ranks\.log"):
             opened(path, snapshot)
-        file.write_bytes(data[:at])
+        log.write_bytes(data[:at])
         with pytest.raises(CorruptRecordError, match=r"ranks\.log"):
             opened(path, snapshot)
-    file.unlink()
+    log.unlink()
     with pytest.raises(CorruptRecordError, match="gone"):
         opened(path, snapshot)
 
 
-def test_a_record_that_holds_no_pairs_is_damage(ranks, path):
+def test_a_record_that_holds_no_pairs_is_damage(ranks, path, log):
     ranks.close()
-    with RecordLog.open(path / "ranks.log") as log:
-        log.append(b"x" * 13)
+    with RecordLog.open(log) as records:
+        records.append(b"x" * 13)
     with pytest.raises(CorruptRecordError, match="not pairs of host and rank"):
         opened(path, ranks.snapshot())
 
@@ -148,14 +152,6 @@ def test_a_full_disk_adds_nothing_and_later_there_is_room(ranks, path):
     assert (ranks.rank("a.test"), ranks.rank("b.test"), len(ranks)) == (3, 0, 1)
     ranks.add_many([("a.test", 1), ("b.test", 4)])
     assert (ranks.rank("a.test"), ranks.rank("b.test"), len(ranks)) == (1, 4, 2)
-
-
-def test_closing_twice_and_before_open_is_closing(path):
-    ranks = HostRanks(path=path)
-    ranks.close()
-    ranks.open(None)
-    ranks.close()
-    ranks.close()
 
 
 # Dying

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import os
@@ -10,7 +9,6 @@ import random
 import re
 import subprocess
 import sys
-import tempfile
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -30,9 +28,16 @@ PIECES = "a b - 9 0x . .. xn-- é rank 7, , # @ http:// https:// HTTP:// ftp: / 
 TOP1M = Path(__file__).parents[3] / "seeds" / "top1m.csv"
 
 
+@pytest.fixture(autouse=True)
+def _directory(tmp_path, monkeypatch):
+    """Lists are found, and standard input is saved, in the directory of the test."""
+    monkeypatch.chdir(tmp_path)
+
+
 @contextmanager
-def reading(*sources, spool, snapshot=None, stdin=b""):
-    reader = SeedReader(sources=list(map(str, sources)), spool_dir=spool, stdin=io.BytesIO(stdin))
+def reading(*sources, spool=".", snapshot=None, stdin=b""):
+    stdin = io.BytesIO(stdin)
+    reader = SeedReader(sources=list(map(str, sources)), spool_dir=Path(spool), stdin=stdin)
     try:
         reader.open(snapshot)
         yield reader
@@ -57,9 +62,21 @@ def refusal(*sources, **options):
     return str(caught.value)
 
 
-def seeds_of(path, **options):
-    with reading(path, spool=path.parent, **options) as reader:
-        return drain(reader)
+def urls_of(*sources, **options):
+    return read(*sources, **options)[0]
+
+
+def read(*sources, lines=None, **options):
+    """The URLs of all seeds, or of those in the first *lines* lines, and the cursor after them."""
+    with reading(*sources, **options) as reader:
+        seeds = drain(reader) if lines is None else reader.read(lines)
+        return [seed.url for seed in seeds], reader.snapshot()
+
+
+def is_read(*sources, **options):
+    """Whether nothing is left to read in these sources."""
+    with reading(*sources, **options) as reader:
+        return reader.exhausted
 
 
 @pytest.fixture
@@ -75,35 +92,36 @@ def write(tmp_path):
 class TestNames:
     """What ``seeds=`` names besides files."""
 
-    def test_urls_domains_files_and_standard_input_may_be_mixed(self, tmp_path, write):
+    def test_urls_domains_files_and_standard_input_may_be_mixed(self, write):
         path = write(b"5,c.com\n")
-        names = split_sources(f"https://a.com/x?y=1, b.co.uk,{path},-,d.com:8080/z,b.co.uk")
-        with reading(*names, spool=tmp_path, stdin=b"e.com") as reader:
-            seeds = drain(reader)
-        assert [seed.url for seed in seeds] == [
+        names = split_sources(f"https://a.com/x?y=1, b.co.uk,,{path},-,d.com:8080/z,b.co.uk")
+        assert urls_of(*names, stdin=b"e.com") == [
             *("https://a.com/x?y=1", "http://b.co.uk/", "http://c.com/", "http://e.com/"),
             "http://d.com:8080/z",
         ]
 
-    def test_a_mistyped_file_is_no_domain_and_a_file_goes_before_one(self, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "b.com").write_bytes(b"in-the-file.com\n")
-        assert [seed.url for seed in seeds_of(Path("b.com"))] == ["http://in-the-file.com/"]
+    def test_a_mistyped_file_is_no_domain_and_a_file_goes_before_one(self, write):
+        write(b"in-the-file.com\n", "b.com")
+        assert urls_of("b.com") == ["http://in-the-file.com/"]
         for name in ("hosts.txt", "seeds/top1m.csv", "localhost", "x" * 5000):
-            assert f"Cannot read the seeds in {name}" in refusal(name, spool=tmp_path)
-        assert "It is no URL or known domain either" in refusal("hosts.txt", spool=tmp_path)
-        assert "not a URL this crawler fetches" in refusal("http://[x", spool=tmp_path)
+            assert f"Cannot read the seeds in {name}" in refusal(name)
+        assert "It is no URL or known domain either" in refusal("hosts.txt")
+        assert "not a URL this crawler fetches" in refusal("http://[x")
 
-    def test_a_cursor_of_a_url_is_kept_and_other_seeds_are_said(self, tmp_path, caplog):
-        with reading("http://a.com/", spool=tmp_path) as reader:
-            drain(reader)
-            saved = reader.snapshot()
-        with reading("http://a.com/", spool=tmp_path, snapshot=saved) as reader:
-            assert reader.exhausted
+    def test_a_cursor_of_a_url_is_kept_and_other_seeds_are_said(self, caplog):
+        _, saved = read("http://a.com/")
+        assert is_read("http://a.com/", snapshot=saved)
         assert "other seeds" not in caplog.text
-        with reading("b.com", spool=tmp_path, snapshot=saved) as reader:
-            assert [seed.url for seed in drain(reader)] == ["http://b.com/"]
+        assert urls_of("b.com", snapshot=saved) == ["http://b.com/"]
         assert "This crawl was begun with other seeds; added to it: b.com." in caplog.text
+
+
+NEITHER = [
+    *(b"17", b"17,", b",example.com", b"1,2,example.com", b"1;example.com", b'"'),
+    *(b"https://example.com,1000", b"99999999999,example.com", b"example.com other.example"),
+    *(b"someone@example.com", b"mailto:someone@example.com", b"http://", b"http:///"),
+    b"http://a.example/\rhttp://b.example/",
+]
 
 
 class TestLine:
@@ -152,24 +170,11 @@ class TestLine:
             (b"b\xfccher.example", "not UTF-8"),
             ("example.com\n".encode("utf-16"), "NUL byte"),
             (b"a" * (MAX_LINE_BYTES + 1), f"longer than {MAX_LINE_BYTES} bytes"),
-            (b"17", "neither a domain nor a URL"),
-            (b"17,", "neither a domain nor a URL"),
-            (b",example.com", "neither a domain nor a URL"),
-            (b"1,2,example.com", "neither a domain nor a URL"),
-            (b"1;example.com", "neither a domain nor a URL"),
-            (b"https://example.com,1000", "neither a domain nor a URL"),
-            (b"99999999999,example.com", "neither a domain nor a URL"),
-            (b"example.com other.example", "neither a domain nor a URL"),
-            (b"someone@example.com", "neither a domain nor a URL"),
-            (b"mailto:someone@example.com", "neither a domain nor a URL"),
-            (b'"', "neither a domain nor a URL"),
-            (b"http://", "neither a domain nor a URL"),
-            (b"http:///", "neither a domain nor a URL"),
-            (b"http://a.example/\rhttp://b.example/", "neither a domain nor a URL"),
             (b'1,"a"\rb', "new-line character seen in unquoted field"),
             (b"javascript:alert(1)", "not a URL this crawler fetches"),
             (b"example.com:99999", "not a URL this crawler fetches"),
             (b"http://[::1", "not a URL this crawler fetches"),
+            *((text, "neither a domain nor a URL") for text in NEITHER),
         ],
     )
     def test_bad_line_says_why(self, text, why):
@@ -180,62 +185,24 @@ class TestLine:
 class TestFormats:
     def test_ranks_come_from_the_column_or_else_from_the_line_number(self, write):
         path = write(b"rank,domain\n7,a.example\nb.example\n\n# none\nc.example\n")
-        assert [(seed.url, seed.rank, seed.line) for seed in seeds_of(path)] == [
-            ("http://a.example/", 7, 2),
-            ("http://b.example/", 3, 3),
-            ("http://c.example/", 6, 6),
-        ]
-
-    def test_seed_names_its_source_as_it_was_given(self, write, tmp_path, monkeypatch):
-        write(b"a.example", "list.txt")
-        monkeypatch.chdir(tmp_path)
-        with reading("list.txt", spool=tmp_path) as reader:
-            assert [seed.source for seed in drain(reader)] == ["list.txt"]
-
-    @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-    @pytest.mark.parametrize("last", [b"", b"end"])
-    @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-    def test_line_ends_and_byte_order_marks_make_no_difference(self, write, end, last, mark):
-        path = write(mark + b"a.example" + end + b"b.example" + (end if last else b""))
-        assert [seed.url for seed in seeds_of(path)] == ["http://a.example/", "http://b.example/"]
-
-    def test_csv_of_the_standard_library_is_understood(self, write):
-        text = io.StringIO()
-        writer = csv.writer(text, quoting=csv.QUOTE_ALL)
-        writer.writerow(["rank", "domain"])
-        writer.writerow([1, "a.example"])
-        writer.writerow([2, "http://b.example/x,y?q=%22"])
-        assert [(seed.url, seed.rank) for seed in seeds_of(write(text.getvalue().encode()))] == [
-            ("http://a.example/", 1),
-            ("http://b.example/x,y?q=%22", 2),
-        ]
-
-    @pytest.mark.parametrize("name", ["seeds.gz", "seeds.csv"])
-    def test_gzip_is_recognised_by_content(self, write, name):
-        path = write(gzip.compress(b"a.example\n") + gzip.compress(b"b.example\n"), name)
-        assert [seed.url for seed in seeds_of(path)] == ["http://a.example/", "http://b.example/"]
-
-    def test_plain_text_named_gz_is_read_as_text(self, write):
-        assert [seed.rank for seed in seeds_of(write(b"a.example\n", "seeds.gz"))] == [1]
-
-    def test_sources_are_read_in_the_order_given(self, write, tmp_path):
-        paths = [write(b"%d.example" % n, f"{n}.txt") for n in (3, 1, 2)]
-        with reading(*paths, spool=tmp_path) as reader:
-            assert [seed.url for seed in drain(reader)] == [
-                "http://3.example/",
-                "http://1.example/",
-                "http://2.example/",
+        with reading(path) as reader:
+            assert [(seed.url, seed.rank, seed.line) for seed in drain(reader)] == [
+                ("http://a.example/", 7, 2),
+                ("http://b.example/", 3, 3),
+                ("http://c.example/", 6, 6),
             ]
 
-    def test_argument_is_split_at_commas_and_each_source_kept_once(self):
-        assert split_sources("b.txt, a.csv.gz,,-,b.txt") == ["b.txt", "a.csv.gz", "-"]
-        assert split_sources(" , ") == []
+    @pytest.mark.parametrize("pack", [gzip.compress, bytes])
+    @pytest.mark.parametrize("name", ["seeds.gz", "seeds.csv"])
+    def test_gzip_is_recognised_by_content(self, write, name, pack):
+        path = write(pack(b"a.example\n") + pack(b"b.example\n"), name)
+        assert urls_of(path) == ["http://a.example/", "http://b.example/"]
 
 
 class TestBadLines:
     def test_bad_lines_are_counted_and_named_but_not_fatal(self, write, caplog):
         path = write(b"a.example\nno seed\nb.example\n\xff\n")
-        with reading(path, spool=path.parent) as reader:
+        with reading(path) as reader:
             assert len(drain(reader)) == 2
             assert (reader.seeds_read, reader.seeds_bad) == (2, 2)
         assert caplog.messages == [
@@ -246,33 +213,20 @@ class TestBadLines:
 
     def test_only_the_first_twenty_are_shown(self, write, caplog):
         path = write(b"a.example\n" + b"no seed\n" * 100)
-        with reading(path, spool=path.parent) as reader:
-            drain(reader)
-            assert reader.seeds_bad == 100
-        shown = [message for message in caplog.messages if "neither" in message]
-        assert len(shown) == 20
+        assert len(urls_of(path)) == 1
+        assert all("neither" in message for message in caplog.messages[:20])
         assert caplog.messages[20:] == [
             "seeds: further bad lines are only counted",
             f"seeds: {path}: 1 seed, 100 bad lines of 101",
         ]
 
-    def test_long_line_is_shown_in_part(self, write, caplog):
-        path = write(b"x " * 5000 + b"\na.example")
-        assert len(seeds_of(path)) == 1
+    def test_an_endless_line_is_one_bad_line_and_shown_in_part(self, write, caplog):
+        path = write(b"x " * (3 << 19) + b"\na.example")
+        assert urls_of(path) == ["http://a.example/"]
         assert len(caplog.messages[0]) < 300 + len(str(path))
 
-    def test_endless_line_costs_one_bad_line_and_little_memory(self, write):
-        path = write(b"a.example\n" + b"x" * (3 << 20) + b"\nb.example\n" + b"y" * (1 << 20))
-        with reading(path, spool=path.parent) as reader:
-            assert [(seed.url, seed.line) for seed in drain(reader)] == [
-                ("http://a.example/", 1),
-                ("http://b.example/", 3),
-            ]
-            assert reader.seeds_bad == 2
-
     def test_one_read_looks_at_no_more_lines_than_asked(self, write):
-        path = write(b"#\n" * 1000 + b"a.example\n")
-        with reading(path, spool=path.parent) as reader:
+        with reading(write(b"#\n" * 1000 + b"a.example\n")) as reader:
             assert reader.read(1000) == []
             assert not reader.exhausted
             assert [seed.line for seed in reader.read(1)] == [1001]
@@ -282,19 +236,18 @@ class TestBrokenSources:
     @pytest.mark.parametrize("content", [b"", b"\n\n", b"# nothing\n", b"rank,domain\n"])
     def test_list_without_seeds_is_refused(self, write, content):
         path = write(content)
-        assert refusal(path, spool=path.parent) == f"No seed in {path}."
+        assert refusal(path) == f"No seed in {path}."
 
-    def test_list_of_bad_lines_is_refused_with_the_first_of_them(self, write, tmp_path):
+    def test_list_of_bad_lines_is_refused_with_the_first_of_them(self, write):
         first, second = write(b"# x\nno seed\n17\n", "a.txt"), write(b"\0", "b.txt")
         expected = f"No seed in {first}, {second} ({first}:2: neither a domain nor a URL)."
-        assert refusal(first, second, spool=tmp_path) == expected
+        assert refusal(first, second) == expected
 
-    def test_one_list_with_seeds_is_enough(self, write, tmp_path):
-        with reading(write(b"", "a"), write(b"a.example", "b"), spool=tmp_path) as reader:
-            assert len(drain(reader)) == 1
+    def test_one_list_with_seeds_is_enough(self, write):
+        assert len(urls_of(write(b"", "a"), write(b"a.example", "b"))) == 1
 
-    def test_no_source_is_refused(self, tmp_path):
-        assert refusal(spool=tmp_path).startswith("No seeds were named")
+    def test_no_source_is_refused(self):
+        assert refusal().startswith("No seeds were named")
 
     @pytest.mark.parametrize(
         ("name", "why"),
@@ -307,19 +260,17 @@ class TestBrokenSources:
             ("a\0b", "embedded null"),  # the rest differs between Pythons
         ],
     )
-    def test_source_that_cannot_be_read_is_refused(self, tmp_path, write, name, why):
+    def test_source_that_cannot_be_read_is_refused_even_beside_a_good_one(
+        self, tmp_path, write, name, why
+    ):
         (tmp_path / "directory").mkdir()
         os.mkfifo(tmp_path / "pipe")
-        write(b"a.example", "file")
         path = tmp_path / name
-        said = refusal(path, spool=tmp_path)
+        said = refusal(write(b"a.example", "file"), path)
         assert said.startswith(f"Cannot read the seeds in {path}: ")
         assert why in said
 
-    def test_missing_list_is_refused_even_beside_a_good_one(self, tmp_path, write):
-        assert "missing" in refusal(write(b"a.example"), tmp_path / "missing", spool=tmp_path)
-
-    def test_gzip_cut_anywhere_gives_whole_lines_only(self, write, tmp_path):
+    def test_gzip_cut_anywhere_gives_whole_lines_only(self, write):
         domains = [f"site{random.Random(n).random()}.example" for n in range(100)]
         whole = gzip.compress("\n".join(domains).encode())
         urls = [f"http://{domain}/" for domain in domains]
@@ -327,7 +278,7 @@ class TestBrokenSources:
         for cut in range(30, len(whole)):
             path = write(whole[:cut], "cut.gz")
             try:
-                with reading(path, spool=tmp_path) as reader:
+                with reading(path) as reader:
                     got = [seed.url for seed in drain(reader)]
                     assert reader.seeds_bad == 1
             except SeedsError as error:
@@ -346,42 +297,33 @@ class TestBrokenSources:
             (lambda data: data + b"trailing", "Not a gzipped file"),
         ],
     )
-    def test_damaged_gzip_ends_its_source_and_the_next_is_read(
-        self, write, tmp_path, caplog, damage, why
-    ):
+    def test_damaged_gzip_ends_its_source_and_the_next_is_read(self, write, caplog, damage, why):
         numbers = random.Random(1)
         content = b"".join(b"%d.example\n" % numbers.getrandbits(60) for _ in range(1000))
         broken = write(damage(gzip.compress(content)), "broken.gz")
         good = write(b"good.example")
-        with reading(broken, good, spool=tmp_path) as reader:
-            urls = [seed.url for seed in drain(reader)]
-            snapshot = reader.snapshot()
-            assert reader.seeds_bad == 1
+        urls, snapshot = read(broken, good)
         assert urls[-1] == "http://good.example/"
-        # Named at the start, before a seed is read, and again by who goes on.
+        # Named at the start, before a seed is read, and again by the next run.
         assert why in caplog.messages[0]
         caplog.clear()
-        with reading(broken, good, spool=tmp_path, snapshot=snapshot) as reader:
+        with reading(broken, good, snapshot=snapshot) as reader:
             assert reader.exhausted
+            assert reader.seeds_bad == len(reader.damaged) == 1
             assert caplog.messages == [f"seeds: {clause}" for clause in reader.damaged]
-            assert len(reader.damaged) == 1
 
-    def test_damage_far_behind_the_start_is_named_when_it_is_met(
-        self, write, tmp_path, monkeypatch
-    ):
+    def test_damage_far_behind_the_start_is_named_when_it_is_met(self, write, monkeypatch):
         monkeypatch.setattr(line_reader, "CHECKED_BYTES", 1 << 10)
         monkeypatch.setattr(line_reader, "SKIP_BYTES", 1 << 10)
         content = b"".join(b"%d.example\n" % number for number in range(10_000))
-        with reading(write(gzip.compress(content)[:-9], "cut.gz"), spool=tmp_path) as reader:
+        with reading(write(gzip.compress(content)[:-9], "cut.gz")) as reader:
             assert reader.damaged == []
             drain(reader)
             assert "end-of-stream marker" in reader.damaged[0]
 
-    def test_source_that_vanishes_is_left_and_tried_again_by_the_next_run(
-        self, write, tmp_path, caplog
-    ):
+    def test_source_that_vanishes_is_left_and_tried_again_by_the_next_run(self, write, caplog):
         first, second = write(b"a.example", "a"), write(b"b.example", "b")
-        with reading(first, second, spool=tmp_path) as reader:
+        with reading(first, second) as reader:
             status = first.stat()
             first.unlink()
             assert [seed.url for seed in drain(reader)] == ["http://b.example/"]
@@ -389,134 +331,88 @@ class TestBrokenSources:
         assert f"seeds: cannot read on in {first}: No such file or directory" in caplog.messages
         write(b"a.example", "a")
         os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
-        with reading(first, second, spool=tmp_path, snapshot=snapshot) as reader:
-            assert [seed.url for seed in drain(reader)] == ["http://a.example/"]
+        assert urls_of(first, second, snapshot=snapshot) == ["http://a.example/"]
 
 
 class TestCursor:
-    def test_reader_is_a_part_of_a_checkpoint_with_no_files_of_its_own(self, write, tmp_path):
-        path = write(b"a.example")
-        with reading(path, spool=tmp_path) as reader:
-            drain(reader)
-            assert reader.written() == []
-            reader.forget()
-        assert list(tmp_path.iterdir()) == [path]
-
-    def test_list_may_be_removed_once_it_is_read(self, write, tmp_path):
+    def test_list_may_be_removed_once_it_is_read(self, write):
         path = write(b"a.example\n")
-        with reading(path, spool=tmp_path) as reader:
-            drain(reader)
-            snapshot = reader.snapshot()
+        _, snapshot = read(path)
         path.unlink()
-        with reading(path, spool=tmp_path, snapshot=snapshot) as reader:
-            assert reader.exhausted
-            assert reader.snapshot() == snapshot
+        assert read(path, snapshot=snapshot) == ([], snapshot)
 
-    def test_cursor_deep_in_gzip_is_reached_in_slices(self, write, tmp_path):
+    def test_cursor_deep_in_gzip_is_reached_in_slices(self, write):
         path = write(gzip.compress(b"#" * 100 + b"\na.example\nb.example\n"))
-        with small_bounds(1 << 10, 1 << 10), reading(path, spool=tmp_path) as reader:
-            reader.read(2)
-            snapshot = reader.snapshot()
-        with (
-            small_bounds(1 << 10, 1 << 10),
-            reading(path, spool=tmp_path, snapshot=snapshot) as reader,
-        ):
-            assert [len(reader.read(2)) for _ in range(111 // 9)] == [0] * 12
-            assert reader.snapshot() == snapshot
-            assert [seed.line for seed in reader.read(2)] == [3]
+        with small_bounds(1 << 10, 1 << 10):
+            _, snapshot = read(path, lines=2)
+            with reading(path, snapshot=snapshot) as reader:
+                assert [len(reader.read(2)) for _ in range(111 // 9)] == [0] * 12
+                assert reader.snapshot() == snapshot
+                assert [seed.line for seed in reader.read(2)] == [3]
 
-    def test_list_that_vanished_half_read_is_refused(self, write, tmp_path):
+    def test_list_that_vanished_half_read_is_refused(self, write):
         path = write(b"a.example\nb.example\n")
-        with reading(path, spool=tmp_path) as reader:
-            reader.read(1)
-            snapshot = reader.snapshot()
+        _, snapshot = read(path, lines=1)
         path.unlink()
-        assert "No such file" in refusal(path, spool=tmp_path, snapshot=snapshot)
+        assert "No such file" in refusal(path, snapshot=snapshot)
 
-    def test_list_changed_since_is_read_from_its_start(self, write, tmp_path, caplog):
+    def test_list_changed_since_is_read_from_its_start(self, write, caplog):
         path = write(b"a.example\nb.example\n")
-        with reading(path, spool=tmp_path) as reader:
-            drain(reader)
-            snapshot = reader.snapshot()
+        _, snapshot = read(path)
         write(b"a.example\nb.example\nc.example\n")
-        with reading(path, spool=tmp_path, snapshot=snapshot) as reader:
-            assert len(drain(reader)) == 3
+        assert len(urls_of(path, snapshot=snapshot)) == 3
         assert f"seeds: {path} has changed, it is read again from its start" in caplog.messages
 
-    def test_list_added_on_resume_is_read_and_the_others_continue(self, write, tmp_path):
+    def test_list_added_on_resume_is_read_and_the_others_continue(self, write):
         first, second = write(b"a.example\nb.example", "a"), write(b"c.example", "c")
-        with reading(first, spool=tmp_path) as reader:
-            reader.read(1)
-            snapshot = reader.snapshot()
-        with reading(second, first, spool=tmp_path, snapshot=snapshot) as reader:
-            urls = [seed.url for seed in drain(reader)]
+        _, snapshot = read(first, lines=1)
+        urls = urls_of(second, first, snapshot=snapshot)
         assert urls == ["http://c.example/", "http://b.example/"]
 
-    def test_crawl_resumed_in_another_directory_finds_its_place(self, write, tmp_path, monkeypatch):
-        write(b"a.example\nb.example", "list")
-        monkeypatch.chdir(tmp_path)
-        with reading("list", spool=tmp_path) as reader:
-            reader.read(1)
-            snapshot = reader.snapshot()
+    def test_crawl_resumed_in_another_directory_finds_its_place(self, write, monkeypatch):
+        path = write(b"a.example\nb.example", "list")
+        _, snapshot = read("list", lines=1)
         monkeypatch.chdir("/")
-        with reading(tmp_path / "list", spool=tmp_path, snapshot=snapshot) as reader:
-            assert [seed.line for seed in drain(reader)] == [2]
+        assert urls_of(path, snapshot=snapshot) == ["http://b.example/"]
 
-    def test_snapshot_of_a_newer_version_is_refused(self, write, tmp_path):
+    def test_snapshot_of_a_newer_version_is_refused(self, write):
         path = write(b"a.example")
-        with reading(path, spool=tmp_path) as reader:
-            fields = msgspec.msgpack.decode(reader.snapshot())
+        fields = msgspec.msgpack.decode(read(path)[1])
         newer = msgspec.msgpack.encode({**fields, "version": 2})
-        said = refusal(path, spool=tmp_path, snapshot=newer)
-        assert "has format 2; this code knows 1" in said
+        assert "has format 2; this code knows 1" in refusal(path, snapshot=newer)
 
     @pytest.mark.parametrize("garbage", [b"", b"\xff\xff", msgspec.msgpack.encode({"version": 1})])
-    def test_damaged_snapshot_is_refused(self, write, tmp_path, garbage):
-        said = refusal(write(b"a.example"), spool=tmp_path, snapshot=garbage)
-        assert "cursor cannot be read" in said
+    def test_damaged_snapshot_is_refused(self, write, garbage):
+        assert "cursor cannot be read" in refusal(write(b"a.example"), snapshot=garbage)
 
 
 class TestStandardInput:
-    def test_resumed_crawl_reads_the_saved_input_and_not_the_new(self, tmp_path):
-        spool = tmp_path / "job" / "seeds"
-        with reading("-", spool=spool, stdin=b"a.example\nb.example\n") as reader:
+    def test_resumed_crawl_reads_the_saved_input_and_not_the_new(self):
+        stdin = {"spool": "job/seeds", "stdin": gzip.compress(b"a.example\nb.example\n")}
+        with reading("-", **stdin):
+            pass  # killed before its first checkpoint
+        with reading("-", spool="job/seeds") as reader:
             assert [(seed.url, seed.source) for seed in reader.read(1)] == [
                 ("http://a.example/", "-")
             ]
-            snapshot = reader.snapshot()
-        with reading("-", spool=spool, snapshot=snapshot, stdin=b"other.example") as reader:
-            assert [seed.url for seed in drain(reader)] == ["http://b.example/"]
+            stdin |= {"snapshot": reader.snapshot(), "stdin": b"other.example"}
+        assert urls_of("-", **stdin) == ["http://b.example/"]
 
-    def test_run_killed_before_its_first_checkpoint_has_its_input_saved(self, tmp_path):
-        with reading("-", spool=tmp_path, stdin=b"a.example\n"):
-            pass
-        with reading("-", spool=tmp_path) as reader:
-            assert len(drain(reader)) == 1
-
-    def test_input_killed_while_it_was_saved_is_not_taken_for_whole(self, tmp_path):
-        (tmp_path / f"{SPOOL_NAME}.tmp").write_bytes(b"a.exam")
-        with reading("-", spool=tmp_path, stdin=b"b.example\n") as reader:
-            assert [seed.url for seed in drain(reader)] == ["http://b.example/"]
+    def test_input_killed_while_it_was_saved_is_not_taken_for_whole(self, write, tmp_path):
+        write(b"a.exam", f"{SPOOL_NAME}.tmp")
+        assert urls_of("-", stdin=b"b.example\n") == ["http://b.example/"]
         assert [path.name for path in tmp_path.iterdir()] == [SPOOL_NAME]
 
-    def test_gzip_on_standard_input_is_read(self, tmp_path):
-        with reading("-", spool=tmp_path, stdin=gzip.compress(b"a.example")) as reader:
-            assert len(drain(reader)) == 1
+    def test_empty_input_is_refused_and_the_next_run_reads_its_own(self):
+        assert refusal("-") == "No seed in -."
+        assert len(urls_of("-", stdin=b"a.example")) == 1
 
-    def test_empty_input_is_refused_and_the_next_run_reads_its_own(self, tmp_path):
-        assert refusal("-", spool=tmp_path) == "No seed in -."
-        with reading("-", spool=tmp_path, stdin=b"a.example") as reader:
-            assert len(drain(reader)) == 1
+    def test_input_read_to_its_end_is_not_asked_for_again(self):
+        _, snapshot = read("-", stdin=b"a.example")
+        Path(SPOOL_NAME).unlink()
+        assert is_read("-", snapshot=snapshot, stdin=b"b.example")
 
-    def test_input_read_to_its_end_is_not_asked_for_again(self, tmp_path):
-        with reading("-", spool=tmp_path, stdin=b"a.example") as reader:
-            drain(reader)
-            snapshot = reader.snapshot()
-        (tmp_path / SPOOL_NAME).unlink()
-        with reading("-", spool=tmp_path, snapshot=snapshot, stdin=b"b.example") as reader:
-            assert reader.exhausted
-
-    def test_input_that_cannot_be_saved_is_refused(self, write, tmp_path):
+    def test_input_that_cannot_be_saved_is_refused(self, write):
         blocked = write(b"", "file") / "below"
         assert refusal("-", spool=blocked, stdin=b"a.example") == (
             f"Cannot save standard input to {blocked / SPOOL_NAME}: Not a directory."
@@ -579,18 +475,17 @@ class TestAnyInput:
         self, content, zipped, chunk, longest, runs
     ):
         content += b"\nlast.example"
-        with tempfile.TemporaryDirectory() as name, small_bounds(chunk, longest):
-            directory = Path(name)
-            path = directory / "list"
+        with small_bounds(chunk, longest):
+            path = Path("list")
             path.write_bytes(gzip.compress(content) if zipped else content)
             seeds, snapshot = [], None
             for reads in runs:
-                with reading(path, spool=directory, snapshot=snapshot) as reader:
+                with reading(path, snapshot=snapshot) as reader:
                     for _ in range(reads):
                         seeds += reader.read(2)
                     snapshot = reader.snapshot()
                     reader.read(2)  # lost with the process
-            with reading(path, spool=directory, snapshot=snapshot) as reader:
+            with reading(path, snapshot=snapshot) as reader:
                 seeds += drain(reader)
                 assert reader.seeds_read == len(seeds)
             assert [(seed.url, seed.rank, seed.line) for seed in seeds] == expected(content)
@@ -599,13 +494,10 @@ class TestAnyInput:
         content=st.binary(max_size=300), prefix=st.sampled_from([b"", b"\x1f\x8b", b"\x1f\x8b\x08"])
     )
     def test_arbitrary_bytes_never_raise(self, content, prefix):
-        with tempfile.TemporaryDirectory() as name:
-            path = Path(name) / "list"
-            path.write_bytes(prefix + content)
-            good = Path(name) / "good"
-            good.write_bytes(b"a.example")
-            with reading(path, good, spool=Path(name)) as reader:
-                assert drain(reader)[-1].source == str(good)
+        Path("list").write_bytes(prefix + content)
+        Path("good").write_bytes(b"a.example")
+        with reading("list", "good") as reader:
+            assert drain(reader)[-1].source == "good"
 
     @given(st.lists(st.sampled_from([*PIECES.split(), " "]), max_size=7).map("".join))
     def test_usual_lines_are_read_as_all_others_are(self, text):
@@ -662,16 +554,15 @@ class TestTop1M:
         assert len({row.partition(",")[2] for row in rows}) == len(rows) == 1_000_000
 
 
-def test_source_that_is_added_is_read_after_the_others_and_once(write, tmp_path):
+def test_source_that_is_added_is_read_after_the_others_and_once(write):
     one, two = (str(write(f"{name}.test\n".encode(), f"{name}.txt")) for name in ("one", "two"))
-    with reading(one, spool=tmp_path) as reader:
+    with reading(one) as reader:
         assert reader.begins_source
         reader.add([one, two])
-        assert [seed.url for seed in reader.read(1)] == ["http://one.test/"]
-        assert [seed.url for seed in drain(reader)] == ["http://two.test/"]
+        assert [seed.url for seed in drain(reader)] == ["http://one.test/", "http://two.test/"]
         assert reader.begins_source
         saved = reader.snapshot()
-    with reading(one, two, spool=tmp_path, snapshot=saved) as reader:
+    with reading(one, two, snapshot=saved) as reader:
         assert reader.exhausted
         three = write(b"three.test\nfour.test\n", "three.txt")
         reader.add([one, two, str(three)])

@@ -16,12 +16,11 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, decode, encode
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hosts.budgets import depths as depths_module
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.spiders.web import WebSpider
 from webcrawl.storage.record_log import NewerFormatError
 from webcrawl.urls import Link
 
-SOURCE = LinkSource("http://a.test/", 1, 0, Depths(), b"", 1.0)
+SOURCE = LinkSource("http://a.test/", 1, 0, b"", 1.0)
 LARGEST = (1 << 64) - 1
 RANKS = "webcrawl.frontier.prioritizer.RankPrioritizer"
 

@@ -17,14 +17,13 @@ from webcrawl.crawl.lease.side_downloads import SideDownloads
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.frontier import Entry, Supply
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.spiders.web import WebSpider
 from webcrawl.urls import Link, host_of
 
 NUMBER = 8
 HELD = (1, 3, 4)
-SOURCE = LinkSource("http://a.test/", 1, 0, Depths(), b"", 1.0)
+SOURCE = LinkSource("http://a.test/", 1, 0, b"", 1.0)
 URLS = [f"http://h{number}.test/{number}" for number in range(60)]
 
 
@@ -162,20 +161,16 @@ def test_what_was_counted_stays_counted_when_shards_go(state):
         state.shards.add(shard)
 
 
-def test_a_download_from_a_host_of_another_process_is_refused_with_a_sentence(state):
+async def test_a_download_from_a_host_of_another_process_is_refused_with_a_sentence(state):
     downloads = SideDownloads(shards=state.shards, key_of=host_of, clock=lambda: 0.0)
     theirs = next(url for url in URLS if number_of(url) not in HELD)
     ours = next(url for url in URLS if number_of(url) == HELD[1])
-
-    async def turns():
-        with pytest.raises(IgnoreRequest, match="belongs to another process of the crawl"):
-            await downloads.turn(Request(theirs))
-        turn = asyncio.ensure_future(downloads.turn(Request(ours)))
-        await asyncio.sleep(0)
-        state.shards.held(HELD[1]).is_leaving = True
-        downloads.refuse_leaving()
-        with pytest.raises(IgnoreRequest, match="yield a Request instead"):
-            await turn
-
-    asyncio.run(turns())
+    with pytest.raises(IgnoreRequest, match="belongs to another process of the crawl"):
+        await downloads.turn(Request(theirs))
+    turn = asyncio.ensure_future(downloads.turn(Request(ours)))
+    await asyncio.sleep(0)
+    state.shards.held(HELD[1]).is_leaving = True
+    downloads.refuse_leaving()
+    with pytest.raises(IgnoreRequest, match="yield a Request instead"):
+        await turn
     assert not downloads

@@ -1,7 +1,5 @@
 """What outboxes have arrives in the inboxes, at least once, whatever becomes of Redis or drones."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
@@ -38,6 +36,26 @@ async def until(is_so, secs=20):
             await asyncio.sleep(0.01)
 
 
+def names_in(shard, count=1):
+    return until(lambda: len(shard.names) >= count)
+
+
+def seed():
+    return encode_links(links(1)._replace(seeds=SeedFacts([1], ["b.test"])))
+
+
+@pytest.fixture
+def bus(tmp_path, server):
+    """Two drones, of which b has the shard 1, and that shard."""
+
+    @contextlib.asynccontextmanager
+    async def made(**more):
+        async with drones(tmp_path, server.url, **more) as (a, b):
+            yield a, b, b.shards[1]
+
+    return made
+
+
 @contextlib.asynccontextmanager
 async def drones(directory, url, count=2, *, shards=2, **more):
     """They hold the shards in turn."""
@@ -59,12 +77,12 @@ async def drones(directory, url, count=2, *, shards=2, **more):
             await drone.kill()
 
 
-async def test_a_batch_arrives_and_is_acknowledged(tmp_path, server):
-    async with drones(tmp_path, server.url) as (a, b):
+async def test_a_batch_arrives_and_is_acknowledged(bus):
+    async with bus() as (a, b, shard):
         batch = links(3)
-        a.send(batch, source=0, target=1)
-        await until(lambda: b.shards[1].names)
-        assert b.shards[1].log == [("link", link.url) for link in batch.links]
+        a.send(batch)
+        await names_in(shard)
+        assert shard.log == [("link", link.url) for link in batch.links]
         await until(lambda: a.is_done)
         assert all(name in a.cache for name in batch.fingerprints)
         await a.checkpoint()
@@ -81,35 +99,34 @@ async def test_a_batch_arrives_and_is_acknowledged(tmp_path, server):
         assert 0 <= received["hive/lag/secs"] <= received["hive/lag/secs_max"] < 20
 
 
-async def test_entries_are_submitted_or_requeued(tmp_path, server):
-    async with drones(tmp_path, server.url) as (a, b):
+async def test_entries_are_submitted_or_requeued(bus):
+    async with bus() as (a, _, shard):
         entry = Entry(url="http://b.test/", host="b.test", extra=b"plain/\x80")
-        a.outboxes[0].append(1, encode_entry(entry, 77))
-        a.outboxes[0].append(1, encode_entry(entry, None))
-        await until(lambda: len(b.shards[1].log) == 2)
-        assert b.shards[1].log == [("entry", 77), ("requeued", "http://b.test/")]
+        a.append(encode_entry(entry, 77))
+        a.append(encode_entry(entry, None))
+        await until(lambda: len(shard.log) == 2)
+        assert shard.log == [("entry", 77), ("requeued", "http://b.test/")]
 
 
-async def test_what_is_another_shard_s_is_refused_and_counted(tmp_path, server, caplog):
-    async with drones(tmp_path, server.url) as (a, b):
+async def test_what_is_another_shard_s_is_refused_and_counted(bus, caplog):
+    async with bus() as (a, b, shard):
         own, foreign = links(1), links(2, host="foreign.test")
         mixed = own._replace(
             links=[*own.links, *foreign.links],
             hosts=[*own.hosts, *foreign.hosts],
             fingerprints=[*own.fingerprints, *foreign.fingerprints],
         )
-        a.send(foreign, source=0, target=1)
-        a.send(mixed, source=0, target=1)
+        a.send(foreign)
+        a.send(mixed)
         seeds = mixed._replace(seeds=SeedFacts([1, 2, 3], mixed.hosts))
-        a.send(seeds, source=0, target=1)
-        outbox = a.outboxes[0]
+        a.send(seeds)
         for url in ("http://foreign.test/", "http://b.test/"):
             # Whose it is its URL says; the politeness key beside it is a claim.
-            outbox.append(1, encode_entry(Entry(url=url, host="b.test", extra=b"plain/\x80"), None))
-        outbox.append(1, encode_hosts("a.test", ["foreign.test"]))
-        outbox.append(1, encode_hosts("a.test", ["b.test", "foreign.test"]))
-        await until(lambda: len(b.shards[1].log) == 4)
-        assert b.shards[1].log == [
+            a.append(encode_entry(Entry(url=url, host="b.test", extra=b"plain/\x80"), None))
+        a.append(encode_hosts("a.test", ["foreign.test"]))
+        a.append(encode_hosts("a.test", ["b.test", "foreign.test"]))
+        await until(lambda: len(shard.log) == 4)
+        assert shard.log == [
             ("seed", own.links[0].url),
             ("requeued", "http://b.test/"),
             ("linked", "a.test", "b.test"),
@@ -120,22 +137,21 @@ async def test_what_is_another_shard_s_is_refused_and_counted(tmp_path, server, 
         assert caplog.text.count("is another one's and was refused") == 1
 
 
-async def test_hosts_that_a_domain_links_to_are_told(tmp_path, server):
-    async with drones(tmp_path, server.url) as (a, b):
-        a.outboxes[0].append(1, encode_hosts("a.test", ["b.test", "www.b.test"]), [77])
-        await until(lambda: 77 in a.cache and b.shards[1].log)
-        assert b.shards[1].log == [("linked", "a.test", "b.test", "www.b.test")]
+async def test_hosts_that_a_domain_links_to_are_told(bus):
+    async with bus() as (a, _, shard):
+        a.append(encode_hosts("a.test", ["b.test", "www.b.test"]), [77])
+        await until(lambda: 77 in a.cache and shard.log)
+        assert shard.log == [("linked", "a.test", "b.test", "www.b.test")]
 
 
-async def test_messages_of_many_pages_come_in_few_entries(tmp_path, server):
-    async with drones(tmp_path, server.url) as (a, b):
+async def test_messages_of_many_pages_come_in_few_entries(bus):
+    async with bus() as (a, _, shard):
         for _ in range(2000):
-            a.send(links(1), source=0, target=1)
-        await until(lambda: len(b.shards[1].names) == 2000)
+            a.send()
+        await names_in(shard, 2000)
         assert a.sender.sent < 40
-        assert [url for _, url in b.shards[1].log] == sorted(
-            (url for _, url in b.shards[1].log), key=lambda url: int(url.rpartition("/")[2])
-        )
+        numbers = [int(url.rpartition("/")[2]) for _, url in shard.log]
+        assert numbers == sorted(numbers)
 
 
 async def test_entries_for_many_shards_take_few_turns_of_the_loop(tmp_path, server):
@@ -144,7 +160,7 @@ async def test_entries_for_many_shards_take_few_turns_of_the_loop(tmp_path, serv
         for shard in shards:
             shard.eliminator.is_full = True
         for target in b.shards:
-            a.send(links(1), source=0, target=target)
+            a.send(target=target)
         await until(lambda: a.is_done)
         for shard in shards:
             shard.eliminator.is_full = False
@@ -160,8 +176,8 @@ async def test_a_full_stream_gets_no_more_until_it_is_acknowledged(tmp_path, ser
     async with drones(tmp_path, server.url, 3, shards=3, stream_bytes=50_000) as (a, b, c):
         b.shards[1].eliminator.is_full = True
         for _ in range(3000):
-            a.send(links(1), source=0, target=1)
-        a.send(links(1), source=0, target=2)
+            a.send()
+        a.send(target=2)
         await until(lambda: c.shards[2].names)
         await asyncio.sleep(0.3)
         size = await b.client.memory_usage(b._keys.stream(1))
@@ -180,9 +196,7 @@ async def test_the_end_of_the_seeds_comes_after_all_seeds(tmp_path, server):
         # Those of one shard cannot be sent yet, so the other one is not told either.
         b.shards[1].eliminator.is_full = True
         for _ in range(500):
-            batch = links(1)
-            seeds = batch._replace(seeds=SeedFacts([1], ["b.test"]))
-            a.outboxes[0].append(1, encode_links(seeds))
+            a.append(seed())
         a.outboxes[0].append_all([(1, SEEDS_SENT, ()), (2, SEEDS_SENT, ())], barrier=True)
         await asyncio.sleep(0.5)
         assert not c.shards[2].knows_seeds
@@ -194,30 +208,29 @@ async def test_the_end_of_the_seeds_comes_after_all_seeds(tmp_path, server):
         assert b.inboxes[1].knows_all_seeds
 
 
-async def test_links_that_overtake_seeds_wait_for_them(tmp_path, server):
-    async with drones(tmp_path, server.url) as (a, b):
-        b.shards[1].settings.needs_all_seeds = True
-        a.send(links(1), source=0, target=1)
+async def test_links_that_overtake_seeds_wait_for_them(bus):
+    async with bus() as (a, b, shard):
+        shard.settings.needs_all_seeds = True
+        a.send()
         await until(lambda: a.is_done)
-        batch = links(1)
-        a.outboxes[0].append(1, encode_links(batch._replace(seeds=SeedFacts([1], ["b.test"]))))
-        await until(lambda: b.shards[1].log)
-        a.send(links(1), source=0, target=1)
+        a.append(seed())
+        await until(lambda: shard.log)
+        a.send()
         await until(lambda: a.is_done)
         await asyncio.sleep(0.2)
-        assert [kind for kind, _ in b.shards[1].log] == ["seed"]
+        assert [kind for kind, _ in shard.log] == ["seed"]
         # Nothing of it is acknowledged, so it may die now.
         await b.checkpoint()
         assert b.positions == {1: "0-0"}
-        a.outboxes[0].append(1, SEEDS_SENT)
-        await until(lambda: len(b.shards[1].names) == 3)
-        assert sorted(kind for kind, _ in b.shards[1].log) == ["link", "link", "seed", "seed"]
+        a.append(SEEDS_SENT)
+        await names_in(shard, 3)
+        assert sorted(kind for kind, _ in shard.log) == ["link", "link", "seed", "seed"]
         last = (await b.client.xinfo_stream(b._keys.stream(1)))["last-generated-id"].decode()
         await until(lambda: b.inboxes[1].position == last)
 
 
-async def test_garbage_is_skipped_counted_and_told_once(tmp_path, server, caplog):
-    async with drones(tmp_path, server.url) as (a, b):
+async def test_garbage_is_skipped_counted_and_told_once(bus, caplog):
+    async with bus() as (a, b, shard):
         stream = b._keys.stream(1)
         for fields in (
             {"b": b"garbage"},
@@ -226,74 +239,74 @@ async def test_garbage_is_skipped_counted_and_told_once(tmp_path, server, caplog
             {"b": b""},
         ):
             await b.client.xadd(stream, fields)
-        a.send(links(1), source=0, target=1)
-        await until(lambda: b.shards[1].names)
+        a.send()
+        await names_in(shard)
         assert b.receiver.stats()["hive/garbage"] == 4
-        assert b.shards[1].knows_seeds
+        assert shard.knows_seeds
         told = [record for record in caplog.records if "no message" in record.getMessage()]
         assert len(told) == 1
 
 
-async def test_links_that_a_full_disk_refused_are_read_again(tmp_path, server):
-    async with drones(tmp_path, server.url) as (a, b):
-        b.shards[1].failure = OSError("full")
-        a.send(links(1), source=0, target=1)
+async def test_links_that_a_full_disk_refused_are_read_again(bus):
+    async with bus() as (a, b, shard):
+        shard.failure = OSError("full")
+        a.send()
         await until(lambda: b.failures)
         assert b.inboxes[1].position == "0-0"
-        b.shards[1].failure = None
-        await until(lambda: b.shards[1].names)
+        shard.failure = None
+        await names_in(shard)
 
 
-async def test_a_shard_that_has_gone_takes_nothing_in(tmp_path, server):
-    async with drones(tmp_path, server.url) as (a, b):
+async def test_a_shard_that_has_gone_takes_nothing_in(bus):
+    async with bus() as (a, b, shard):
         b.inboxes.pop(1)  # before it is closed
-        a.send(links(1), source=0, target=1)
+        a.send()
         await until(lambda: a.is_done)
         await asyncio.sleep(0.7)
-        assert not b.shards[1].names
+        assert not shard.names
         # An outbox that has gone is no concern of the sender's either.
-        a.send(links(1), source=0, target=1)
+        a.send()
         a.outboxes.pop(0).close()
         await until(lambda: a.is_done)
 
 
-async def test_links_under_way_when_shards_are_abandoned_stay_out_of_the_cache(tmp_path, server):
-    async with drones(tmp_path, server.url) as (a, b):
+async def test_links_under_way_when_shards_are_abandoned_stay_out_of_the_cache(bus, server):
+    async with bus() as (a, _, shard):
         server.pause()
         try:
-            a.send(links(1), source=0, target=1)
+            a.send()
             await asyncio.sleep(0.5)
             a.sender.forget()
         finally:
             server.resume()
         await until(lambda: a.is_done)
         assert len(a.cache) == 0
-        a.send(links(1), source=0, target=1)
-        await until(lambda: len(b.shards[1].names) == 2 and a.is_done)
+        a.send()
+        await until(lambda: len(shard.names) == 2 and a.is_done)
         assert len(a.cache) == 1
 
 
 @pytest.mark.parametrize("empty", [False, True])
-async def test_what_redis_may_have_lost_is_sent_again(tmp_path, server, empty):
-    async with drones(tmp_path, server.url) as (a, b):
-        b.shards[1].eliminator.is_full = True
+async def test_what_redis_may_have_lost_is_sent_again(bus, server, empty):
+    async with bus() as (a, b, shard):
+        shard.eliminator.is_full = True
         for _ in range(100):
-            a.send(links(1), source=0, target=1)
+            a.send()
         await until(lambda: a.is_done)
         assert len(a.cache) > 0
         server.restart(empty=empty)
-        b.shards[1].eliminator.is_full = False
+        shard.eliminator.is_full = False
         await a.beat("another")
         await b.beat("another")
         assert not a.is_done
         assert len(a.cache) == 0
-        await until(lambda: len(b.shards[1].names) == 100 and a.is_done)
+        await until(lambda: len(shard.names) == 100 and a.is_done)
 
 
-async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(tmp_path, server):
-    async with drones(tmp_path, server.url) as (a, b):
-        a.send(links(1), source=0, target=1)
-        await until(lambda: b.shards[1].names)
+async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(bus, server):
+    async with bus() as (a, b, shard):
+        a.send()
+        await names_in(shard)
         await b.checkpoint()
         # An ID from the future, as a server with a fast clock gives them.
         await b.client.xadd(b._keys.stream(1), {"b": pack_many([])}, id="9999999999999-0")
@@ -302,84 +315,83 @@ async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(tmp_path, se
         await b.beat("another")
         await a.beat("another")
         batch = links(1)
-        a.send(batch, source=0, target=1)
-        await until(lambda: {*batch.fingerprints} <= b.shards[1].names)
+        a.send(batch)
+        await until(lambda: {*batch.fingerprints} <= shard.names)
         # The checkpoint that was published before means nothing in this Redis.
         await b.checkpoint()
         assert b.positions[1] < "9999999999999-0"
 
 
-async def test_acknowledgements_of_another_redis_delete_nothing(tmp_path, server):
-    async with drones(tmp_path, server.url) as (a, b):
-        a.send(links(1), source=0, target=1)
-        await until(lambda: b.shards[1].names)
+async def test_acknowledgements_of_another_redis_delete_nothing(bus):
+    async with bus() as (a, _, shard):
+        a.send()
+        await names_in(shard)
         await until(lambda: a.is_done)
         await a.checkpoint()
         a.sender.on_heartbeat("another", {1: "9999999999999-0"})
         assert a.outboxes[0].size > 0
 
 
-async def test_sending_goes_on_when_redis_is_back(tmp_path, server, caplog):
+async def test_sending_goes_on_when_redis_is_back(bus, server, caplog):
     caplog.set_level(logging.INFO)
-    async with drones(tmp_path, server.url) as (a, b):
+    async with bus() as (a, _, shard):
         server.kill()
-        a.send(links(1), source=0, target=1)
+        a.send()
         await until(lambda: "Redis does not take them" in caplog.text)
         server.start()
-        await until(lambda: b.shards[1].names)
+        await names_in(shard)
         await until(lambda: "takes messages again" in caplog.text)
         assert caplog.text.count("Redis does not take them") == 1
 
 
-async def test_a_redis_without_memory_gets_the_rest_later(tmp_path):
+async def test_a_redis_without_memory_gets_the_rest_later(tmp_path, redis_of):
     more = ["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"]
-    with RedisServer(tmp_path / "small", more=more) as server:
-        async with drones(tmp_path, server.url) as (a, b):
-            b.shards[1].eliminator.is_full = True
-            for _ in range(800):
-                a.send(links(200), source=0, target=1)
-            await until(lambda: a.sender.sent > 10)
-            await asyncio.sleep(0.5)
-            assert not a.is_done
-            b.shards[1].eliminator.is_full = False
-            async with asyncio.timeout(40):
-                while len(b.shards[1].names) < 800 * 200 or not a.is_done:
-                    await b.checkpoint()
-                    await asyncio.sleep(0.1)
+    server = redis_of(more=more)
+    async with drones(tmp_path, server.url) as (a, b):
+        b.shards[1].eliminator.is_full = True
+        for _ in range(800):
+            a.send(links(200))
+        await until(lambda: a.sender.sent > 10)
+        await asyncio.sleep(0.5)
+        assert not a.is_done
+        b.shards[1].eliminator.is_full = False
+        async with asyncio.timeout(40):
+            while len(b.shards[1].names) < 800 * 200 or not a.is_done:
+                await b.checkpoint()
+                await asyncio.sleep(0.1)
 
 
-async def test_a_cluster_carries_messages(tmp_path):
-    with RedisServer(tmp_path / "c", cluster=True) as server:
-        async with drones(tmp_path, server.url, 2, shards=8) as (a, b):
-            for target in range(8):
-                a.send(links(2), source=target // 2 * 2, target=target)
-            shards = {**a.shards, **b.shards}
-            await until(lambda: all(len(shard.names) == 2 for shard in shards.values()))
-            await until(lambda: a.is_done)
-            server.restart(empty=True)
-            await a.beat("another")
-            await b.beat("another")
-            await until(lambda: a.is_done, 40)
+async def test_a_cluster_carries_messages(tmp_path, redis_of):
+    server = redis_of(cluster=True)
+    async with drones(tmp_path, server.url, 2, shards=8) as (a, b):
+        for target in range(8):
+            a.send(links(2), source=target // 2 * 2, target=target)
+        shards = {**a.shards, **b.shards}
+        await until(lambda: all(len(shard.names) == 2 for shard in shards.values()))
+        await until(lambda: a.is_done)
+        server.restart(empty=True)
+        await a.beat("another")
+        await b.beat("another")
+        await until(lambda: a.is_done, 40)
 
 
-async def test_a_fail_over_of_a_sentinel_loses_nothing(tmp_path):
-    with contextlib.ExitStack() as stack:
-        master = stack.enter_context(RedisServer(tmp_path / "m", port=True))
-        other = stack.enter_context(RedisServer(tmp_path / "o", port=True, replica_of=master))
-        sentinel = stack.enter_context(Sentinel(tmp_path / "s", master))
-        sentinel.wait_for_replicas(1)
-        async with drones(tmp_path, sentinel.url) as (a, b):
-            sent = set()
-            for number in range(200):
-                batch = links(1)
-                sent |= {*batch.fingerprints}
-                a.send(batch, source=0, target=1)
-                await asyncio.sleep(0.002)
-                if number == 100:
-                    master.kill()
-            sentinel.wait_for_master(other)
-            async with asyncio.timeout(20):
-                while not sent <= b.shards[1].names or not a.is_done:
-                    await a.beat()
-                    await b.beat()
-                    await asyncio.sleep(0.1)
+async def test_a_fail_over_of_a_sentinel_loses_nothing(tmp_path, redis_of):
+    master = redis_of("m", port=True)
+    other = redis_of("o", port=True, replica_of=master)
+    sentinel = redis_of("s", kind=Sentinel, server=master)
+    sentinel.wait_for_replicas(1)
+    async with drones(tmp_path, sentinel.url) as (a, b):
+        sent = set()
+        for number in range(200):
+            batch = links(1)
+            sent |= {*batch.fingerprints}
+            a.send(batch)
+            await asyncio.sleep(0.002)
+            if number == 100:
+                master.kill()
+        sentinel.wait_for_master(other)
+        async with asyncio.timeout(20):
+            while not sent <= b.shards[1].names or not a.is_done:
+                await a.beat()
+                await b.beat()
+                await asyncio.sleep(0.1)

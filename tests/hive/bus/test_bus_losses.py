@@ -1,13 +1,10 @@
 """A thousand batches between three drones, while Redis and drones are killed and emptied."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
 import random
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 import uvloop
@@ -15,9 +12,6 @@ from bus_rig import BusDrone, links
 from redis_server import RedisServer
 
 from webcrawl.hive.membership.keys import Keys
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.links.link_intake import LinkBatch
 
 BATCHES = 1000
 SHARDS = 6
@@ -39,9 +33,9 @@ class Losses:
         ]  # fmt: skip
         self.holder = {number: self.drones[number % 3] for number in range(SHARDS)}
         # What the pages of each shard had, and how much of that its last checkpoint has.
-        self.found: dict[int, list[tuple[int, LinkBatch]]] = {n: [] for n in range(SHARDS)}
-        self.saved = Counter[int]()
-        self.events = Counter[str]()
+        self.found = {n: [] for n in range(SHARDS)}
+        self.saved = Counter()
+        self.events = Counter()
         self.born = itertools.count()
 
     async def beat(self):

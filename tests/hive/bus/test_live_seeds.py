@@ -1,7 +1,5 @@
 """Live seeds from a list in a real Redis: each is submitted, whatever dies."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -71,6 +69,16 @@ class Reader:
         self._task.cancel()
         await asyncio.wait([self._task])
 
+    async def published(self, times=1):
+        for _ in range(times):
+            await self.seeds.published()
+
+    async def gets(self, number):
+        """One more is pushed, and submitted."""
+        with self.server.client() as client:
+            client.lpush(KEY, *urls(number))
+        await self.until(len(self.urls) + 1)
+
     async def until(self, count):
         async with asyncio.timeout(10):
             while len(self.urls) < count or not self.seeds.is_idle:  # noqa: ASYNC110  # by its polls
@@ -88,6 +96,7 @@ def reader(server):
         client = client_of(settings)
         try:
             async with Reader(client, settings) as reader:
+                reader.server = server
                 yield reader
         finally:
             await close(client)
@@ -123,33 +132,28 @@ async def test_what_is_pushed_is_submitted(server, reader):
 
 async def test_seeds_are_kept_until_a_checkpoint_that_surely_has_them(server, reader):
     async with reader() as one:
-        push(server, *urls(1))
-        await one.until(1)
+        await one.gets(1)
         assert left(server) == (0, 1)
         # It may have been begun before.
-        await one.seeds.published()
+        await one.published()
         assert left(server) == (0, 1)
-        push(server, *urls(2))
-        await one.until(2)
-        await one.seeds.published()
+        await one.gets(2)
+        await one.published()
         assert left(server) == (0, 1)
-        await one.seeds.published()
+        await one.published()
         assert left(server) == (0, 0)
 
 
 async def test_the_next_holder_submits_what_no_checkpoint_has(server, reader):
     async with reader() as one:
-        push(server, *urls(1))
-        await one.until(1)
-        await one.seeds.published()
-        push(server, *urls(2))
-        await one.until(2)
-        await one.seeds.published()
+        await one.gets(1)
+        await one.published()
+        await one.gets(2)
+        await one.published()
     async with reader() as other:
         await other.until(1)
         assert other.urls == urls(2)
-        await other.seeds.published()
-        await other.seeds.published()
+        await other.published(2)
     assert left(server) == (0, 0)
 
 
@@ -168,20 +172,16 @@ async def test_without_shard_0_nothing_is_taken(server, reader):
 @pytest.mark.parametrize("server", ["one server"], indirect=True)
 async def test_redis_may_go_away_and_come_back(server, reader, caplog):
     async with reader() as one:
-        push(server, *urls(1))
-        await one.until(1)
+        await one.gets(1)
         server.kill()
-        await one.seeds.published()
-        await one.seeds.published()
+        await one.published(2)
         assert "Live seeds are kept until the next checkpoint" in caplog.text
         while "cannot be read" not in caplog.text:  # noqa: ASYNC110  # the log
             await asyncio.sleep(0.01)
         server.start()
-        push(server, *urls(2))
-        await one.until(2)
+        await one.gets(2)
         assert sorted(set(one.urls)) == urls(1, 2)
-        for _ in range(3):
-            await one.seeds.published()
+        await one.published(3)
     assert left(server) == (0, 0)
     assert caplog.text.count("Live seeds of web:start_urls cannot be read") == 1
 
@@ -310,9 +310,8 @@ async def test_seeds_come_from_a_set_or_sorted_set_too(server, reader, kind):
             client.sadd(KEY, *urls(*range(20)))
         else:
             client.zadd(KEY, {f"https://site{number}.test/": number for number in range(20)})
-    async with reader(
-        **{f"REDIS_START_URLS_AS_{kind}": True, "REDIS_START_URLS_BATCH_SIZE": 7}
-    ) as one:
+    more = {f"REDIS_START_URLS_AS_{kind}": True, "REDIS_START_URLS_BATCH_SIZE": 7}
+    async with reader(**more) as one:
         await one.until(20)
         assert sorted(one.urls) == sorted(urls(*range(20)))
         if kind == "ZSET":
@@ -323,10 +322,9 @@ async def test_seeds_come_from_a_set_or_sorted_set_too(server, reader, kind):
 
 async def test_the_last_checkpoint_of_a_crawl_has_all_seeds(server, reader):
     async with reader() as one:
-        push(server, *urls(1))
-        await one.until(1)
+        await one.gets(1)
         one.stop.is_over, one.holds = True, False
-        await one.seeds.published()
+        await one.published()
     assert left(server) == (0, 0)
 
 
@@ -338,8 +336,7 @@ async def test_with_many_batches_in_no_checkpoint_one_is_begun(server, reader):
             while not one.begun:  # noqa: ASYNC110  # by its polls
                 await asyncio.sleep(0.01)
         assert (len(one.urls), left(server)) == (100_000, (1, 10))
-        await one.seeds.published()
-        await one.seeds.published()
+        await one.published(2)
         await one.until(100_001)
 
 

@@ -1,10 +1,7 @@
 """The splitter gives each shard its links, here or by way of the outbox, and each of them once."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from bus_rig import ModelShard
@@ -18,7 +15,6 @@ from webcrawl.frontier import Entry
 from webcrawl.hive.bus.messages import EntryMessage, LinkedHosts, SeedsSent, decode
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.bus.splitter import HostSplitter
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import Link, host_of
@@ -36,7 +32,7 @@ class Rig:
         self.models = {}
         self.shards = Shards(number=NUMBER)
         for number in held:
-            model: Any = ModelShard()
+            model = ModelShard()
             model.number, model.name = number, f"{number:02d}"
             model.frontier = SimpleNamespace()
             self.models[number] = model
@@ -44,6 +40,11 @@ class Rig:
             self.outboxes[number] = Outbox(path=directory / str(number))
             self.outboxes[number].open(None)
         self.splitter = HostSplitter(self.shards, outboxes=self.outboxes, cache=self.cache)
+
+    def submit(self, links, *, via, seeds=None):
+        source = LinkSource(via and f"http://{via}/", 1, 0, b"", 1.0)
+        hosts, names = [*map(host_of, links)], [*map(fingerprint, links)]
+        self.splitter.submit(LinkBatch([*map(Link, links)], hosts, names, source, seeds))
 
     def sent(self, number):
         """What the outbox of shard *number* has, delivered now."""
@@ -71,21 +72,10 @@ def rig(tmp_path):
     rig.close()
 
 
-def batch(links, *, via, seeds=None):
-    source = LinkSource(via and f"http://{via}/", 1, 0, Depths(), b"", 1.0)
-    return LinkBatch(
-        [Link(url) for url in links],
-        [host_of(url) for url in links],
-        [fingerprint(url) for url in links],
-        source,
-        seeds,
-    )
-
-
 def test_links_go_to_their_shards(rig):
     own, other, held = rig.host(2), rig.host(5), rig.host(0)
     found = [f"http://{host}/{i}" for i in range(2) for host in (own, other, held)]
-    rig.splitter.submit(batch(found, via=own))
+    rig.submit(found, via=own)
     assert [url for _, url in rig.models[2].log] == [f"http://{own}/0", f"http://{own}/1"]
     # Those of another shard of the process go by its stream, too.
     assert rig.models[0].log == []
@@ -105,40 +95,40 @@ def test_links_go_to_their_shards(rig):
 def test_a_link_that_was_delivered_is_not_sent_again(rig):
     page, other = rig.host(2), rig.host(5)
     for _ in range(2):
-        rig.splitter.submit(batch([f"http://{other}/"], via=page))
+        rig.submit([f"http://{other}/"], via=page)
     # Nothing had been answered for.
     assert len(rig.sent(2)) == 2
-    rig.splitter.submit(batch([f"http://{other}/", f"http://{other}/new"], via=f"www.{page}"))
+    rig.submit([f"http://{other}/", f"http://{other}/new"], via=f"www.{page}")
     ((_, message),) = rig.sent(2)
     assert [link.url for link in message.links] == [f"http://{other}/new"]
     # From another domain it counts for the reputation of its own.
     another = rig.host(2, skip=1)
     for sent in ([(5, LinkedHosts(another, [other]))], []):
-        rig.splitter.submit(batch([f"http://{other}/", f"http://{other}/new"], via=another))
+        rig.submit([f"http://{other}/", f"http://{other}/new"], via=another)
         assert rig.sent(2) == sent
-    assert rig.splitter.stats()["hive/links/sent"] == 3
-    assert rig.splitter.stats()["hive/links/spared"] == 5
-    assert rig.splitter.stats()["hive/cache/hit_share"] > 0
+    stats = rig.splitter.stats()
+    assert (stats["hive/links/sent"], stats["hive/links/spared"]) == (3, 5)
+    assert stats["hive/cache/hit_share"] > 0
 
 
 def test_seeds_come_with_their_ranks_and_sites_whatever_the_cache_has(rig):
     ours, others = rig.host(0), rig.host(5)
     found = [f"http://{others}/", f"http://{ours}/", f"http://{others}/2"]
     refused = rig.host(3)
-    seeds = batch(found, via="", seeds=SeedFacts([7, 8, 9], [*map(host_of, found), refused]))
+    seeds = SeedFacts([7, 8, 9], [*map(host_of, found), refused])
     for _ in range(2):
-        rig.splitter.submit(seeds)
+        rig.submit(found, via="", seeds=seeds)
         sent = dict(rig.sent(0))
         assert sent[5].seeds == SeedFacts([7, 9], [others, others])
         assert sent[3].seeds == SeedFacts([], [refused])
         assert sent.keys() == {3, 5}
-        rig.cache.admit(seeds.fingerprints)
+        rig.cache.admit([*map(fingerprint, found)])
     assert [url for _, url in rig.models[0].log] == [f"http://{ours}/"] * 2
 
 
 def test_every_shard_is_told_the_end_of_the_seeds_after_them(rig):
     other = rig.host(5)
-    rig.splitter.submit(batch([f"http://{other}/"], via="", seeds=SeedFacts([1], [other])))
+    rig.submit([f"http://{other}/"], via="", seeds=SeedFacts([1], [other]))
     rig.splitter.seeds_are_read()
     first = rig.outboxes[0].take(1 << 20)
     assert len(first) == 1
@@ -157,18 +147,18 @@ def test_an_entry_goes_to_the_shard_of_its_url(rig):
 def test_many_links_to_one_shard_are_several_messages(rig):
     other = rig.host(5)
     found = [f"http://{other}/{i}" for i in range(1300)]
-    rig.splitter.submit(batch(found, via=rig.host(2)))
+    rig.submit(found, via=rig.host(2))
     sent = rig.sent(2)
     assert [len(message.links) for _, message in sent] == [512, 512, 276]
     assert [link.url for _, message in sent for link in message.links] == found
-    rig.splitter.submit(batch(found, via=rig.host(2)))
+    rig.submit(found, via=rig.host(2))
     assert rig.sent(2) == []
 
 
 def test_sources_pause_while_an_outbox_has_much_to_send(rig, monkeypatch):
     monkeypatch.setattr("webcrawl.hive.bus.splitter._FULL_BYTES", 100)
     assert not rig.splitter.is_full
-    rig.splitter.submit(batch([f"http://{rig.host(5)}/{'x' * 100}"], via=rig.host(2)))
+    rig.submit([f"http://{rig.host(5)}/{'x' * 100}"], via=rig.host(2))
     assert rig.splitter.is_full
     rig.sent(2)
     assert not rig.splitter.is_full
@@ -177,7 +167,7 @@ def test_sources_pause_while_an_outbox_has_much_to_send(rig, monkeypatch):
 def test_a_process_without_shards_takes_nothing(tmp_path):
     rig = Rig(tmp_path)
     with pytest.raises(NotHeldError):
-        rig.splitter.submit(batch(["http://a.test/"], via="a.test"))
+        rig.submit(["http://a.test/"], via="a.test")
     with pytest.raises(NotHeldError):
         rig.splitter.enqueue(Entry(url="http://a.test/", host="a.test"), 1)
 
@@ -186,10 +176,9 @@ def test_a_process_without_shards_takes_nothing(tmp_path):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_each_link_is_in_one_place(tmp_path, found, via, is_seeds):
     rig = Rig(tmp_path / str(next(EXAMPLES)), *range(NUMBER))
-    hosts = [host_of(url) for url in found]
-    seeds = SeedFacts([1] * len(found), hosts) if is_seeds else None
+    seeds = SeedFacts([1] * len(found), [*map(host_of, found)]) if is_seeds else None
     source = "" if is_seeds else host_of(via)
-    rig.splitter.submit(batch(found, via=source, seeds=seeds))
+    rig.submit(found, via=source, seeds=seeds)
     own = 0 if is_seeds else rig.shards.number_of(host_of(f"http://{source}/"))
     places = [(own, url) for _, url in rig.models[own].log]
     for target, message in rig.sent(own):

@@ -1,7 +1,5 @@
 """Processes of a hive on one machine: those that die come back, a few times, and say why."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

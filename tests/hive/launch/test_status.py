@@ -1,18 +1,16 @@
 """The table of a hive, from a real Redis with drones that report to it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 import re
 import socket
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import warm
-from redis_server import RedisServer
 from scrapy.settings import Settings
 
 from webcrawl.doctor.activity import CrawlActivity
@@ -27,12 +25,6 @@ from webcrawl.hive.membership.report import DroneFigures, Gauge, Report, drone_n
 
 KEYS = Keys("web")
 HOST = socket.gethostname()
-
-
-@pytest.fixture
-def server(tmp_path):
-    with RedisServer(tmp_path / "redis") as server:
-        yield server
 
 
 @contextlib.asynccontextmanager
@@ -62,6 +54,22 @@ async def drone(client, name, shards, **given):
     await member.claim(dict.fromkeys(shards, Owner(0, "")))
     await member.beat(report(**given))
     return member
+
+
+def shown_of(server, drones, clock):
+    """The table of a supervisor on this machine, whose *drones* are their numbers' pid and
+    progress; and their processes."""
+    children = [
+        SimpleNamespace(name=f"drone {number}", pid=pid, progress=progress, state="died (exit)")
+        for number, (pid, progress) in enumerate(drones)
+    ]
+    supervisor = SimpleNamespace(
+        redis_url=server.url, drones=children, hive=SimpleNamespace(name="web")
+    )
+    local = LocalTable(
+        keys=KEYS, connect=lambda url: client_of(Settings({"REDIS_URL": url})), clock=clock
+    )
+    return local, partial(local, supervisor), children
 
 
 QUEEN = [
@@ -117,28 +125,17 @@ async def test_drones_of_one_number_are_told_apart(server):
 
 
 async def test_pages_of_a_drone_that_died_are_those_of_who_adopts_its_shards(server):
-    children = [
-        SimpleNamespace(name=f"drone {number}", pid=pid, progress="", state="runs")
-        for number, pid in enumerate([11, 12])
-    ]
-    supervisor = SimpleNamespace(
-        redis_url=server.url, drones=children, hive=SimpleNamespace(name="web")
-    )
-    shown = LocalTable(
-        keys=KEYS,
-        connect=lambda url: client_of(Settings({"REDIS_URL": url})),
-        clock=lambda: 0.0,
-    )
+    local, shown, children = shown_of(server, [(11, ""), (12, "")], lambda: 0.0)
     async with connected(server) as client:
         dead = await drone(client, f"{HOST}-11-a", range(32), pages=5, called="drone 0")
         other = await drone(client, f"{HOST}-12-a", range(32, 64), pages=6, called="drone 1")
-        assert re.match(r"all +64 +11 ", (await shown(supervisor))[-1])
+        assert re.match(r"all +64 +11 ", (await shown())[-1])
         children[0].pid = None
         await dead.leave()
         await other.claim(dict.fromkeys(range(32), Owner(0, "")))
         await other.beat(report(10, called="drone 1"))
-        assert re.match(r"all +\d+ +10 ", (await shown(supervisor))[-1])
-    await shown.close()
+        assert re.match(r"all +\d+ +10 ", (await shown())[-1])
+    await local.close()
 
 
 async def test_the_end_of_the_crawl_is_told(server):
@@ -205,25 +202,15 @@ def test_without_a_hive_to_ask_the_command_says_how_to_name_one(given, sentence,
 
 
 async def test_drones_of_this_machine_have_their_numbers(server):
-    children = [
-        SimpleNamespace(name=f"drone {number}", pid=pid, progress=progress, state="died (exit)")
-        for number, (pid, progress) in enumerate([(11, ""), (12, "0:00:10 3 pages"), (None, "x")])
-    ]
-    supervisor = SimpleNamespace(
-        redis_url=server.url, drones=children, hive=SimpleNamespace(name="web")
-    )
-    clock = iter([100.0, 101.0, 165.0, 166.0])
-    shown = LocalTable(
-        keys=KEYS,
-        connect=lambda url: client_of(Settings({"REDIS_URL": url})),
-        clock=lambda: next(clock),
-    )
-    assert (await shown(supervisor))[0] == "hive web  0:00:01  starting"
+    times = iter([100.0, 101.0, 165.0, 166.0])
+    drones = [(11, ""), (12, "0:00:10 3 pages"), (None, "x")]
+    local, shown, _ = shown_of(server, drones, lambda: next(times))
+    assert (await shown())[0] == "hive web  0:00:01  starting"
     async with connected(server) as client:
         await drone(client, f"{HOST}-11-a", range(32), pages=5, called="drone 0")
         await drone(client, "other-11-a", range(32, 64), pages=6)
         asked = table("web", await look(client, KEYS))
-    rows = await shown(supervisor)
+    rows = await shown()
     assert rows[0] == "hive web  0:01:05  64 shards"
     assert {*asked[2:-1]} == {*rows[2:4], *rows[8:-1]}  # as `scrapy hive status` has them
     assert [row.split("  ")[0] for row in rows[2:] if row[0] != " "] == [
@@ -231,8 +218,8 @@ async def test_drones_of_this_machine_have_their_numbers(server):
     ]  # fmt: skip
     assert (rows[5], rows[7]) == ("  0:00:10 3 pages", "  died (exit)")
     server.kill()
-    rows = await shown(supervisor)
-    await shown.close()
+    rows = await shown()
+    await local.close()
     assert rows[0] == "hive web  0:01:06  Redis does not answer"
     assert re.match(r"drone 0 +0 +5 +402 ", rows[2])  # as it was
     assert rows[3] == "  died (exit)"

@@ -1,7 +1,5 @@
 """The summary of a hive on one machine: the drones' stats as those of one crawl."""
 
-from __future__ import annotations
-
 import json
 
 from webcrawl.hive.launch.crawl_stats import merged

@@ -1,7 +1,5 @@
 """The supervisor of a hive on one machine, with shell scripts as its drones, and a real Redis."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -34,6 +32,17 @@ class Scripts(LocalHive):
 
     def ready(self, number):
         return self.mark(number).with_suffix(".ready")
+
+
+async def begun(local, supervisor):
+    """The task of a supervisor whose drones are ready."""
+    task = asyncio.create_task(supervisor.run())
+    await local.until_ready()
+    return task
+
+
+def send(number):
+    os.kill(os.getpid(), number)
 
 
 class Said:
@@ -87,48 +96,42 @@ def cores():
 @pytest.mark.parametrize("drones", [1, 2])
 async def test_drones_are_kept_to_a_core_each_if_they_are_as_many(hive, cores, drones):
     local, supervisor, _ = hive(*[WAITS] * drones, redis_url="-")
-    running = asyncio.create_task(supervisor.run())
-    await local.until_ready()
+    running = await begun(local, supervisor)
     while None in (pids := [drone.pid for drone in supervisor.drones]):  # noqa: ASYNC110  # no event tells of it
         await asyncio.sleep(0.01)
     found = [os.sched_getaffinity(pid) for pid in pids]
-    os.kill(os.getpid(), signal.SIGTERM)
+    send(signal.SIGTERM)
     assert await running == 0
-    if drones == len(cores):
-        assert found == [{core} for core in cores]
-    else:
-        assert found == [set(cores)] * drones
+    own = [{core} for core in cores]
+    assert found == (own if drones == len(cores) else [set(cores)] * drones)
 
 
 async def test_one_signal_stops_all_and_the_second_is_passed_on(hive):
     once = "trap 'echo >> {0}' TERM; echo > {0}.ready; while [ ! -e {0} ]; do sleep 0.05; done"
     twice = once.replace("[ ! -e {0} ]", "[ $(cat {0} 2>&1 | wc -l) -lt 2 ]")
     local, supervisor, view = hive(once, once.replace("-e {0}", "-s {0}"), redis_url="-")
-    running = asyncio.create_task(supervisor.run())
-    await local.until_ready()
-    os.kill(os.getpid(), signal.SIGINT)
+    running = await begun(local, supervisor)
+    send(signal.SIGINT)
     assert await running == 0
     assert view.lines == ["stopping with checkpoints; the same signal again: at once"]
     for file in local.jobdir.glob("mark*"):
         file.unlink()
     local, supervisor, view = hive(twice, redis_url="-")
-    running = asyncio.create_task(supervisor.run())
-    await local.until_ready()
-    os.kill(os.getpid(), signal.SIGTERM)
+    running = await begun(local, supervisor)
+    send(signal.SIGTERM)
     while not local.mark(0).exists():  # noqa: ASYNC110  # of another process
         await asyncio.sleep(0.01)
     assert not running.done()
-    os.kill(os.getpid(), signal.SIGTERM)
+    send(signal.SIGTERM)
     assert await running == 0
 
 
 async def test_the_third_signal_kills_what_does_not_end(hive):
     deaf = "trap '' TERM; echo > {0}.ready; while :; do sleep 0.05; done"
     local, supervisor, _ = hive(deaf, redis_url="-")
-    running = asyncio.create_task(supervisor.run())
-    await local.until_ready()
+    running = await begun(local, supervisor)
     for _ in range(3):
-        os.kill(os.getpid(), signal.SIGINT)
+        send(signal.SIGINT)
         await asyncio.sleep(0.1)
     assert await running == 1
 
@@ -143,8 +146,7 @@ async def test_unusable_input_of_one_stops_the_others_once(hive):
 
 async def test_redis_that_dies_is_started_again_under_its_drones(hive):
     local, supervisor, view = hive(WAITS)
-    running = asyncio.create_task(supervisor.run())
-    await local.until_ready()
+    running = await begun(local, supervisor)
     before = await redis_process(supervisor)
     os.kill(before, signal.SIGKILL)
     while (after := await redis_process(supervisor)) in {None, before}:  # noqa: ASYNC110  # by its pid
@@ -163,8 +165,7 @@ async def redis_process(supervisor):
 async def test_a_redis_that_is_given_up_stops_the_drones_and_is_told(hive, monkeypatch):
     monkeypatch.setattr("webcrawl.hive.launch.child_process._MOST_RESTARTS", 0)
     local, supervisor, view = hive(WAITS)
-    running = asyncio.create_task(supervisor.run())
-    await local.until_ready()
+    running = await begun(local, supervisor)
     os.kill(await redis_process(supervisor), signal.SIGKILL)
     assert await running == 1
     assert view.lines[0].startswith("Redis died again (killed by SIGKILL): given up")
@@ -187,12 +188,11 @@ async def test_a_hive_that_ignores_sighup_outlives_its_terminal(hive):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         local, supervisor, view = hive(WAITS, redis_url="-")
-        running = asyncio.create_task(supervisor.run())
-        await local.until_ready()
-        os.kill(os.getpid(), signal.SIGHUP)
+        running = await begun(local, supervisor)
+        send(signal.SIGHUP)
         await asyncio.sleep(0.1)
         assert view.lines == []
-        os.kill(os.getpid(), signal.SIGTERM)
+        send(signal.SIGTERM)
         assert await running == 0
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -203,23 +203,16 @@ async def test_a_hive_that_ignores_sighup_outlives_its_terminal(hive):
     [
         ({"drones": 0}, "--drones must be from 1 to 256, not 0"),
         ({"arguments": ["seeds=a.txt,-"]}, "standard input"),
+        ({"jobdir": "of_a_crawl"}, "has a crawl of one process"),
     ],
 )
 def test_what_cannot_be_run_is_refused(tmp_path, given, sentence):
-    hive = LocalHive("test", tmp_path, 2, "web")._replace(**given)
+    other = tmp_path / "of_a_crawl"
+    other.mkdir()
+    (other / "CURRENT").touch()
+    hive = LocalHive("test", tmp_path / given.pop("jobdir", "new"), 2, "web")
     with pytest.raises(FatalError, match=sentence):
-        hive.check()
-
-
-def test_the_directory_of_another_crawl_is_refused(tmp_path):
-    (tmp_path / "CURRENT").touch()
-    with pytest.raises(FatalError, match="has a crawl of one process"):
-        LocalHive("test", tmp_path, 2, "web").check()
-
-
-def test_a_store_that_was_named_is_the_drones(tmp_path):
-    hive = LocalHive("t", tmp_path, 2, "web", store="s3://bucket/hive")
-    assert hive.command(0, "unix:///redis.sock")[-1] == "HIVE_STORE=s3://bucket/hive"
+        hive._replace(**given).check()
 
 
 def test_drones_that_a_killed_supervisor_has_left_go_first(tmp_path):
@@ -243,11 +236,10 @@ async def test_a_directory_that_cannot_be_is_named(hive, tmp_path):
 async def test_two_hives_do_not_share_a_directory(hive):
     local, supervisor, _ = hive(WAITS, redis_url="-")
     _, other, _ = hive(WAITS, redis_url="-")
-    running = asyncio.create_task(supervisor.run())
-    await local.until_ready()
+    running = await begun(local, supervisor)
     with pytest.raises(FatalError, match=f"in use: .* held by process {os.getpid()}"):
         await other.run()
-    os.kill(os.getpid(), signal.SIGTERM)
+    send(signal.SIGTERM)
     await running
 
 
@@ -260,5 +252,6 @@ def test_the_command_of_a_drone_has_all_that_the_user_gave(tmp_path):
         *("A=1", "-s", "HIVE=t", "-s", f"JOBDIR={tmp_path}/drones/1"),
         *("-s", "REDIS_URL=unix:///redis.sock", "-s", f"HIVE_STORE={tmp_path}/store"),
     ]
-    hive = hive._replace(metrics_port=9400)
-    assert hive.command(1, "unix:///redis.sock")[-1] == "METRICS_PORT=9401"
+    hive = hive._replace(store="s3://bucket/hive", metrics_port=9400)
+    last = hive.command(1, "unix:///redis.sock")[-3:]
+    assert last == ["HIVE_STORE=s3://bucket/hive", "-s", "METRICS_PORT=9401"]

@@ -1,7 +1,5 @@
 """The terminal view of a hive."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

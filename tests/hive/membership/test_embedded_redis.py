@@ -1,7 +1,6 @@
 """The Redis server of a hive on one machine."""
 
-from __future__ import annotations
-
+import contextlib
 import importlib.util
 import subprocess
 
@@ -23,21 +22,24 @@ async def started(server):
     return process
 
 
-async def test_the_data_of_the_embedded_redis_survive_its_end(tmp_path):
-    server = EmbeddedRedis(directory=tmp_path / "redis")
+@contextlib.asynccontextmanager
+async def running(server):
     process = await started(server)
     try:
-        await answer(server, "SET", "one", "1")
-        assert await answer(server, "CONFIG", "GET", "port") == {"port": "0"}
+        yield process
     finally:
         await server.end()
         assert process.wait(10) == 0
-    process = await started(server)
-    try:
+
+
+async def test_the_data_of_the_embedded_redis_survive_its_end(tmp_path):
+    server = EmbeddedRedis(directory=tmp_path / "redis")
+    async with running(server):
+        await answer(server, "SET", "one", "1")
+        assert await answer(server, "CONFIG", "GET", "port") == {"port": "0"}
+    async with running(server) as process:
         assert await answer(server, "GET", "one") == "1"
-    finally:
         process.terminate()
-        assert process.wait(10) == 0
 
 
 async def test_data_of_an_older_server_is_read(tmp_path):
@@ -45,12 +47,8 @@ async def test_data_of_an_older_server_is_read(tmp_path):
     # As Redis 6.2 has it: one file, and no manifest.
     log = b"*3\r\n$3\r\nSET\r\n$3\r\none\r\n$1\r\n1\r\n"
     (tmp_path / "appendonly.aof").write_bytes(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n" + log)
-    process = await started(server)
-    try:
+    async with running(server):
         assert await answer(server, "GET", "one") == "1"
-    finally:
-        await server.end()
-        assert process.wait(10) == 0
 
 
 def test_a_directory_whose_path_is_too_long_for_a_socket_is_refused(tmp_path):

@@ -1,14 +1,11 @@
 """The lease of a drone whose loop is busy or hangs, and whose Redis is away or has lost it."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time
 from contextlib import asynccontextmanager
 
 import pytest
-from redis_server import RedisServer
 from scrapy.settings import Settings
 
 from webcrawl.clock import now
@@ -21,12 +18,6 @@ from webcrawl.hive.membership.report import Report
 
 LEASE_SECS = 1.0
 KEYS = Keys("kept")
-
-
-@pytest.fixture
-def server(tmp_path):
-    with RedisServer(tmp_path / "redis") as server:
-        yield server
 
 
 @asynccontextmanager

@@ -1,7 +1,5 @@
 """Membership on a real Redis: leases, tokens, the queen; a Redis that is away or was emptied."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
@@ -21,9 +19,10 @@ from scrapy.settings import Settings
 from webcrawl.hive.membership.connection import UNREACHABLE, client_of, close
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership, Owner
-from webcrawl.hive.membership.report import DroneFigures, Report
+from webcrawl.hive.membership.report import Report
 
 NAMES = itertools.count()
+NOTHING = Report()
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +36,21 @@ def server(tmp_path_factory):
         yield server
 
 
+class Member(Membership):
+    """A membership whose report says nothing unless it is given."""
+
+    def beat(self, report=NOTHING):
+        return super().beat(report)
+
+    def take(self, *shards):
+        """Claim shards that nobody has had."""
+        return self.claim(dict.fromkeys(shards, Owner(0, "")))
+
+    def another(self, name, lease_secs=10.0):
+        """Another drone, which has had no beat."""
+        return Member(client=self._client, keys=self._keys, drone=name, lease_secs=lease_secs)
+
+
 @contextlib.asynccontextmanager
 async def drones(server, *names, lease_secs=10.0, **given):
     """Drones of a hive of its own, which is founded with four shards; each has had its beat."""
@@ -47,52 +61,37 @@ async def drones(server, *names, lease_secs=10.0, **given):
         for name in names:
             client = client_of(settings)
             stack.push_async_callback(close, client)
-            made.append(Membership(client=client, keys=keys, drone=name, lease_secs=lease_secs))
+            made.append(Member(client=client, keys=keys, drone=name, lease_secs=lease_secs))
             await made[-1].found(4)
-            await made[-1].beat(Report())
+            await made[-1].beat()
         yield made
 
 
-def servers(directory):
-    """Each kind of server, with the settings by which it is reached."""
-    yield RedisServer(directory / "plain"), {}
-    yield RedisServer(directory / "password", password="geheim"), {}
-    yield RedisServer(directory / "cluster", cluster=True), {}
-    tls = RedisServer(directory / "tls", tls=True)
-    yield tls, {"REDIS_URL": f"rediss://127.0.0.1:{tls.tls.port}?ssl_ca_certs={tls.tls.authority}"}
-
-
-@pytest.mark.parametrize("kind", range(4))
-async def test_the_life_of_a_shard_on_each_kind_of_server(tmp_path, kind):
-    server, given = next(itertools.islice(servers(tmp_path), kind, None))
-    with server:
-        await live(server, given)
-
-
-async def test_the_life_of_a_shard_behind_a_sentinel(tmp_path):
-    with (
-        RedisServer(tmp_path / "one", port=True) as server,
-        Sentinel(tmp_path / "watch", server) as sentinel,
-    ):
-        await live(server, {"REDIS_URL": sentinel.url})
-
-
-async def live(server, given):
-    """Claim, acknowledge, release, leave, claim."""
-    async with drones(server, "a", "b", **given) as (a, b):
-        claimed = await a.claim({0: Owner(0, ""), 1: Owner(0, ""), 2: Owner(0, "")})
+@pytest.mark.parametrize(
+    "kind", [{}, {"password": "geheim"}, {"cluster": True}, {"tls": True}, {"port": True}]
+)
+async def test_the_life_of_a_shard_on_each_kind_of_server(redis_of, kind):
+    """Claim, acknowledge, release, leave, claim; that on a port is reached by a sentinel."""
+    server = redis_of(**kind)
+    url = server.url
+    if "tls" in kind:
+        url = f"rediss://127.0.0.1:{server.tls.port}?ssl_ca_certs={server.tls.authority}"
+    elif "port" in kind:
+        url = redis_of("watch", kind=Sentinel, server=server).url
+    async with drones(server, "a", "b", REDIS_URL=url) as (a, b):
+        claimed = await a.take(0, 1, 2)
         assert claimed.keys() == {0, 1, 2}
         beat = await a.beat(Report(number=1, leases=claimed))
         assert beat.leases == claimed
         assert beat.alive == {"a", "b"}
-        assert beat.reports == {"a": Report(number=1, leases=claimed), "b": Report()}
+        assert beat.reports == {"a": Report(number=1, leases=claimed), "b": NOTHING}
         for number in range(3):
             await b._client.xadd(b._keys.stream(1), {"m": b"x"}, id=f"7-{number + 1}")
         assert await a.last_ids({0, 1}) == {0: "0-0", 1: "7-3"}
         assert await a.acknowledge({1: "7-2", 3: "9-9"}, claimed, {1: 5, 3: 6}) == {1}
         assert await b._client.xlen(b._keys.stream(1)) == 1
         await a.release({0: claimed[0]})
-        beat = await b.beat(Report())
+        beat = await b.beat()
         assert beat.leases == {}
         assert beat.acks == {1: "7-2"}
         assert beat.acknowledged == {1: (claimed[1], 5)}
@@ -100,7 +99,7 @@ async def live(server, given):
         assert (await b.claim({0: beat.owners[0], 1: beat.owners[1]})).keys() == {0}
         await a.leave()
         assert (await b.claim({1: beat.owners[1]})).keys() == {1}
-        assert (await b.beat(Report())).alive == {"b"}
+        assert (await b.beat()).alive == {"b"}
 
 
 # --- shards
@@ -108,11 +107,11 @@ async def live(server, given):
 
 async def test_a_beat_carries_the_table_of_shards_only_when_it_changed(server):
     async with drones(server, "a", "b") as (a, b):
-        claimed = await a.claim({number: Owner(0, "") for number in range(1000)})
+        claimed = await a.take(*range(1000))
 
         async def beat():
             before = (await b._client.info("stats"))["total_net_output_bytes"]
-            beat = await b.beat(Report())
+            beat = await b.beat()
             return beat, (await b._client.info("stats"))["total_net_output_bytes"] - before
 
         first, size = await beat()
@@ -129,11 +128,11 @@ async def test_a_beat_carries_the_table_of_shards_only_when_it_changed(server):
 async def test_a_drone_whose_lease_had_ended_gets_the_table_in_any_case(server):
     """As others may have taken its shards that write no versions: webcrawl 0.2 does not."""
     async with drones(server, "a", "b") as (a, b):
-        await a.claim({0: Owner(0, "")})
-        await a.beat(Report())
+        await a.take(0)
+        await a.beat()
         await a.leave()
         await b._client.hset(b._keys.shards, "0", f"{2**60} b")
-        assert (await a.beat(Report())).owners == {0: Owner(2**60, "b")}
+        assert (await a.beat()).owners == {0: Owner(2**60, "b")}
 
 
 async def test_a_claim_is_not_below_the_token_of_the_newest_checkpoint(server):
@@ -145,7 +144,7 @@ async def test_a_claim_is_not_below_the_token_of_the_newest_checkpoint(server):
 
 async def test_an_acknowledgement_cuts_the_stream_after_it(server):
     async with drones(server, "a") as (a,):
-        claimed = await a.claim({0: Owner(0, ""), 1: Owner(0, "")})
+        claimed = await a.take(0, 1)
         for shard in claimed:
             for number in range(4):
                 await a._client.xadd(a._keys.stream(shard), {"m": "x"}, id=f"5-{number + 1}")
@@ -169,14 +168,14 @@ async def test_a_stopped_process_loses_its_shards_and_learns_it(server):
         )  # fmt: skip
         assert await holder.stdout.readline() == b"holds\n"
         holder.send_signal(signal.SIGSTOP)
-        owners = (await b.beat(Report())).owners
+        owners = (await b.beat()).owners
         assert await b.claim(owners) == {}
         await asyncio.sleep(1.3)
         claimed = await b.claim(owners)
         assert claimed.keys() == {0}
         holder.send_signal(signal.SIGCONT)
         assert (await holder.communicate(b"\n"))[0] == b"lost set()\n"
-        assert (await b.beat(Report())).leases == claimed
+        assert (await b.beat()).leases == claimed
 
 
 def hold(url, name):
@@ -184,12 +183,12 @@ def hold(url, name):
 
     async def main():
         client = client_of(Settings({"REDIS_URL": url}))
-        a = Membership(client=client, keys=Keys(name), drone="a", lease_secs=1.2)
-        await a.beat(Report())
-        claimed = await a.claim({0: Owner(0, "")})
+        a = Member(client=client, keys=Keys(name), drone="a", lease_secs=1.2)
+        await a.beat()
+        claimed = await a.take(0)
         print("holds", flush=True)
         await asyncio.to_thread(input)
-        beat = await a.beat(Report())
+        beat = await a.beat()
         print("lost", await a.acknowledge({0: "1-0"}, claimed, {0: 1}) | beat.leases.keys())
         await close(client)
 
@@ -201,22 +200,15 @@ def hold(url, name):
 
 async def test_there_is_one_queen_until_its_lease_ends(server):
     async with drones(server, "a", lease_secs=1.2) as (a,):
-        b = Membership(client=a._client, keys=a._keys, drone="b", lease_secs=10)
-        first, second = await a.beat(Report()), await b.beat(Report())
-        assert (first.queen, first.is_queen, second.queen, second.is_queen) == (
-            "a",
-            True,
-            "a",
-            False,
-        )
-        assert second.reports == {}
+        b = a.another("b")
+        first, second = await a.beat(), await b.beat()
+        assert (first.queen, first.is_queen) == ("a", True)
+        assert (second.queen, second.is_queen, second.reports) == ("a", False, {})
         await asyncio.sleep(1.3)
-        beat = await b.beat(Report())
-        assert beat.is_queen
-        assert beat.reports == {"b": Report()}
-        assert not (await a.beat(Report())).is_queen
+        assert (await b.beat()).reports == {"b": NOTHING}
+        assert not (await a.beat()).is_queen
         await b.leave()
-        assert (await a.beat(Report())).is_queen
+        assert (await a.beat()).is_queen
 
 
 async def test_orders_are_of_the_queen_and_seen_by_all(server):
@@ -225,7 +217,7 @@ async def test_orders_are_of_the_queen_and_seen_by_all(server):
         assert await a.order(
             share=3, supply=2, round=1, counted_since=2, checkpoint=7, finished=True
         )
-        state = (await b.beat(Report())).state
+        state = (await b.beat()).state
         assert (state.share, state.supply, state.round, state.checkpoint) == (3, 2, 1, 7)
         assert (state.counted_since, state.finished, state.stopping) == (2, True, False)
 
@@ -233,31 +225,17 @@ async def test_orders_are_of_the_queen_and_seen_by_all(server):
 async def test_anyone_may_stop_a_hive_that_there_is(server):
     async with drones(server, "a", "b") as (a, b):
         assert await b.stop()
-        assert (await a.beat(Report())).state.stopping
-        assert not await Membership(
-            client=a._client, keys=Keys("nowhere"), drone="", lease_secs=1
-        ).stop()
-
-
-async def test_to_look_takes_no_part(server):
-    report = Report(number=4, figures=DroneFigures(rate=1.5, waiting=7), supply=1)
-    async with drones(server, "a") as (a,):
-        await a.beat(report)
-        looker = Membership(client=a._client, keys=a._keys, drone="status", lease_secs=10)
-        look = await looker.look()
-        assert (look.alive, look.queen, look.is_queen) == ({"a"}, "a", False)
-        assert look.reports == {"a": report}
-        await a.leave()
-        look = await looker.look()
-        assert (look.alive, look.queen, look.reports) == (frozenset(), "", {})
+        assert (await a.beat()).state.stopping
+        a._keys = Keys("nowhere")
+        assert not await a.stop()
 
 
 async def test_a_report_of_another_version_is_none(server):
     async with drones(server, "a", "b") as (a, _):
         await a._client.hset(a._keys.drones, "b", b"\xc1")
-        assert (await a.beat(Report())).reports == {"a": Report(), "b": None}
+        assert (await a.beat()).reports == {"a": Report(), "b": None}
         await a._client.hset(a._keys.drones, "b", b"\x82\xa6number\x05\xa5other\x01")
-        assert (await a.beat(Report())).reports["b"] == Report(number=5)
+        assert (await a.beat()).reports["b"] == Report(number=5)
 
 
 # --- a crawl that begins anew, a Redis that is away
@@ -269,12 +247,12 @@ async def test_the_state_is_founded_once(server):
         assert one == other
         assert one.shards == 4
         assert len(one.born) == 16
-        assert abs((await a.beat(Report())).now - one.born_at) < 60
+        assert abs((await a.beat()).now - one.born_at) < 60
 
 
 async def test_a_drone_that_enters_waits_longer_than_its_lease(server):
     async with drones(server, "a", "b") as (a, b):
-        c = Membership(client=a._client, keys=a._keys, drone="c", lease_secs=0.1)
+        c = a.another("c", 0.1)
         await b._client.execute_command("CLIENT", "PAUSE", 200)
         assert (await c.found(4, secs=5)).shards == 4
         await b._client.execute_command("CLIENT", "PAUSE", 200)
@@ -294,84 +272,84 @@ async def test_a_hive_that_ended_begins_anew_when_no_drone_is_alive(server):
         assert state.begun_at > before.begun_at >= state.born_at
 
 
-async def test_a_redis_that_kept_its_data_goes_on(tmp_path):
-    with RedisServer(tmp_path / "redis", appendonly=True) as server:
-        async with drones(server, "a") as (a,):
-            claimed = await a.claim({0: Owner(0, "")})
-            born = (await a.beat(Report())).state.born
-            server.kill()
-            with pytest.raises(UNREACHABLE):
-                await a.beat(Report())
-            server.start()
-            beat = await a.beat(Report())
-            assert (beat.state.born, beat.leases) == (born, claimed)
+async def test_a_redis_that_kept_its_data_goes_on(redis_of):
+    server = redis_of(appendonly=True)
+    async with drones(server, "a") as (a,):
+        claimed = await a.take(0)
+        born = (await a.beat()).state.born
+        server.kill()
+        with pytest.raises(UNREACHABLE):
+            await a.beat()
+        server.start()
+        beat = await a.beat()
+        assert (beat.state.born, beat.leases) == (born, claimed)
 
 
 @pytest.mark.parametrize("cluster", [False, True])
-async def test_a_beat_without_an_answer_fails_soon(tmp_path, cluster):
-    with RedisServer(tmp_path / "redis", cluster=cluster) as server:
-        async with drones(server, "a", lease_secs=1.0) as (a,):
-            server.pause()
-            begun = asyncio.get_running_loop().time()
-            for _ in range(2):
-                with pytest.raises(UNREACHABLE):
-                    await a.beat(Report())
-            assert 0.25 < asyncio.get_running_loop().time() - begun < 5
-            server.resume()
-            for _ in range(3):  # no answer is taken for that of a later call
-                assert (await answered(a.beat, Report())).alive == {"a"}
-                assert await answered(partial(a.order, share=1))
+async def test_a_beat_without_an_answer_fails_soon(redis_of, cluster):
+    server = redis_of(cluster=cluster)
+    async with drones(server, "a", lease_secs=1.0) as (a,):
+        server.pause()
+        begun = asyncio.get_running_loop().time()
+        for _ in range(2):
+            with pytest.raises(UNREACHABLE):
+                await a.beat()
+        assert 0.25 < asyncio.get_running_loop().time() - begun < 5
+        server.resume()
+        for _ in range(3):  # no answer is taken for that of a later call
+            assert (await answered(a.beat)).alive == {"a"}
+            assert await answered(partial(a.order, share=1))
 
 
-async def answered(call, *given):
+async def answered(call):
     """Its answer, which may come too late on a busy machine."""
     for _ in range(20):
         with contextlib.suppress(*UNREACHABLE):
-            return await call(*given)
+            return await call()
     raise AssertionError
 
 
-async def test_a_beat_that_is_answered_in_part_fails_as_soon(tmp_path, monkeypatch):
-    with RedisServer(tmp_path / "redis") as server:
-        async with drones(server, "a", lease_secs=1.0) as (a,):
-            execute = a._client.execute_command
+async def test_a_beat_that_is_answered_in_part_fails_as_soon(redis_of, monkeypatch):
+    server = redis_of()
+    async with drones(server, "a", lease_secs=1.0) as (a,):
+        execute = a._client.execute_command
 
-            async def pausing(*words, **options):
-                if words[0] == "INFO":
-                    server.pause()
-                return await execute(*words, **options)
+        async def pausing(*words, **options):
+            if words[0] == "INFO":
+                server.pause()
+            return await execute(*words, **options)
 
-            monkeypatch.setattr(a._client, "execute_command", pausing)
-            begun = asyncio.get_running_loop().time()
-            with pytest.raises(UNREACHABLE):
-                await a.beat(Report())
-            assert asyncio.get_running_loop().time() - begun < 4
-            server.resume()
-
-
-async def test_an_incarnation_lasts_until_the_server_is_started_again(tmp_path):
-    with RedisServer(tmp_path / "redis", appendonly=True) as server:
-        async with drones(server, "a", "b") as (a, b):
-            first = (await a.beat(Report())).incarnation
-            assert (await b.beat(Report())).incarnation == first
-            server.restart()
-            second = (await a.beat(Report())).incarnation
-            assert second != first
-            assert (await b.beat(Report())).incarnation == second
+        monkeypatch.setattr(a._client, "execute_command", pausing)
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(UNREACHABLE):
+            await a.beat()
+        assert asyncio.get_running_loop().time() - begun < 4
+        server.resume()
 
 
-async def test_a_redis_full_of_links_is_one_in_which_a_hive_can_go_on(tmp_path):
-    with RedisServer(tmp_path / "redis", more=["--maxmemory", "3mb"]) as server:
-        async with drones(server, "a") as (a,):
-            claimed = await a.claim({0: Owner(0, "")})
-            stream = a._keys.stream(0)
-            for size in (50_000, 5_000, 100):
-                with contextlib.suppress(OutOfMemoryError):
-                    while True:
-                        await a._client.xadd(stream, {"m": bytes(size)})
-            [last] = (await a.last_ids([0])).values()
-            assert (await a.beat(Report(number=7))).reports == {"a": Report(number=7)}
-            assert (await a.claim({1: Owner(0, "")})).keys() == {1}
-            assert await a.order(share=1)
-            assert await a.acknowledge({0: last}, claimed, {0: 1}) == {0}
-            assert await a._client.xadd(stream, {"m": bytes(50_000)})
+async def test_an_incarnation_lasts_until_the_server_is_started_again(redis_of):
+    server = redis_of(appendonly=True)
+    async with drones(server, "a", "b") as (a, b):
+        first = (await a.beat()).incarnation
+        assert (await b.beat()).incarnation == first
+        server.restart()
+        second = (await a.beat()).incarnation
+        assert second != first
+        assert (await b.beat()).incarnation == second
+
+
+async def test_a_redis_full_of_links_is_one_in_which_a_hive_can_go_on(redis_of):
+    server = redis_of(more=["--maxmemory", "3mb"])
+    async with drones(server, "a") as (a,):
+        claimed = await a.take(0)
+        stream = a._keys.stream(0)
+        for size in (50_000, 5_000, 100):
+            with contextlib.suppress(OutOfMemoryError):
+                while True:
+                    await a._client.xadd(stream, {"m": bytes(size)})
+        [last] = (await a.last_ids([0])).values()
+        assert (await a.beat(Report(number=7))).reports == {"a": Report(number=7)}
+        assert (await a.take(1)).keys() == {1}
+        assert await a.order(share=1)
+        assert await a.acknowledge({0: last}, claimed, {0: 1}) == {0}
+        assert await a._client.xadd(stream, {"m": bytes(50_000)})

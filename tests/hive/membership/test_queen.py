@@ -1,7 +1,5 @@
 """Duties of the queen: shares, the hive's supply, and the end of a crawl, on a model of a hive."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 

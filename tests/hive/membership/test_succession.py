@@ -1,7 +1,5 @@
 """Whose leases the next process on a job directory takes over."""
 
-from __future__ import annotations
-
 import shutil
 
 from webcrawl.hive.membership import succession

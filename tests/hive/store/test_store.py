@@ -1,7 +1,5 @@
 """The checkpoint store: what is published is fetched, by whom, and what becomes of what is old."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import re
@@ -9,7 +7,6 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -47,12 +44,45 @@ def store(kind, tmp_path, monkeypatch):
     forget_memory(tmp_path)
 
 
+@pytest.fixture
+def living(tmp_path):
+    """Opens shards, in directories of drones, which end with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def make(name="d0", taken=()):
+            shard = Living(tmp_path / name, taken)
+            stack.callback(shard.end)
+            return shard
+
+        yield make
+
+
+@pytest.fixture
+def shard(living):
+    return living()
+
+
+@pytest.fixture
+def adopt(tmp_path, store, living):
+    """Opens the newest checkpoint as another drone."""
+
+    def make(name="d1", *, token=2, taken=()):
+        store.fetch(newest_of(store), tmp_path / name / "shards/00", token=token, before=0)
+        return living(name, taken)
+
+    return make
+
+
+def refused(why):
+    return pytest.raises(ObjectStoreError, match=why)
+
+
 class Unchanging:
     """The objects and checkpoints that were ever seen in a store never change."""
 
     def __init__(self, path):
         self._path = path
-        self._seen: dict[str, bytes] = {}
+        self._seen = {}
 
     def check(self):
         found = objects_in(self._path)
@@ -64,10 +94,12 @@ class Unchanging:
 # Publishing and fetching
 
 
-def test_another_drone_goes_on_from_what_was_published_and_nothing_changes(store, tmp_path):
+def test_another_drone_goes_on_from_what_was_published_and_nothing_changes(
+    store, tmp_path, shard, adopt
+):
     rng = random.Random(3)
     objects = Unchanging(tmp_path)
-    shard, end, token = Living(tmp_path / "d0"), 0, 1
+    end, token = 0, 1
     for drone in range(1, 5):
         for _ in range(4):
             for _ in range(rng.randrange(1, 4)):
@@ -79,7 +111,7 @@ def test_another_drone_goes_on_from_what_was_published_and_nothing_changes(store
         # It does not know that its time is over.
         shard.crawl(end)
         objects.check()
-        other = adopted(store, tmp_path / f"d{drone}", token=token + 1, taken=taken)
+        other = adopt(f"d{drone}", token=token + 1, taken=taken)
         assert other.contents() == saved
         token += 1
         other.crawl(end)
@@ -89,16 +121,13 @@ def test_another_drone_goes_on_from_what_was_published_and_nothing_changes(store
         with pytest.raises(SupersededError):
             shard.save(store, token=token - 1)
         objects.check()
-        assert other.queue.check() == []
-        shard.end()
         shard = other
     assert shard.knows(end)
     objects.check()
-    shard.end()
 
 
-def test_files_that_grow_while_they_are_published_do_no_harm(store, tmp_path):
-    shard, end = Living(tmp_path / "d0"), 0
+def test_files_that_grow_while_they_are_published_do_no_harm(store, tmp_path, shard, adopt):
+    end = 0
     objects = Unchanging(tmp_path)
 
     def go_on():
@@ -115,12 +144,11 @@ def test_files_that_grow_while_they_are_published_do_no_harm(store, tmp_path):
         end += 30
         shard.checkpoint()
         saved, taken, known = shard.contents(), [*shard.taken], end
-        shard.publish(store, token=1, go_on=go_on)
+        shard.publish(store, go_on=go_on)
         meanwhile = {*shard.taken[len(taken) :]}
         objects.check()
         shard.job.forget()
-    shard.end()
-    other = adopted(store, tmp_path / "d1", token=2, taken=taken)
+    other = adopt(taken=taken)
     found = other.contents()
     assert found["queue"] == saved["queue"]
     # As after kill -9: what was appended since the checkpoint may be known.
@@ -131,22 +159,19 @@ def test_files_that_grow_while_they_are_published_do_no_harm(store, tmp_path):
         other.taken += more
     assert urls <= {*other.taken} | meanwhile
     assert len(other.taken) == len({*other.taken})
-    other.end()
     objects.check()
 
 
-def test_files_go_both_ways_as_links_where_that_can_be(tmp_path, monkeypatch):
+def test_files_go_both_ways_as_links_where_that_can_be(tmp_path, monkeypatch, shard):
     store = store_of("links", tmp_path, monkeypatch)
-    shard = Living(tmp_path / "d0")
     for n in range(10):
         shard.crawl(30 * n)
     shard.checkpoint()
-    shard.publish(store, token=1)
+    shard.publish(store)
     shard.end()
     inodes = {path.stat().st_ino for path in (tmp_path / "d0/shards/00").rglob("*")}
-    newest = newest_of(store)
     target = tmp_path / "d1/shards/00"
-    store.fetch(newest, target, token=2, before=0)
+    store.fetch(newest_of(store), target, token=2, before=0)
     linked = [path for path in target.rglob("*") if path.stat().st_ino in inodes]
     assert {path.suffix for path in linked} == {".log", ".run", ".json", ""}
     # What is appended to and what is written in place is not among them.
@@ -154,33 +179,30 @@ def test_files_go_both_ways_as_links_where_that_can_be(tmp_path, monkeypatch):
     assert len(linked) > 0.8 * len([path for path in target.rglob("*") if path.is_file()])
 
 
-def test_only_what_is_new_is_uploaded(tmp_path, monkeypatch):
+def test_only_what_is_new_is_uploaded(tmp_path, monkeypatch, shard):
     store = store_of("memory", tmp_path, monkeypatch)
-    shard = Living(tmp_path / "d0")
     shard.ranks.add_many([(f"{n}.test", 1) for n in range(100_000)])
     shard.checkpoint()
-    assert shard.publish(store, token=1) > 1_200_000
+    assert shard.publish(store) > 1_200_000
     shard.job.forget()
     for n in range(5):
         shard.crawl(30 * n)
-        assert shard.save(store, token=1) < 30_000
+        assert shard.save(store) < 30_000
     # Nor with the first checkpoint of the next holder, but for host records.
-    other = adopted(store, tmp_path / "d1", token=2)
+    other = adopted(store, tmp_path / "d1")
     other.crawl(300)
     hosts = (other.directory / "hosts/records.sqlite").stat().st_size
     assert other.save(store, token=2) < hosts + 30_000
-    shard.end()
     other.end()
 
 
-def test_of_host_records_only_what_changed_is_uploaded(tmp_path, monkeypatch):
+def test_of_host_records_only_what_changed_is_uploaded(tmp_path, monkeypatch, shard):
     """Until that is more than there was: then all of them are copied again."""
     store = store_of("memory", tmp_path, monkeypatch)
-    shard = Living(tmp_path / "d0")
     for n in range(20_000):
         shard.records.put(HostRecord(f"h{n}.test", pages=1))
     shard.records.flush()
-    all_of_them = shard.save(store, token=1)
+    all_of_them = shard.save(store)
     uploaded = []
     for n in range(2, 12):
         for host in range(4000):
@@ -188,8 +210,8 @@ def test_of_host_records_only_what_changed_is_uploaded(tmp_path, monkeypatch):
         shard.records.domains.link(f"site{n}.test", ["a.test"])
         shard.records.flush()
         shard.records.database.resize(0 if n % 3 else 8192)  # stored, or only logged
-        uploaded.append(shard.save(store, token=1))
-        other = adopted(store, tmp_path / f"d{n}", token=2)
+        uploaded.append(shard.save(store))
+        other = adopted(store, tmp_path / f"d{n}")
         assert [other.records.get(f"h{host}.test").pages for host in (0, 3999, 4000)] == [n, n, 1]
         assert other.records.domains.find("a.test").in_degree == n - 1
         assert damage_of(other.records) == []
@@ -197,13 +219,13 @@ def test_of_host_records_only_what_changed_is_uploaded(tmp_path, monkeypatch):
     assert all_of_them > 1_000_000
     assert [size > all_of_them / 2 for size in uploaded].count(True) == 1
     assert min(uploaded) < all_of_them / 3
-    shard.end()
 
 
-def test_host_records_are_copied_again_where_it_is_not_known_what_changed(store, tmp_path):
+def test_host_records_are_copied_again_where_it_is_not_known_what_changed(
+    store, tmp_path, shard, living, adopt
+):
     """By the next process, and after a publication that failed."""
-    shard = Living(tmp_path / "d0")
-    shard.save(store, token=1)
+    shard.save(store)
     pages = 0
 
     def change():
@@ -216,29 +238,25 @@ def test_host_records_are_copied_again_where_it_is_not_known_what_changed(store,
         change()
         if how == "process":
             shard.end()
-            shard = Living(tmp_path / "d0")
+            shard = living()
         elif how == "copy":
             shard.records.database.copy_to(tmp_path, lambda: True, keeps_track=True)
         else:
             shard.checkpoint()
             with pytest.raises(SupersededError):
-                shard.publish(store, token=1, go_on=lambda: False)
+                shard.publish(store, go_on=lambda: False)
         change()
-        shard.save(store, token=1)
-        other = adopted(store, tmp_path / how, token=2)
-        assert other.records.get("a.test").pages == pages
-        other.end()
-    shard.end()
+        shard.save(store)
+        assert adopt(how).records.get("a.test").pages == pages
 
 
-def test_the_store_is_not_much_larger_than_what_it_has(store, tmp_path):
-    shard = Living(tmp_path / "d0")
+def test_the_store_is_not_much_larger_than_what_it_has(store, tmp_path, shard):
     sizes = []
     for n in range(40):
         shard.crawl(30 * n)
         for _ in range(15):
             shard.queue.pop()
-        shard.save(store, token=1)
+        shard.save(store)
         newest = newest_of(store)
         pieces = [piece for found in newest.files.values() for piece in found]
         assert max(map(len, newest.files.values())) <= 64 + 2
@@ -246,45 +264,24 @@ def test_the_store_is_not_much_larger_than_what_it_has(store, tmp_path):
         sizes.append(sum(map(len, objects_in(tmp_path).values())) / needed)
     # The last two checkpoints, host records in both, and the half of packs that is not needed.
     assert max(sizes) < 5
-    shard.end()
 
 
-def test_a_checkpoint_says_by_whom_and_how_it_was_made(store, tmp_path):
+def test_a_checkpoint_says_by_whom_and_how_it_was_made(store, shard):
     assert store.newest(0) is None
-    shard = Living(tmp_path / "d0")
     shard.save(store, token=4)
     shard.publish(store, token=4, released=True)
     newest = newest_of(store)
     assert (newest.shard, newest.key, newest.drone) == (0, (4, 1), "d1")
     assert newest.released
     assert store.newest(1) is None
-    shard.end()
-
-
-def test_the_newest_is_that_of_the_highest_token_whoever_writes_last(store, tmp_path):
-    late, early = Living(tmp_path / "d0"), Living(tmp_path / "d1")
-    for _ in range(3):
-        early.save(store, token=9)
-    keys = []
-    late.crawl(0)
-    late.save(store, token=10)
-    for _ in range(3):
-        with pytest.raises(SupersededError):
-            early.save(store, token=9)
-        newest = newest_of(store)
-        keys.append(newest.key)
-    assert keys == [(10, 1)] * 3
-    late.end()
-    early.end()
 
 
 # In its place
 
 
-def test_a_directory_that_nobody_else_has_gone_on_from_is_opened_as_it_is(store, tmp_path):
-    shard = Living(tmp_path / "d0")
+def test_a_directory_that_nobody_else_has_gone_on_from_is_opened_as_it_is(store, shard, living):
     shard.crawl(0)
-    shard.save(store, token=1)
+    shard.save(store)
     shard.crawl(30)
     shard.checkpoint()
     shard.job.forget()
@@ -295,29 +292,25 @@ def test_a_directory_that_nobody_else_has_gone_on_from_is_opened_as_it_is(store,
     newest = newest_of(store)
     for token in (2, 3):
         assert store.fetch(newest, shard.directory, token=token, before=token - 1).in_place
-    shard = Living(tmp_path / "d0", taken)
+    shard = living(taken=taken)
     assert shard.contents()["ranks"] == saved
     assert shard.knows(90)
     shard.save(store, token=3)
-    shard.end()
 
 
 @pytest.mark.parametrize("how", ["token", "newer", "no record"])
-def test_a_directory_that_is_behind_is_made_anew(store, tmp_path, how):
-    shard = Living(tmp_path / "d0")
-    shard.save(store, token=1)
+def test_a_directory_that_is_behind_is_made_anew(store, shard, adopt, how):
+    shard.save(store)
     shard.end()
     (shard.directory / "left over").touch()
-    other = adopted(store, tmp_path / "d1", token=2)
+    other = adopt()
     if how == "newer":
         other.crawl(0)
         other.save(store, token=2)
-    other.end()
     if how == "no record":
         (shard.directory / "published.json").unlink()
-    newest = newest_of(store)
     before = 1 if how == "no record" else 2
-    assert not store.fetch(newest, shard.directory, token=3, before=before).in_place
+    assert not store.fetch(newest_of(store), shard.directory, token=3, before=before).in_place
     assert not (shard.directory / "left over").exists()
     assert [path.name for path in shard.directory.parent.iterdir()] == ["00"]
 
@@ -325,94 +318,36 @@ def test_a_directory_that_is_behind_is_made_anew(store, tmp_path, how):
 # Deleting
 
 
-def test_a_fetch_that_meets_a_deletion_begins_again_with_the_newer_one(store, tmp_path):
-    shard = Living(tmp_path / "d0")
-    shard.crawl(0)
-    shard.save(store, token=1)
-    old = newest_of(store)
-    for n in range(1, 4):
-        shard.crawl(30 * n)
-        shard.save(store, token=1)
-    saved = shard.contents()
-    shard.end()
-    fetched = store.fetch(old, tmp_path / "d1/shards/00", token=2, before=0)
-    assert fetched.published.key == (1, 4)
-    other = Living(tmp_path / "d1")
-    assert other.contents() == saved
-    other.end()
-
-
-def test_a_checkpoint_whose_object_is_gone_for_good_is_told(store, tmp_path):
-    shard = Living(tmp_path / "d0")
-    shard.save(store, token=1)
-    shard.end()
+def test_a_checkpoint_whose_object_is_gone_for_good_is_told(store, tmp_path, shard):
+    shard.save(store)
     newest = newest_of(store)
-    for name in newest.objects:
-        store._objects.delete([f"shards/00/{name}"])
-    with pytest.raises(
-        ObjectStoreError, match=r"shards/00/1-1.json is damaged: one of its objects"
-    ):
+    store._objects.delete([f"shards/00/{name}" for name in newest.objects])
+    with refused("shards/00/1-1.json is damaged: one of its objects"):
         store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
     assert [*(tmp_path / "d1/shards").iterdir()] == []
-
-
-def test_a_holder_of_an_old_lease_deletes_nothing_that_a_newer_one_needs(store, tmp_path):
-    """Whatever it had looked up before it was stopped."""
-    shard = Living(tmp_path / "d0")
-    for n in range(3):
-        shard.crawl(30 * n)
-        shard.save(store, token=1)
-    shard.crawl(90)
-    shard.checkpoint()
-    saved: dict[str, Any] = {}
-
-    def stopped():
-        if not saved:
-            other = adopted(store, tmp_path / "d1", token=2)
-            other.crawl(200)
-            other.save(store, token=2)
-            saved.update(other.contents())
-            other.end()
-        return True
-
-    # It saw no newer one, and was stopped then.
-    shard.publish(store, token=1, go_on=stopped)
-    shard.end()
-    third = adopted(store, tmp_path / "d2", token=3)
-    assert third.contents() == saved
-    third.save(store, token=3)
-    third.save(store, token=3)
-    left = [name.rpartition("/")[2].partition("-")[0] for name in objects_in(tmp_path)]
-    assert {*left} == {"3"}
-    third.end()
 
 
 # Leases
 
 
-def test_nothing_is_published_when_the_lease_has_ended_meanwhile(store, tmp_path):
-    shard = Living(tmp_path / "d0")
+def test_nothing_is_published_when_the_lease_has_ended_meanwhile(store, shard, adopt):
     shard.crawl(0)
-    shard.save(store, token=1)
+    shard.save(store)
     for last in range(2):
         asked = iter([True] * last)
         with pytest.raises(SupersededError):
-            shard.save(store, token=1, go_on=lambda asked=asked: next(asked, False))
-        newest = newest_of(store)
-        assert newest.key == (1, 1)
-        other = adopted(store, tmp_path / f"d1{last}", token=2)
-        other.end()
-    shard.end()
+            shard.save(store, go_on=lambda asked=asked: next(asked, False))
+        assert newest_of(store).key == (1, 1)
+        adopt(f"d1{last}")
 
 
 def test_a_shard_that_is_fetched_again_meanwhile_is_not_published_under_the_old_lease(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, shard
 ):
     """By the same process, whose thread has not come to its end."""
     store = store_of("memory", tmp_path, monkeypatch, pack_bytes=PACK)
-    shard = Living(tmp_path / "d0")
     shard.crawl(0)
-    shard.save(store, token=1)
+    shard.save(store)
     old = newest_of(store)
     shard.crawl(30)
     shard.checkpoint()
@@ -422,9 +357,8 @@ def test_a_shard_that_is_fetched_again_meanwhile_is_not_published_under_the_old_
         return True
 
     with pytest.raises((SupersededError, OSError)):
-        shard.publish(store, token=1, go_on=fetched_again)
+        shard.publish(store, go_on=fetched_again)
     assert store.newest(0) == old
-    shard.end()
 
 
 # The hive
@@ -486,19 +420,17 @@ def test_a_drone_shows_in_the_store_that_it_is_alive(store):
 # Trouble
 
 
-def test_an_emptied_store_does_not_pass_for_a_new_one(store, tmp_path):
-    shard = Living(tmp_path / "d0")
+def test_an_emptied_store_does_not_pass_for_a_new_one(store, shard):
     store._objects.delete(["hive.json"])
-    with pytest.raises(ObjectStoreError, match=r"has no hive\.json: it is not mounted"):
-        store.newest(0)
-    with pytest.raises(ObjectStoreError, match="it is not mounted"):
-        shard.save(store, token=1)
-    with pytest.raises(ObjectStoreError, match="it is not mounted"):
-        store.beat("a-1")
-    with pytest.raises(ObjectStoreError, match="it is not mounted"):
-        store.found(FACTS, LIST, may_be_new=False)
+    for use in (
+        lambda: store.newest(0),
+        lambda: shard.save(store),
+        lambda: store.beat("a-1"),
+        lambda: store.found(FACTS, LIST, may_be_new=False),
+    ):
+        with refused(r"has no hive\.json: it is not mounted"):
+            use()
     assert store.alive(["a-1"]) == {}
-    shard.end()
 
 
 @pytest.mark.parametrize(
@@ -531,43 +463,6 @@ def test_a_crawl_that_cannot_go_on_without_the_store_names_it_alone(tmp_path):
     )
 
 
-def test_a_full_store_leaves_the_checkpoint_before(tmp_path, monkeypatch):
-    from disk import file_size_limit
-
-    store = store_of("copies", tmp_path, monkeypatch)
-    shard = Living(tmp_path / "d0")
-    shard.crawl(0)
-    shard.save(store, token=1)
-    shard.ranks.add_many([(f"{n}.test", 1) for n in range(10_000)])
-    shard.checkpoint()
-    with file_size_limit(60_000), pytest.raises(ObjectStoreError, match="File too large"):
-        shard.publish(store, token=1)
-    newest = newest_of(store)
-    assert newest.key == (1, 1)
-    shard.publish(store, token=1)
-    shard.end()
-    other = adopted(store, tmp_path / "d1", token=2)
-    assert other.contents() == shard.contents()
-    other.end()
-
-
-@pytest.mark.parametrize("at", [0, 0.3, 0.9])
-def test_damage_is_told_and_not_adopted(at, tmp_path, monkeypatch):
-    store = store_of("copies", tmp_path, monkeypatch)
-    shard = Living(tmp_path / "d0")
-    shard.crawl(0)
-    shard.save(store, token=1)
-    shard.end()
-    newest = newest_of(store)
-    for name in newest.packs:
-        path = tmp_path / "store/shards/00" / name
-        data = bytearray(path.read_bytes())
-        data[int(at * len(data))] ^= 1
-        path.write_bytes(data)
-    with pytest.raises(ObjectStoreError, match="is damaged: checksum mismatch"):
-        store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A store with a checkpoint, the names of its files, and where to fetch it."""
@@ -576,7 +471,7 @@ def whole(tmp_path_factory):
     store.found(FACTS, LIST)
     shard = Living(path / "d0")
     shard.crawl(0)
-    shard.save(store, token=1)
+    shard.save(store)
     shard.end()
     folder = path / "store"
     files = [one.relative_to(folder) for one in folder.rglob("*") if one.is_file()]
@@ -596,11 +491,10 @@ def test_each_flipped_bit_is_found_and_told_with_its_place(data, whole):
     name = data.draw(st.sampled_from(files))
     text = (folder / name).read_bytes()
     bit = data.draw(st.integers(0, 8 * len(text) - 1))
-    with changed_file(folder / name, flipped(text, bit)), pytest.raises(ObjectStoreError) as caught:
+    with changed_file(folder / name, flipped(text, bit)), refused("^.* is damaged: .*$") as caught:
         read_all(store, target)
     shutil.rmtree(target, ignore_errors=True)
     assert f"{name} is damaged: " in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_no_flipped_bit_of_what_names_the_others_passes(whole):
@@ -610,10 +504,9 @@ def test_no_flipped_bit_of_what_names_the_others_passes(whole):
         ("shards/00/1-1.json", partial(store.newest, 0)),
     ):
         text = (folder / name).read_bytes()
-        for bit in range(
-            0, 8 * len(text), 9
-        ):  # a bit of nearly every byte, each of the eight by turns
-            with changed_file(folder / name, flipped(text, bit)), pytest.raises(ObjectStoreError):
+        # A bit of nearly every byte, each of the eight by turns.
+        for bit in range(0, 8 * len(text), 9):
+            with changed_file(folder / name, flipped(text, bit)), refused("HIVE_STORE"):
                 read()
 
 
@@ -655,19 +548,15 @@ def test_no_name_in_a_checkpoint_leads_out_of_the_store_or_the_shard(whole, name
         ((b'"CURRENT"', b'"seen"'), "it names the file 'seen/"),
         ((b'"%b"' % first, f'"{name}"'.encode()), "is no name of an object"),
     ):
-        with (
-            changed_file(path, resealed(text, change)),
-            pytest.raises(ObjectStoreError, match=told),
-        ):
+        with changed_file(path, resealed(text, change)), refused(told):
             read_all(store, target)
         assert not target.exists() or [*(target / "shards").iterdir()] == []
     shutil.rmtree(target, ignore_errors=True)
     facts = (folder / "hive.json").read_bytes()
     change = (b'"suffixes-', f'"{name}'.encode())
-    no_name = pytest.raises(ObjectStoreError, match="is no name of an object")
-    with changed_file(folder / "hive.json", resealed(facts, change)), no_name:
+    with changed_file(folder / "hive.json", resealed(facts, change)), refused("is no name of"):
         read_all(store, target)
-    with no_name:
+    with refused("is no name of"):
         store.alive([name])
 
 
@@ -685,7 +574,7 @@ def test_a_later_format_and_another_checkpoint_are_refused(whole):
         (b"{}", "1-1.json is damaged"),
         (b"[1]", "has checkpoints of shard 0 that cannot be read"),
     ):
-        with changed_file(path, data), pytest.raises(ObjectStoreError, match=told):
+        with changed_file(path, data), refused(told):
             store.newest(0)
 
 
@@ -707,17 +596,16 @@ def test_a_store_of_before_checksums_is_read_with_a_warning_and_gets_them(whole,
     shutil.rmtree(target)
 
 
-def test_an_older_checkpoint_than_an_acknowledged_one_is_refused(store, tmp_path):
-    shard = Living(tmp_path / "d0")
+def test_an_older_checkpoint_than_an_acknowledged_one_is_refused(store, tmp_path, shard):
     for n in range(3):
         shard.crawl(30 * n)
-        shard.save(store, token=1)
+        shard.save(store)
     shard.end()
     store._objects.delete(["shards/00/1-3.json"])
     older, target = newest_of(store), tmp_path / "d1/shards/00"
     assert older.key == (1, 2)
     fetch = partial(store.fetch, older, token=2, before=1)
-    with pytest.raises(ObjectStoreError, match=r"has lost shards/00/1-3\.json, and with it links"):
+    with refused(r"has lost shards/00/1-3\.json, and with it links"):
         fetch(target, acknowledged=(1, 3))
     assert not target.exists()
     # The directory that goes on from it has all.
@@ -727,21 +615,18 @@ def test_an_older_checkpoint_than_an_acknowledged_one_is_refused(store, tmp_path
 
 
 @pytest.mark.parametrize("rest", [0, 1, 30, 50])
-def test_half_a_checkpoint_is_none(store, tmp_path, rest):
+def test_half_a_checkpoint_is_none(store, tmp_path, shard, rest):
     """Where a protocol has no writes that are whole or not at all."""
-    shard = Living(tmp_path / "d0")
-    shard.save(store, token=1)
-    shard.save(store, token=1)
+    shard.save(store)
+    shard.save(store)
     data = store._objects.read("shards/00/1-2.json")
     cut = len(data) - rest if rest else len(data) // 2
     store._objects.write("shards/00/1-2.json", data[:cut])
-    newest = newest_of(store)
-    assert newest.key == (1, 1)
+    assert newest_of(store).key == (1, 1)
     for _ in range(3):
-        shard.save(store, token=1)
+        shard.save(store)
     names = [name.rpartition("/")[2] for name in objects_in(tmp_path)]
     assert sorted(name for name in names if name.endswith(".json")) == ["1-4.json", "1-5.json"]
-    shard.end()
 
 
 @given(data=st.data())

@@ -7,12 +7,11 @@ import itertools
 import os
 import random
 from functools import partial
-from typing import Any, NamedTuple
 
 import pytest
 from crash import die_between_lines
 from dying_disk import DyingDisk, Killed
-from published_shard import Living, newest_of, store_of
+from published_shard import Living, adopted, newest_of, store_of
 
 from webcrawl.hive.store.store import CheckpointStore
 
@@ -26,42 +25,34 @@ ENDS = [
 ]
 
 
-class Begun(NamedTuple):
+class Begun:
     """A shard of which one checkpoint is in the *store*, and another is to be published; *states*
     are what they have."""
 
-    store: CheckpointStore
-    shard: Living
-    states: dict[tuple[int, int], dict[str, Any]]
+    def __init__(self, root, kind, patch):
+        patch.setattr(os, "fsync", lambda fd: None)  # what counts is what the disk's rig sees of it
+        self.store = store_of(kind, root, patch, pack_bytes=3000)
+        self.shard = shard = Living(root / "job")
+        shard.crawl(0)
+        shard.save(self.store)
+        self.states = {(1, 1): shard.contents()}
+        shard.crawl(30)
+        shard.checkpoint()
+        self.states[1, 2] = shard.contents()
 
     def publish(self):
-        self.shard.publish(self.store, token=1)
+        self.shard.publish(self.store)
 
 
-def begun(root, kind, patch):
-    patch.setattr(os, "fsync", lambda fd: None)  # what counts is what the disk's rig sees of it
-    store = store_of(kind, root, patch, pack_bytes=3000)
-    shard = Living(root / "job")
-    shard.crawl(0)
-    shard.save(store, token=1)
-    states = {(1, 1): shard.contents()}
-    shard.crawl(30)
-    shard.checkpoint()
-    states[1, 2] = shard.contents()
-    return Begun(store, shard, states)
-
-
-def adopted(root, target, *, token=2):
+def found_in(root, target):
     """The newest checkpoint of the store in *root*, and what a drone finds in it."""
     store = CheckpointStore(url=str(root / "store"))
-    newest = newest_of(store)
-    store.fetch(newest, target / "shards/00", token=token, before=0)
-    other = Living(target)
+    key = newest_of(store).key
+    other = adopted(store, target)
     found = other.contents()
-    assert other.queue.check() == []
-    other.save(store, token=token)
+    other.save(store, token=2)
     other.end()
-    return newest.key, found
+    return key, found
 
 
 def cut_off(act, after, kind, root, patch):
@@ -93,10 +84,10 @@ def test_dying_at_any_change_leaves_a_whole_newest_checkpoint(
     for after in itertools.count(1, step):
         root = tmp_path / f"{after}"
         with monkeypatch.context() as patch:
-            job = begun(root, store, patch)
+            job = Begun(root, store, patch)
             is_done, left = cut_off(job.publish, after, kind, root, patch)
         job.shard.end()
-        key, found = adopted(left, tmp_path / f"{after}-found")
+        key, found = found_in(left, tmp_path / f"{after}-found")
         assert found == job.states[key]
         keys.append(key)
         if is_done:
@@ -114,7 +105,7 @@ def test_trouble_at_any_change_leaves_the_one_before_and_the_next_is_good(
     for after in itertools.count(1, step):
         root = tmp_path / f"{after}"
         with monkeypatch.context() as patch:
-            job = begun(root, "copies", patch)
+            job = Begun(root, "copies", patch)
             disk = DyingDisk(root, patch=patch, rng=random.Random(after))
             disk.arm(kind, after=after, lasting=1 + after % 3)
             with contextlib.suppress(OSError):
@@ -125,7 +116,7 @@ def test_trouble_at_any_change_leaves_the_one_before_and_the_next_is_good(
             job.publish()
             disk.close()
         job.shard.end()
-        key, found = adopted(root, tmp_path / f"{after}-found")
+        key, found = found_in(root, tmp_path / f"{after}-found")
         assert (key, found) == ((1, 2), job.states[1, 2])
         if not happened:
             break
@@ -141,7 +132,7 @@ def test_dying_at_any_change_of_a_fetch_leaves_nothing_that_is_half_there(
     for after in itertools.count(1, step):
         root = tmp_path / f"{after}"
         with monkeypatch.context() as patch:
-            job = begun(root, store, patch)
+            job = Begun(root, store, patch)
             job.publish()
             job.shard.end()
             # What it had before is not to be gone on with.
@@ -149,8 +140,8 @@ def test_dying_at_any_change_of_a_fetch_leaves_nothing_that_is_half_there(
             old.crawl(500)
             old.checkpoint()
             old.end()
-            newest = newest_of(job.store)
-            fetch = partial(job.store.fetch, newest, root / "other/shards/00", token=2, before=1)
+            newest, target = newest_of(job.store), root / "other/shards/00"
+            fetch = partial(job.store.fetch, newest, target, token=2, before=1)
             is_done, left = cut_off(fetch, after, kind, root, patch)
         again = CheckpointStore(url=str(left / "store"))
         target = left / "other/shards/00"
@@ -173,27 +164,23 @@ def test_dying_at_any_change_of_a_fetch_leaves_nothing_that_is_half_there(
 def publish(path):
     """What the lines are counted of."""
     shard = Living(path / "job")
-    shard.publish(CheckpointStore(url=str(path / "store"), pack_bytes=3000), token=1)
+    shard.publish(CheckpointStore(url=str(path / "store"), pack_bytes=3000))
     os._exit(0)
-
-
-def states_of(path, patch):
-    job = begun(path, "links", patch)
-    job.shard.end()
-    yield from job.states.values()
 
 
 @pytest.mark.long
 def test_dying_between_any_two_lines_leaves_a_whole_newest_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     (tmp_path / "out").mkdir()
-    states = [*states_of(tmp_path / "start", monkeypatch)]
+    job = Begun(tmp_path / "start", "links", monkeypatch)
+    job.shard.end()
+    states = [*job.states.values()]
     module = "tests.hive.store.test_store_crashes:publish"
     left = die_between_lines(module, tmp_path / "start", tmp_path / "out")
     assert len(left) > 20
     numbers = []
     for n, path in enumerate(left):
-        (_, number), found = adopted(path, tmp_path / f"{n}-found")
+        (_, number), found = found_in(path, tmp_path / f"{n}-found")
         assert found == states[number - 1]
         numbers.append(number)
         # The process that died goes on, and may not know how far it came.

@@ -1,10 +1,7 @@
 """Drones that are stopped at any step in the store while others go on with their shards."""
 
-from __future__ import annotations
-
 import itertools
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from published_shard import (
@@ -62,7 +59,15 @@ class Stopped:
             self._meanwhile()
 
 
-@pytest.mark.parametrize("publications", [1, pytest.param(3, marks=pytest.mark.long)])
+def stopping(kind, path, at, meanwhile):
+    """The store of ``store_of``, for a drone that is `Stopped`."""
+    url = f"memory://{path}" if kind == "memory" else str(path / "store")
+    store = CheckpointStore(url=url, pack_bytes=4000)
+    store._objects = Stopped(store._objects, at, meanwhile)
+    return store
+
+
+@pytest.mark.parametrize("publications", [1, pytest.param(3, marks=long)])
 @kinds
 @steps
 def test_a_drone_that_was_stopped_at_any_step_harms_no_later_holder(
@@ -75,37 +80,31 @@ def test_a_drone_that_was_stopped_at_any_step_harms_no_later_holder(
             shard = Living(path / "d0")
             for n in range(3):
                 shard.crawl(30 * n)
-                shard.save(store, token=1)
+                shard.save(store)
             shard.crawl(90)
             shard.checkpoint()
-            saved: dict[str, Any] = {}
+            saved = {}
 
-            def another_goes_on(
-                store=store,
-                path=path,
-                saved=saved,
-            ):
-                other = adopted(store, path / "d1", token=2)
+            def another_goes_on(store=store, path=path, saved=saved):
+                other = adopted(store, path / "d1")
                 for n in range(publications):
                     other.crawl(200 + 30 * n)
                     other.save(store, token=2)
                 saved.update(other.contents())
                 other.end()
 
-            url = f"memory://{path}" if kind == "memory" else str(path / "store")
-            stopped = CheckpointStore(url=url, pack_bytes=4000)
-            objects = stopped._objects = Stopped(stopped._objects, at, another_goes_on)
+            stopped = stopping(kind, path, at, another_goes_on)
+            objects = stopped._objects
             with suppress(SupersededError):
-                shard.publish(stopped, token=1)
+                shard.publish(stopped)
             if not objects.was_stopped:
                 shard.end()
                 break
-            newest = newest_of(store)
-            assert newest.key[0] == 2
+            assert newest_of(store).key[0] == 2
             # It wakes up for good, and tries again and again.
             for _ in range(2):
                 with pytest.raises(SupersededError):
-                    shard.save(store, token=1)
+                    shard.save(store)
             shard.end()
             third = adopted(store, path / "d2", token=3)
             assert third.contents() == saved
@@ -131,22 +130,16 @@ def test_a_fetch_that_was_stopped_at_any_step_ends_with_a_whole_checkpoint(
             shard = Living(path / "d0")
             states = {}
 
-            def go_on(
-                store=store,
-                shard=shard,
-                states=states,
-                count=3,
-            ):
+            def go_on(store=store, shard=shard, states=states, count=3):
                 for _ in range(count):
                     shard.crawl(30 * len(states))
-                    shard.save(store, token=1)
+                    shard.save(store)
                     states[1, len(states) + 1] = shard.contents()
 
             go_on(count=1)
             newest = newest_of(store)
-            url = f"memory://{path}" if kind == "memory" else str(path / "store")
-            stopped = CheckpointStore(url=url, pack_bytes=4000)
-            objects = stopped._objects = Stopped(stopped._objects, at, go_on)
+            stopped = stopping(kind, path, at, go_on)
+            objects = stopped._objects
             fetched = stopped.fetch(newest, path / "d1/shards/00", token=2, before=0)
             shard.end()
             other = Living(path / "d1")

@@ -1,10 +1,7 @@
 """Addresses before a worker is spent: a real resolver asking a real name server."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
-import functools
 
 import dns.message
 import dns.rcode
@@ -18,22 +15,24 @@ from webcrawl.hosts.records import HostRecord
 from webcrawl.net.dns.resolver import DnsError, LookupFailedError, NameNotFoundError, Resolver
 from webcrawl.net.guard import AddressGuard
 
-ZONE = {
-    "a.test": ["300 A 8.8.8.8"],
-    "inside.test": ["300 A 10.0.0.1"],
-    "both.test": ["300 A 192.168.0.1", "300 A 9.9.9.9"],
-    "several.test": ["300 A 8.8.8.8", "300 A 10.0.0.1", "300 A 9.9.9.9", "300 A 1.1.1.1"],
-}
+ANSWER = zone(
+    {
+        "a.test": ["300 A 8.8.8.8"],
+        "inside.test": ["300 A 10.0.0.1"],
+        "both.test": ["300 A 192.168.0.1", "300 A 9.9.9.9"],
+        "several.test": ["300 A 8.8.8.8", "300 A 10.0.0.1", "300 A 9.9.9.9", "300 A 1.1.1.1"],
+    }
+)
 
 
 @contextlib.asynccontextmanager
-async def addresses_by(answer, clock, records, *, allow_private=False):
+async def addresses_by(clock, records=None, *, answer=ANSWER, allow_private=False):
     async with name_server(answer) as names:
         resolver = Resolver(servers=asked(names.address, timeout=2.0), cache_size=100, clock=clock)
         addresses = HostAddresses(
             resolver=resolver,
             guard=AddressGuard(allow_private=allow_private),
-            records=records,
+            records=records or Records(),
             clock=clock,
         )
         try:
@@ -41,11 +40,6 @@ async def addresses_by(answer, clock, records, *, allow_private=False):
         finally:
             addresses.close()
             await resolver.close()
-
-
-def in_loop(test):
-    """*test*, a coroutine function, run to its end in a loop of its own."""
-    return functools.wraps(test)(lambda *args, **named: asyncio.run(test(*args, **named)))
 
 
 async def looked_up(addresses, host):
@@ -68,33 +62,29 @@ async def looked_up(addresses, host):
         ("10.1.1.1", []),
     ],
 )
-@in_loop
 async def test_only_addresses_that_may_be_contacted_are_returned(clock, host, found):
-    async with addresses_by(zone(ZONE), clock, Records()) as (addresses, _):
+    async with addresses_by(clock) as (addresses, _):
         assert await looked_up(addresses, host) == found
 
 
-@in_loop
 async def test_private_addresses_are_returned_where_they_are_allowed(clock):
-    async with addresses_by(zone(ZONE), clock, Records(), allow_private=True) as (found, _):
+    async with addresses_by(clock, allow_private=True) as (found, _):
         assert await looked_up(found, "inside.test") == ["10.0.0.1"]
 
 
-@in_loop
 async def test_what_is_not_known_must_be_looked_up_once(clock):
-    async with addresses_by(zone(ZONE), clock, Records()) as (addresses, names):
+    async with addresses_by(clock) as (addresses, names):
         assert addresses.look("a.test") is None
         assert await looked_up(addresses, "a.test") == ["8.8.8.8"]
         assert addresses.look("a.test") == ["8.8.8.8"]
         assert names.asked == ["udp a.test. A"]
 
 
-@in_loop
 async def test_the_record_keeps_the_answer_over_a_restart_for_its_time(clock):
     records = Records()
-    async with addresses_by(zone(ZONE), clock, records) as (addresses, _):
+    async with addresses_by(clock, records) as (addresses, _):
         await looked_up(addresses, "a.test")
-    async with addresses_by(zone(ZONE), clock, records) as (addresses, names):
+    async with addresses_by(clock, records) as (addresses, names):
         clock.advance(299)
         assert addresses.look("a.test") == ["8.8.8.8"]
         clock.advance(2)
@@ -102,12 +92,11 @@ async def test_the_record_keeps_the_answer_over_a_restart_for_its_time(clock):
         assert names.asked == []
 
 
-@in_loop
 async def test_an_address_from_the_record_is_guarded_too(clock):
     records = Records()
     records.put(HostRecord("a.test", addresses=["127.0.0.1"], addresses_until=clock() + 60))
 
-    async with addresses_by(zone(ZONE), clock, records) as (addresses, _):
+    async with addresses_by(clock, records) as (addresses, _):
         assert addresses.look("a.test") == []
 
 
@@ -120,10 +109,9 @@ def servfail(query):
 @pytest.mark.parametrize(
     ("answer", "error"), [(zone({}), NameNotFoundError), (servfail, LookupFailedError)]
 )
-@in_loop
 async def test_a_name_without_address_is_no_failing_server(clock, answer, error):
     records = Records()
-    async with addresses_by(answer, clock, records) as (addresses, _):
+    async with addresses_by(clock, records, answer=answer) as (addresses, _):
         found = await looked_up(addresses, "a.test")
         assert isinstance(found, DnsError)
         assert isinstance(found, error)
@@ -131,23 +119,21 @@ async def test_a_name_without_address_is_no_failing_server(clock, answer, error)
         assert records.hosts == {}
 
 
-@in_loop
 async def test_an_answer_that_cannot_be_stored_is_an_error_for_the_caller(clock):
     class Damaged(Records):
         def put(self, record):
             raise OSError(5, "Input/output error")
 
-    async with addresses_by(zone(ZONE), clock, Damaged()) as (addresses, _):
+    async with addresses_by(clock, Damaged()) as (addresses, _):
         told = asyncio.get_running_loop().create_future()
         addresses.look_up("a.test", lambda *answer: told.set_result(answer))
         _, error = await asyncio.wait_for(told, 10)
         assert isinstance(error, OSError)
 
 
-@in_loop
 async def test_closing_cancels_look_ups_without_a_call(clock):
     told = []
-    async with addresses_by(lambda query: None, clock, Records()) as (addresses, _):
+    async with addresses_by(clock, answer=lambda query: None) as (addresses, _):
         addresses.look_up("a.test", lambda *answer: told.append(answer))
         await asyncio.sleep(0)
     await asyncio.sleep(0)

@@ -1,7 +1,5 @@
 """The exclusion file: what its lines mean, and that a change of it acts while a crawl runs."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """Origins that fail while their host answers elsewhere: who waits, and until when."""
 
-from __future__ import annotations
-
 import pytest
 from frontier_rig import Rig
 from host_rig import Records
@@ -73,4 +71,4 @@ def test_a_crawl_does_not_end_before_they_are_over(rests, jobdir, clock):
     assert admission.work(Supply.NONE)
     assert not admission.may_admit
     assert len(rig.drain()) == 1
-    rig.frontier.close()
+    rig.close()

@@ -1,7 +1,5 @@
 """Reasons for which no host is contacted."""
 
-from __future__ import annotations
-
 import pytest
 
 from webcrawl.hosts.politeness.pauses import Pauses

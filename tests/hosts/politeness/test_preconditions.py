@@ -1,7 +1,5 @@
 """Preconditions: all reasons not to contact a host now, in their order."""
 
-from __future__ import annotations
-
 import pytest
 from host_rig import Records
 from process_rig import process_in, shard_of
@@ -13,9 +11,14 @@ from webcrawl.hosts.records import HostRecord
 from webcrawl.net.dns.resolver import LookupTimeoutError, NameNotFoundError
 
 PAGE = Entry("http://www.a.test/page", "www.a.test")
+REDIRECT = Entry(PAGE.url, "www.a.test", kind=ROBOTS_REDIRECT, via="http://b.test")
 FETCH_ROBOTS = Decision(
     FetchAction.FETCH_ROBOTS, address="8.8.8.8", robots_url="http://www.a.test/robots.txt"
 )
+
+
+def refused(why):
+    return Decision(FetchAction.REFUSE, why)
 
 
 class Told:
@@ -73,8 +76,8 @@ def with_rules(hosts, body):
     ("found", "decision"),
     [
         (None, Decision(FetchAction.RESOLVE)),
-        ([], Decision(FetchAction.REFUSE, "address_forbidden")),
-        (NameNotFoundError("x"), Decision(FetchAction.REFUSE, "dns_not_found")),
+        ([], refused("address_forbidden")),
+        (NameNotFoundError("x"), refused("dns_not_found")),
         (LookupTimeoutError("x"), Decision(FetchAction.RETRY, "dns_failed", 30.0)),
     ],
 )
@@ -91,12 +94,12 @@ def test_a_host_in_the_exclusion_file_is_refused(hosts_with, tmp_path, line):
     path = tmp_path / "excluded.txt"
     path.write_text(f"{line}\n")
     hosts = hosts_with(EXCLUSION_FILE=str(path))
-    assert decide(hosts) == Decision(FetchAction.REFUSE, "excluded")
+    assert decide(hosts) == refused("excluded")
 
 
 def test_a_host_that_fails_too_often_is_let_alone_for_a_while(hosts, records, clock):
     records.put(HostRecord("www.a.test", failures=3, penalty_until=clock() + 5))
-    assert decide(hosts) == Decision(FetchAction.REFUSE, "host_failing")
+    assert decide(hosts) == refused("host_failing")
     clock.advance(5)
     assert decide(hosts) == FETCH_ROBOTS
 
@@ -104,7 +107,7 @@ def test_a_host_that_fails_too_often_is_let_alone_for_a_while(hosts, records, cl
 def test_a_host_that_fails_too_often_does_not_take_its_domain_with_it(hosts, records, clock):
     records.put(HostRecord("dead.a.test", failures=3, penalty_until=clock() + 5))
     dead = Entry("http://dead.a.test/", "a.test")
-    assert decide(hosts, dead) == Decision(FetchAction.REFUSE, "host_failing")
+    assert decide(hosts, dead) == refused("host_failing")
     assert decide(hosts, Entry(PAGE.url, "a.test")) == FETCH_ROBOTS
 
 
@@ -112,8 +115,9 @@ def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(hosts):
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 300\n")
     assert decide(hosts).verdict is FetchAction.FETCH
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
-    decision = decide(hosts)
-    assert (decision.verdict, decision.outcome) == (FetchAction.REFUSE, "crawl_delay_too_long")
+    for entry in (PAGE, REDIRECT):
+        decision = decide(hosts, entry)
+        assert (decision.verdict, decision.outcome) == (FetchAction.REFUSE, "crawl_delay_too_long")
 
 
 def test_while_another_host_is_asked_for_the_rules_the_url_waits(hosts, clock):
@@ -129,13 +133,4 @@ def test_while_another_host_is_asked_for_the_rules_the_url_waits(hosts, clock):
 
 
 def test_a_robots_redirect_needs_an_address_and_no_rules(hosts):
-    robots_redirect = Entry(PAGE.url, "www.a.test", kind=ROBOTS_REDIRECT, via="http://b.test")
-    decision = decide(hosts, robots_redirect)
-    assert decision == Decision(FetchAction.FETCH, address="8.8.8.8")
-
-
-def test_a_host_skipped_for_its_crawl_delay_gets_no_robots_redirects(hosts):
-    with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
-    robots_redirect = Entry(PAGE.url, "www.a.test", kind=ROBOTS_REDIRECT, via="http://b.test")
-    decision = decide(hosts, robots_redirect)
-    assert (decision.verdict, decision.outcome) == (FetchAction.REFUSE, "crawl_delay_too_long")
+    assert decide(hosts, REDIRECT) == Decision(FetchAction.FETCH, address="8.8.8.8")

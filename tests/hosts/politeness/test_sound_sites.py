@@ -1,7 +1,5 @@
 """Sound sites whose pages look like their neighbours: none of them is flagged."""
 
-from __future__ import annotations
-
 import pytest
 from host_rig import Records
 from scrapy.http import HtmlResponse

@@ -1,7 +1,5 @@
 """What a host has shown decides what its next pages are, and survives a restart."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -27,9 +25,9 @@ class Host:
 
     def __init__(self, *, restarts=False):
         self.records = Records()
-        self.stats: Counter[str] = Counter()
+        self.stats = Counter()
         self.walls = Walls(records=self.records, count=lambda name: self.stats.update([name]))
-        self.flags: list[str] = []
+        self.flags = []
         self._restarts = restarts
 
     def answers(

@@ -1,13 +1,11 @@
 """The preconditions: what robots.txt says, and the way to it, with real rules and answers."""
 
-from __future__ import annotations
-
 import pytest
 from host_rig import Records, robots_cache
 from scrapy.http import Request, Response
 
 from webcrawl.hosts.retry_policy import RetryPolicy
-from webcrawl.hosts.robots.lookup import ON_REMOTE_HOST, RobotsSearch, RobotsStatus
+from webcrawl.hosts.robots.lookup import ON_REMOTE_HOST, RobotsSearch
 
 PAGE = "http://a.test/page"
 SECRET = "http://a.test/private/page"
@@ -21,26 +19,38 @@ def robots(clock):
     return robots_cache(Records(), clock=clock)
 
 
-@pytest.fixture
-def search(robots, clock):
+class Search(RobotsSearch):
+    """A search for the robots.txt of PAGE's origin."""
+
+    def status(self, url=PAGE):
+        return self.look(url).status.name
+
+    def gets(self, status, body=b"", *, url=PAGE, flags=(), request=None, **headers):
+        response = Response(
+            ROBOTS, status=status, body=body, headers=headers, flags=flags, request=request
+        )
+        return self.answered(url, f"http_{status}", response)
+
+
+def search_of(robots, clock, *, obey=True):
     refusal = {
         "http://smtp.test:25/robots.txt": "port",
         "http://other.test/robots.txt": ON_REMOTE_HOST,
     }.get
-    return RobotsSearch(robots=robots, refusal=refusal, obey=True, retries=RETRIES, clock=clock)
+    return Search(robots=robots, refusal=refusal, obey=obey, retries=RETRIES, clock=clock)
 
 
-def answer(status, body=b"", **headers):
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Response(ROBOTS, status=status, body=body, headers=named)
+@pytest.fixture
+def search(robots, clock):
+    return search_of(robots, clock)
 
 
 def test_robots_txt_comes_before_the_first_page_of_an_origin(search):
-    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+    assert search.status() == "UNKNOWN"
     assert search.robots_url(PAGE) == ROBOTS
-    search.answered(PAGE, "http_200", answer(200, RULES))
-    assert search.look(PAGE).status is RobotsStatus.ALLOWED
-    assert search.look(SECRET).status is RobotsStatus.DENIED
+    search.gets(200, RULES)
+    assert search.status() == "ALLOWED"
+    assert search.status(SECRET) == "DENIED"
     assert search.settled == 1
 
 
@@ -53,8 +63,8 @@ def test_robots_txt_comes_before_the_first_page_of_an_origin(search):
     ],
 )
 def test_the_rules_of_one_origin_say_nothing_about_another(search, url, robots_url):
-    search.answered(PAGE, "http_200", answer(200, RULES))
-    assert search.look(url).status is RobotsStatus.UNKNOWN
+    search.gets(200, RULES)
+    assert search.status(url) == "UNKNOWN"
     assert search.robots_url(url) == robots_url
     assert search.crawl_delay(url) == 0
 
@@ -62,29 +72,29 @@ def test_the_rules_of_one_origin_say_nothing_about_another(search, url, robots_u
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("target", ["http://a.test/moved.txt", "https://a.test/robots.txt"])
 def test_a_redirect_within_the_host_is_followed_at_its_next_turn(search, status, target):
-    search.answered(PAGE, f"http_{status}", answer(status, Location=target))
-    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+    search.gets(status, Location=target)
+    assert search.status() == "UNKNOWN"
     assert search.robots_url(PAGE) == target
-    search.answered(PAGE, "http_200", answer(200, RULES))
+    search.gets(200, RULES)
     # The rules are those of the origin that was asked first.
-    assert search.look(SECRET).status is RobotsStatus.DENIED
-    assert search.look("https://a.test/private/page").status is RobotsStatus.UNKNOWN
+    assert search.status(SECRET) == "DENIED"
+    assert search.status("https://a.test/private/page") == "UNKNOWN"
 
 
 def test_a_location_is_relative_to_where_the_last_redirect_led(search):
-    search.answered(PAGE, "http_301", answer(301, Location="/one/robots.txt"))
-    search.answered(PAGE, "http_301", answer(301, Location="two.txt"))
+    search.gets(301, Location="/one/robots.txt")
+    search.gets(301, Location="two.txt")
     assert search.robots_url(PAGE) == "http://a.test/one/two.txt"
 
 
 def test_five_redirects_are_followed_and_a_sixth_means_no_rules(search):
     for hop in range(5):
-        search.answered(PAGE, "http_302", answer(302, Location=f"/{hop}"))
+        search.gets(302, Location=f"/{hop}")
         assert search.robots_url(PAGE) == f"http://a.test/{hop}"
-        assert search.look(PAGE).status is RobotsStatus.UNKNOWN
-    search.answered(PAGE, "http_302", answer(302, Location="/6"))
-    assert search.look(PAGE).status is RobotsStatus.ALLOWED
-    assert search.look(SECRET).status is RobotsStatus.ALLOWED
+        assert search.status() == "UNKNOWN"
+    search.gets(302, Location="/6")
+    assert search.status() == "ALLOWED"
+    assert search.status(SECRET) == "ALLOWED"
 
 
 @pytest.mark.parametrize(
@@ -102,24 +112,23 @@ def test_five_redirects_are_followed_and_a_sixth_means_no_rules(search):
 )
 def test_a_redirect_that_cannot_be_followed_means_no_rules(search, location):
     headers = {} if location is None else {"Location": location}
-    search.answered(PAGE, "http_302", answer(302, **headers))
-    assert search.look(SECRET).status is RobotsStatus.ALLOWED
+    search.gets(302, **headers)
+    assert search.status(SECRET) == "ALLOWED"
 
 
 def test_a_redirect_to_a_refused_robots_txt_makes_it_unreachable(search, clock):
-    moved = answer(301, Location="http://other.test/robots.txt")
-    assert search.answered(PAGE, "http_301", moved) is None
-    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
+    assert search.gets(301, Location="http://other.test/robots.txt") is None
+    assert search.status() == "UNREACHABLE"
     assert search.reason(PAGE) == "robots_unreachable"
     clock.advance(601.0)
-    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+    assert search.status() == "UNKNOWN"
 
 
 @pytest.mark.parametrize(
     "location", ["/rob\u00f6ts.txt".encode(), "/rob\u00f6ts.txt".encode("latin-1")]
 )
 def test_the_bytes_of_a_location_are_read_as_browsers_do(search, location):
-    search.answered(PAGE, "http_302", answer(302, Location=location))
+    search.gets(302, Location=location)
     assert search.robots_url(PAGE) in {
         "http://a.test/rob%C3%B6ts.txt",
         "http://a.test/rob%F6ts.txt",
@@ -131,15 +140,15 @@ def test_the_bytes_of_a_location_are_read_as_browsers_do(search, location):
 )
 def test_a_host_that_cannot_say_is_asked_again_and_then_let_alone(search, clock, status, more):
     for _ in range(more):
-        search.answered(PAGE, f"http_{status}", answer(status))
-        assert search.look(PAGE).status is RobotsStatus.UNKNOWN
-    search.answered(PAGE, f"http_{status}", answer(status))
-    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
+        search.gets(status)
+        assert search.status() == "UNKNOWN"
+    search.gets(status)
+    assert search.status() == "UNREACHABLE"
     assert search.reason(PAGE) == "robots_unreachable"
     clock.advance(599)
-    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
+    assert search.status() == "UNREACHABLE"
     clock.advance(1)
-    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+    assert search.status() == "UNKNOWN"
 
 
 @pytest.mark.parametrize(
@@ -161,88 +170,83 @@ def test_a_host_that_cannot_say_is_asked_again_and_then_let_alone(search, clock,
 def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search, outcome, more):
     for _ in range(more):
         search.answered(PAGE, outcome, None)
-        assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+        assert search.status() == "UNKNOWN"
         assert search.settled == 0
     search.answered(PAGE, outcome, None)
-    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
+    assert search.status() == "UNREACHABLE"
     assert search.reason(PAGE) == outcome
     assert search.settled == 1
 
 
 @pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"]])
 def test_half_a_robots_txt_is_none(search, flags):
-    half = Response(ROBOTS, body=b"User-agent: *\n", flags=flags)
     for _ in range(2):
-        search.answered(PAGE, "http_200", half)
-        assert search.look(PAGE).status is RobotsStatus.UNKNOWN
-    search.answered(PAGE, "http_200", half)
-    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
+        search.gets(200, b"User-agent: *\n", flags=flags)
+        assert search.status() == "UNKNOWN"
+    search.gets(200, b"User-agent: *\n", flags=flags)
+    assert search.status() == "UNREACHABLE"
     assert search.reason(PAGE) == "incomplete"
 
 
 @pytest.mark.parametrize("status", [301, 404, 410])
 @pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"], ["undecodable"]])
 def test_the_status_of_robots_txt_counts_however_its_body_ends(search, status, flags):
-    search.answered(PAGE, f"http_{status}", Response(ROBOTS, status=status, flags=flags))
-    assert search.look(PAGE).status is RobotsStatus.ALLOWED
+    search.gets(status, flags=flags)
+    assert search.status() == "ALLOWED"
 
 
 def test_a_robots_txt_of_which_half_can_be_decoded_is_none(search):
     request = Request(ROBOTS, meta={"wire_body": b"packed"})
-    half = Response(ROBOTS, body=b"User-agent: *\n", flags=["undecodable"], request=request)
     for _ in range(3):
-        search.answered(PAGE, "http_200", half)
-    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
+        search.gets(200, b"User-agent: *\n", flags=["undecodable"], request=request)
+    assert search.status() == "UNREACHABLE"
     assert search.reason(PAGE) == "incomplete"
 
 
 def test_a_robots_txt_that_is_not_packed_though_it_says_so_is_read(search):
-    plain = Response(ROBOTS, body=RULES, flags=["not_decoded"], request=Request(ROBOTS))
-    search.answered(PAGE, "http_200", plain)
-    assert search.look(PAGE).status is RobotsStatus.ALLOWED
-    assert search.look(SECRET).status is RobotsStatus.DENIED
+    search.gets(200, RULES, flags=["not_decoded"], request=Request(ROBOTS))
+    assert search.status() == "ALLOWED"
+    assert search.status(SECRET) == "DENIED"
 
 
 def test_a_robots_txt_that_is_only_long_is_read_as_far_as_it_counts(search):
-    search.answered(PAGE, "http_200", Response(ROBOTS, body=RULES, flags=["truncated"]))
-    assert search.look(SECRET).status is RobotsStatus.DENIED
+    search.gets(200, RULES, flags=["truncated"])
+    assert search.status(SECRET) == "DENIED"
 
 
 def test_the_reason_is_that_of_the_last_time(search, clock):
     search.answered(PAGE, "dns_not_found", None)
     clock.advance(600)
     for _ in range(3):
-        search.answered(PAGE, "http_503", answer(503))
-    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
+        search.gets(503)
+    assert search.status() == "UNREACHABLE"
     assert search.reason(PAGE) == "robots_unreachable"
 
 
 def test_a_failure_after_a_redirect_is_retried_where_the_redirect_led(search):
-    search.answered(PAGE, "http_301", answer(301, Location="/moved.txt"))
+    search.gets(301, Location="/moved.txt")
     search.answered(PAGE, "timeout", None)
     assert search.robots_url(PAGE) == "http://a.test/moved.txt"
 
 
 def test_the_crawl_delay_is_known_once_the_rules_are(search):
     assert search.crawl_delay(PAGE) == 0
-    search.answered(PAGE, "http_200", answer(200, RULES))
+    search.gets(200, RULES)
     assert search.crawl_delay(PAGE) == 7
     assert search.crawl_delay(SECRET) == 7
 
 
 def test_without_obeying_all_is_fetched_at_once_without_delay(robots, clock):
-    search = RobotsSearch(
-        robots=robots, refusal=lambda _: None, obey=False, retries=RETRIES, clock=clock
-    )
+    search = search_of(robots, clock, obey=False)
     robots.put("http://a.test", 200, RULES)
-    assert search.look(SECRET).status is RobotsStatus.ALLOWED
-    assert search.look("http://unknown.test/").status is RobotsStatus.ALLOWED
+    assert search.status(SECRET) == "ALLOWED"
+    assert search.status("http://unknown.test/") == "ALLOWED"
     assert search.crawl_delay(PAGE) == 0
 
 
 @pytest.mark.parametrize("url", ["data:,hello", "gopher://a.test/0/file", "file:///etc/passwd"])
 def test_schemes_without_robots_txt_are_allowed(search, url):
-    assert search.look(url).status is RobotsStatus.ALLOWED
+    assert search.status(url) == "ALLOWED"
 
 
 def test_the_memory_of_reasons_is_bounded(search, monkeypatch):
@@ -257,79 +261,73 @@ def test_the_memory_of_reasons_is_bounded(search, monkeypatch):
 
 
 def test_a_redirect_to_another_host_goes_through_that_host_s_queue(search):
-    robots_redirect = search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
-    assert robots_redirect == "http://b.test/rules.txt"
-    assert search.look(PAGE).status is RobotsStatus.ON_REMOTE_HOST
-    assert search.answered("http://a.test", "http_200", answer(200, RULES)) is None
-    assert search.look(SECRET).status is RobotsStatus.DENIED
+    assert search.gets(301, Location="//b.test/rules.txt") == "http://b.test/rules.txt"
+    assert search.status() == "ON_REMOTE_HOST"
+    assert search.gets(200, RULES, url="http://a.test") is None
+    assert search.status(SECRET) == "DENIED"
     # The rules say nothing about the host they were found on.
-    assert search.look("http://b.test/private/page").status is RobotsStatus.UNKNOWN
+    assert search.status("http://b.test/private/page") == "UNKNOWN"
 
 
 def test_a_failed_robots_redirect_is_repeated_then_unreachable(search):
-    search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
+    search.gets(301, Location="//b.test/rules.txt")
     for _ in range(2):
         assert search.answered("http://a.test", "http_503", None) == "http://b.test/rules.txt"
     assert search.answered("http://a.test", "http_503", None) is None
-    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
+    assert search.status() == "UNREACHABLE"
     assert search.reason(PAGE) == "http_503"
 
 
 def test_a_robots_redirect_may_lead_back_or_on_to_a_third_host(search):
-    search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
-    third = search.answered("http://a.test", "http_302", answer(302, Location="//c.test/x"))
-    assert third == "http://c.test/x"
-    back = search.answered("http://a.test", "http_302", answer(302, Location="//a.test/rules"))
-    assert back is None
-    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+    search.gets(301, Location="//b.test/rules.txt")
+    there = "http://a.test"
+    assert search.gets(302, url=there, Location="//c.test/x") == "http://c.test/x"
+    assert search.gets(302, url=there, Location="//a.test/rules") is None
+    assert search.status() == "UNKNOWN"
     assert search.robots_url(PAGE) == "http://a.test/rules"
 
 
 def test_a_robots_redirect_that_never_comes_back_is_given_up(search, clock):
-    search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
+    search.gets(301, Location="//b.test/rules.txt")
     clock.advance(3599)
-    assert search.look(PAGE).status is RobotsStatus.ON_REMOTE_HOST
+    assert search.status() == "ON_REMOTE_HOST"
     clock.advance(1)
-    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+    assert search.status() == "UNKNOWN"
     assert search.robots_url(PAGE) == ROBOTS
 
 
 def test_a_robots_txt_by_ftp_counts_too(search):
-    assert search.look("ftp://a.test/file").status is RobotsStatus.UNKNOWN
+    assert search.status("ftp://a.test/file") == "UNKNOWN"
     assert search.robots_url("ftp://a.test/file") == "ftp://a.test/robots.txt"
-    search.answered("ftp://a.test/file", "http_200", answer(200, b"User-agent: *\nDisallow: /"))
-    assert search.look("ftp://a.test/file").status is RobotsStatus.DENIED
+    search.gets(200, b"User-agent: *\nDisallow: /", url="ftp://a.test/file")
+    assert search.status("ftp://a.test/file") == "DENIED"
 
 
 def test_a_robots_txt_whose_rules_get_lost_is_not_asked_for_again_at_once(search, robots, clock):
     """As of a URL in a shard that is not its own, whose rules go to another one."""
     search.robots_url(PAGE)
     search.asked(PAGE)
-    assert search.look(PAGE).status is RobotsStatus.TOO_SOON
-    assert search.look("https://a.test/page").status is RobotsStatus.UNKNOWN
+    assert search.status() == "TOO_SOON"
+    assert search.status("https://a.test/page") == "UNKNOWN"
     clock.advance(59)
     assert search.floor_secs(PAGE) == pytest.approx(1)
     clock.advance(1)
-    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+    assert search.status() == "UNKNOWN"
 
 
-@pytest.mark.parametrize(
-    ("outcome", "got"),
-    [("http_301", answer(301, Location="/moved.txt")), ("connect_failed", None)],
-    ids=["redirect", "failure"],
-)
-def test_the_next_step_of_a_search_waits_for_no_floor(search, outcome, got):
+def test_the_next_step_of_a_search_waits_for_no_floor(search):
     search.asked(PAGE)
-    search.answered(PAGE, outcome, got)
-    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+    search.gets(301, Location="/moved.txt")
+    assert search.status() == "UNKNOWN"
+    search.asked(PAGE)
+    search.answered(PAGE, "connect_failed", None)
+    assert search.status() == "UNKNOWN"
 
 
 def test_a_robots_txt_that_holds_for_less_than_the_floor_is_asked_for_then(clock):
     robots = robots_cache(Records(), clock=clock, expire=5.0)
-    search = RobotsSearch(
-        robots=robots, refusal=lambda _: None, obey=True, retries=RETRIES, clock=clock
-    )
+    search = search_of(robots, clock)
     search.asked(PAGE)
-    search.answered(PAGE, "http_200", answer(200, RULES))
+    search.gets(200, RULES)
     clock.advance(5.0)
-    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+    assert search.status() == "UNKNOWN"

@@ -1,7 +1,5 @@
 """Which rule decides: against a plain model, against Protego, and against the clock."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import time

@@ -1,7 +1,5 @@
 """The public cases of google/robotstxt-spec-test, decided by RFC 9309."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is kept of one robots.txt, and its bytes."""
 
-from __future__ import annotations
-
 import random
 import zlib
 

@@ -1,7 +1,5 @@
 """Paths spelled so that they can be compared: RFC 9309, 2.2.2, and its table."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import random
-import subprocess
-import sys
 import tracemalloc
 
 import pytest
@@ -213,19 +211,3 @@ def test_memory_does_not_grow_with_the_number_of_lines(log):
         return used
 
     assert peak(range(16_000)) < peak(range(3_000)) * 1.2
-
-
-def test_a_log_is_read_without_numpy_scrapy_or_the_crawler(log):
-    """The judge does not rest on what it judges, and starts at once."""
-    code = (
-        "import sys, webcrawl.jobs.audit.access_logs, webcrawl.jobs.audit.report\n"
-        "print(*sorted(name for name in sys.modules if name.split('.')[0] in "
-        "{'scrapy', 'twisted', 'numpy'} or name.startswith('webcrawl.')))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names = [name for name in done.stdout.split() if name.startswith("webcrawl.")]
-    rooms = {name.split(".")[1] for name in names}
-    assert rooms == {"configuration", "jobs", "errors", "urls", "wording"}
-    jobs = {name.split(".")[2] for name in names if name.startswith("webcrawl.jobs.")}
-    assert jobs == {"audit"}
-    assert {name.split(".")[0] for name in done.stdout.split()} == {"webcrawl"}

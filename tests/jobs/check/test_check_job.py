@@ -10,6 +10,7 @@ import zlib
 import msgspec
 import pytest
 import warm
+from disk import flip, flipped
 from killed_job import SHARD, STATE, in_a_queue, meaning, rows_of
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
@@ -52,13 +53,14 @@ def damage_in(path, check, *arguments, trusted=True):
     return findings
 
 
-def flipped(data, at, change):
-    return data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
+def looked_at(job):
+    """The report of *job* without its stored pages."""
+    return check_job(job, warc=False)
 
 
 def is_clean(job):
     try:
-        return not check_job(job, warc=False).damage_count
+        return not looked_at(job).damage_count
     except FatalError:  # a version number was hit: it may be a newer one
         return False
 
@@ -110,7 +112,7 @@ def test_damage_in_the_log_of_host_records_ends_that_and_is_no_damage(job):
     lost = set()
     for at in [rng.randrange(len(data)) for _ in range(20)]:
         log.write_bytes(flipped(data, at, rng.randrange(1, 256)))
-        report = check_job(job, warc=False)
+        report = looked_at(job)
         assert report.damage == []
         assert f"{log.relative_to(job)}, byte 0: SQLite reads this log" in report_text(report)
         assert "is found out again" in report_text(report)
@@ -120,7 +122,7 @@ def test_damage_in_the_log_of_host_records_ends_that_and_is_no_damage(job):
 
 def test_a_damaged_queue_of_a_host_is_told_with_what_it_costs(job):
     path, at = in_a_queue(job)
-    path.write_bytes(flipped(path.read_bytes(), at, 1))
+    flip(path, at)
     done = scrapy_job("check", job)
     assert done.returncode == 1
     (line,) = [line for line in done.stdout.splitlines() if "URLs that wait" in line]
@@ -141,26 +143,26 @@ def test_what_cannot_be_checked_is_refused_with_one_sentence(job, tmp_path):
     owner.open()
     try:
         with pytest.raises(FatalError, match=r"is in use by process \d+: wait for it to end"):
-            check_job(job, warc=False)
+            looked_at(job)
     finally:
         owner.close()
     (manifest,) = job.glob("manifest-*.json")
     text = json.loads(manifest.read_text("utf-8"))
     manifest.write_text(json.dumps({**text, "format": 3}))
-    (wrong,) = check_job(job, warc=False).damage  # its checksum is that of the present format
+    (wrong,) = looked_at(job).damage  # its checksum is that of the present format
     assert wrong.what == "checksum mismatch"
     del text["crc32"]
     manifest.write_text(json.dumps({**text, "format": 3}))
     with pytest.raises(FatalError, match="has format 3, this webcrawl reads up to 2"):
-        check_job(job, warc=False)
+        looked_at(job)
 
 
 def test_a_job_whose_first_checkpoint_was_not_finished_is_none(tmp_path):
     (tmp_path / "manifest-000001.json").touch()
     with pytest.raises(FatalError, match="There is no crawl in JOBDIR"):
-        check_job(tmp_path, warc=False)
+        looked_at(tmp_path)
     (tmp_path / "manifest-000002.json").touch()
-    (damage,) = check_job(tmp_path, warc=False).damage
+    (damage,) = looked_at(tmp_path).damage
     assert (damage.file, damage.what) == ("CURRENT", "the file is gone")
 
 
@@ -168,7 +170,7 @@ def test_a_file_that_is_gone_is_missed(job):
     for path in (*job.glob(f"{SHARD}/frontier/back/*/*.log"), job / SHARD / "ranks/ranks.log"):
         data = path.read_bytes()
         path.unlink()
-        report = check_job(job, warc=False)
+        report = looked_at(job)
         # A queue that was read to its end names no file.
         assert report.damage_count or path.name != "ranks.log"
         path.write_bytes(data)
@@ -177,21 +179,21 @@ def test_a_file_that_is_gone_is_missed(job):
         (path,) = job.glob(name)
         data = path.read_bytes()
         path.unlink()
-        assert check_job(job, warc=False).damage_count == 1
+        assert looked_at(job).damage_count == 1
         path.write_bytes(data)
-    assert check_job(job, warc=False).damage_count == 0
+    assert looked_at(job).damage_count == 0
 
 
 def test_after_a_reboot_what_was_not_synced_may_be_lost(job):
     (manifest,) = job.glob(f"{SHARD}/manifest-*.json")
     text = json.loads(manifest.read_text("utf-8"))
     manifest.write_text(json.dumps({**text, "boot_id": "another"}))
-    assert check_job(job, warc=False).damage[0].what == "checksum mismatch"
+    assert looked_at(job).damage[0].what == "checksum mismatch"
     del text["crc32"]
     manifest.write_text(json.dumps({**text, "boot_id": "another"}))
     (done,) = job.glob(f"{SHARD}/frontier/done/*.log")
-    done.write_bytes(flipped(done.read_bytes(), 100, 1))
-    report = check_job(job, warc=False)
+    flip(done, 100)
+    report = looked_at(job)
     assert (report.damage_count, report.note_count) == (0, 2)
     assert "the machine went down" in report_text(report)
 
@@ -297,7 +299,7 @@ def test_a_checkpoint_needs_a_frontier_and_an_eliminator(tmp_path):
     job.shard("00")
     job.publish(job.prepare({}))
     job.close()
-    report = check_job(tmp_path, warc=False)
+    report = looked_at(tmp_path)
     assert report.checkpoint == 1
     assert [(one.file, one.what) for one in report.damage] == [
         ("shards/00/CURRENT", "its checkpoint has no part frontier"),
@@ -310,7 +312,7 @@ def test_stored_pages_are_checked_when_asked_for(job):
     data = path.read_bytes()
     middle = data.index(b"\x1f\x8b\x08", len(data) // 2)
     path.write_bytes(flipped(data, middle + 30, 255))
-    assert check_job(job, warc=False).damage_count == 0
+    assert looked_at(job).damage_count == 0
     (one,) = check_job(job, warc=True).damage
     assert one.offset == middle
     path.write_bytes(data[:-7])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 from bus_rig import links
+from disk import flipped
 
 from webcrawl.hive.bus.messages import encode_links
 from webcrawl.hive.bus.outbox import Outbox
@@ -36,7 +37,7 @@ def test_messages_before_and_after_the_checkpoint_are_read(tmp_path):
     after.write_bytes(whole)
     data = before.read_bytes()
     for at in range(8, len(data)):
-        before.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        before.write_bytes(flipped(data, at))
         (finding,) = checked(path, saved).damage
         assert finding.file == "outbox/000001.log"
     before.unlink()

@@ -9,6 +9,7 @@ import duckdb
 import msgspec
 import pytest
 import warm
+from text_tables import lines, table
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
@@ -51,16 +52,33 @@ def kinds(jobdir, text="0"):
 
 
 # Those of a URL in their order, at these seconds after noon.
+WRITTEN = """
+    same   | 1  |           |
+    same   | 20 | unchanged |
+    fails  | 1  |           |
+    fails  | 20 | failed    | timeout
+    new    | 20 |           |
+    other  | 1  |           |
+    other  | 20 | changed   |
+    gone   | 1  |           |
+    gone   | 20 | gone      | http_410
+    moved  | 20 | moved     | http_301 http://b.test/
+    back   | 18 | gone      | http_404
+    back   | 20 | changed   |
+"""
+
+
+def written(name, at, visit, end):
+    """A line of which *end* is the outcome, and where a redirect leads."""
+    facts = dict(zip(("outcome", "redirect"), end.split(), strict=False))
+    return line(name, int(at), visit, **facts)
+
+
 LINES = [
-    line("same", 1), line("same", 20, "unchanged"),
-    line("fails", 1), line("fails", 20, "failed", outcome="timeout"),
-    line("new", 20), line("copy", 20, duplicate=True, type="text/plain"),
-    line("other", 1), line("other", 20, "changed"),
-    line("gone", 1), line("gone", 20, "gone", outcome="http_410"),
+    *(written(*row) for row in table(WRITTEN)),
+    line("copy", 20, duplicate=True, type="text/plain"),
     line("denied", 20, "gone", outcome="robots_denied", sent=0.0),
-    line("moved", 20, "moved", outcome="http_301", redirect="http://b.test/"),
     line("far", 20, "moved", outcome="http_301", redirect="x" * MAX_OTHER_URL),
-    line("back", 18, "gone", outcome="http_404"), line("back", 20, "changed"),
     # No page was there, a processing module failed on it, and the URL is not whole.
     line("never", 20, "gone", outcome="http_404", content="", stored=0.0),
     line("404", 20, outcome="http_404", content=""),
@@ -153,7 +171,21 @@ def test_since_takes_times_and_ages():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "7 dogs", "-1", "nan", "inf", "2026-13-01", "@1:2", "0@", "0@1", "0@1:2:3", "0@x:1"],
+    [
+        *lines("""
+        7 dogs
+        -1
+        nan
+        inf
+        2026-13-01
+        @1:2
+        0@
+        0@1
+        0@1:2:3
+        0@x:1
+        """),
+        "",
+    ],
 )
 def test_what_is_no_time_and_no_token_is_refused(text):
     with pytest.raises(FatalError, match=r"^--since takes a date .* or what the delta before"):

@@ -26,11 +26,10 @@ from crawling import (
     start_crawl,
     url_of_hit,
 )
-from disk import file_size_limit
+from disk import file_size_limit, flip
 from frontier_rig import entry
+from golden import golden
 from looking import contents
-from scrapy.utils.project import get_project_settings
-from stored_job import Stored
 
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.errors import DiskError, FatalError
@@ -45,8 +44,23 @@ from webcrawl.urls import host_of
 MIN_DELAY = 0.25
 
 
-def command(*arguments, **more):
-    return warm.scrapy("frontier", *arguments, **more)
+def command(*arguments):
+    return warm.scrapy("frontier", *arguments)
+
+
+def answer(*arguments):
+    """What the command says in JSON."""
+    run = command("--json", *arguments)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def looked_at(job, top=5):
+    return ask(job, lambda view: overview(view, top=top))
+
+
+def exported(job, file, on_progress=lambda _: None):
+    return ask(job, lambda view: export(view, file, on_progress=on_progress))
 
 
 def seeds_in(path):
@@ -65,7 +79,7 @@ def until_hosts_wait(job):
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         with contextlib.suppress(FatalError):  # no checkpoint yet
-            if len(ask(job, lambda view: overview(view, top=5)).top) == 5:
+            if len(looked_at(job).top) == 5:
                 return
         time.sleep(0.1)
     pytest.fail("no host waits")
@@ -109,7 +123,7 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     job = tmp_path / "job"
     crawl = start_crawl(web.crawl(job))
     until_hosts_wait(job)
-    running = ask(job, lambda view: overview(view, top=3))
+    running = looked_at(job)
     assert running.as_of.process == crawl.pid
     assert running.waiting > 0
     assert crawl.poll() is None
@@ -117,14 +131,13 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     crawl.communicate()
     before = contents(job)
     first = time.time()
-    cut_off = json.loads(command("--json", job).stdout)
+    cut_off = answer(job)
     file = tmp_path / "frontier.txt.gz"
-    exported = command("--json", "--export", file, "-s", f"JOBDIR={job}")
-    assert exported.returncode == 0, exported.stderr
+    counted = answer("--export", file, "-s", f"JOBDIR={job}")
     assert contents(job) == before
     seeds = seeds_in(file)
     counts = {"urls": len(seeds), "requests": 0, "unsayable": 0, "damaged": []}
-    assert json.loads(exported.stdout) == counts
+    assert counted == counts
     assert Counter(seed.url for seed in seeds).most_common(1)[0][1] == 1
     assert cut_off["waiting"] + sum(cut_off["parked"].values()) == len(seeds)
     # Elsewhere: a new job is made of it, and crawled to its end.
@@ -151,7 +164,7 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     # What was exported had not been fetched, but for what was under way.
     again = [seed.url for seed in seeds if seed.url in asked_before]
     assert len(again) <= 200
-    empty = json.loads(command("--json", "-s", f"JOBDIR={job}").stdout)
+    empty = answer("-s", f"JOBDIR={job}")
     assert (empty["waiting"], empty["leased"], empty["new"]) == (0, 0, 0)
     assert empty["finished"] >= len(allowed)
 
@@ -165,14 +178,12 @@ def test_seeds_join_a_job_that_has_crawled_already(web, tmp_path):
     done = run_crawl([*web.crawl(job, seeds=tmp_path / "one.txt"), *restricted])
     assert done.returncode == 0, done.stdout
     first = time.time()
-    imported = command("--json", "--import", web.seeds, "-s", f"JOBDIR={job}")
-    assert imported.returncode == 0, imported.stderr
-    told = json.loads(imported.stdout)
+    told = answer("--import", web.seeds, "-s", f"JOBDIR={job}")
     assert (told["read"], told["bad"], told["refused"]) == (1 + len(others), 0, 0)
     assert told["new"] == len(others)
-    again = json.loads(command("--json", "--import", web.seeds, "-s", f"JOBDIR={job}").stdout)
+    again = answer("--import", web.seeds, "-s", f"JOBDIR={job}")
     assert again["new"] == 0
-    shown = json.loads(command("--json", job).stdout)
+    shown = answer(job)
     assert shown["waiting"] == shown["new"] == len(others)
     assert "hosts  known from the next checkpoint on\n" in command(job).stdout
     # Nothing of the list is read again, and nothing is asked for twice.
@@ -204,7 +215,7 @@ def test_a_job_in_use_takes_no_seeds_and_shows_its_hosts(web, tmp_path):
         assert command("--export", file, "-s", f"JOBDIR={job}").returncode == 0
         assert len(seeds_in(file)) > 5
         host = first.split()[1]
-        one = json.loads(command("--json", "--host", host, "-s", f"JOBDIR={job}").stdout)
+        one = answer("--host", host, "-s", f"JOBDIR={job}")
         assert one["host"]["name"] == host
         told = command("--host", host.upper(), "-s", f"JOBDIR={job}")
         assert f"host  {host}: " in told.stdout
@@ -234,18 +245,6 @@ def test_bad_input_is_one_sentence(tmp_path, arguments, sentence):
     assert "Traceback" not in run.stderr
 
 
-@pytest.fixture(scope="module")
-def settings():
-    found = get_project_settings()
-    found.setmodule("webcrawl.settings")
-    return found
-
-
-@pytest.fixture
-def stored(tmp_path, clock):
-    return Stored(tmp_path / "job", clock)
-
-
 def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_path):
     rig = stored.rig
     rig.push(entry("a.test", 1, rank=7), entry("a.test", 2, rank=0))
@@ -260,7 +259,7 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
     rig.frontier.parked.push("budget", [encode(entry("p.test", 1))])
     stored.publish()
     file = tmp_path / "out.txt"
-    done = ask(stored.path, lambda view: export(view, file, on_progress=lambda _: None))
+    done = exported(stored.path, file)
     assert (done.urls, done.requests, done.unsayable) == (4, 1, 2)
     lines = file.read_text().splitlines()
     assert lines[0].startswith("# The frontier of 'job', checkpoint 1 of ")
@@ -271,7 +270,7 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
         "7,http://a.test/1",
     ]
     assert lease.entry.url == "http://a.test/1"
-    told = ask(stored.path, lambda view: overview(view, top=5))
+    told = looked_at(stored.path)
     assert (told.leased, told.parked) == (1, {"budget": 1})
     assert "parked  budget: 1 URL\n" in overview_text(told, now=time.time())
 
@@ -288,9 +287,9 @@ def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):
     )
     assert run.stderr.count("\n") == 1
     key = ["-s", "POLITENESS_KEY=domain"]
-    run = command("--json", "--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
-    assert json.loads(run.stdout) == {"read": 1, "bad": 0, "refused": 0, "new": 1, "damaged": []}
-    told = ask(stored.path, lambda view: overview(view, top=5))
+    imported = answer("--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
+    assert imported == {"read": 1, "bad": 0, "refused": 0, "new": 1, "damaged": []}
+    told = looked_at(stored.path)
     assert (told.waiting, told.new) == (2, 1)
     for snapshot in stored.path.glob("snapshot-*"):
         snapshot.write_bytes(b"damaged")
@@ -322,13 +321,13 @@ def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):
     file.write_text("before")
     told = []
     with file_size_limit(1000), pytest.raises(DiskError, match="cannot be written: File"):
-        ask(stored.path, lambda view: export(view, file, on_progress=told.append))
+        exported(stored.path, file, told.append)
     assert file.read_text() == "before"
     assert not list(tmp_path.glob("*.tmp"))
     missing = tmp_path / "no" / "out.gz"
     with pytest.raises(Exception, match="cannot be written: No such file"):
-        ask(stored.path, lambda view: export(view, missing, on_progress=told.append))
-    ask(stored.path, lambda view: export(view, file.with_suffix(".gz"), on_progress=told.append))
+        exported(stored.path, missing, told.append)
+    exported(stored.path, file.with_suffix(".gz"), told.append)
     assert told[-1] >= 20_000
     with gzip.open(file.with_suffix(".gz"), "rt") as lines:
         assert sum(1 for _ in lines) == 30_001
@@ -345,9 +344,7 @@ def test_what_can_be_read_of_a_damaged_job_is_exported(stored, tmp_path):
     segment = max(segments, key=lambda path: path.stat().st_size)
     log = next(stored.path.glob("shards/00/seen/discovered-*.log"))
     for path in (segment, log):
-        data = path.read_bytes()
-        middle = len(data) // 2
-        path.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+        flip(path, path.stat().st_size // 2)
     run = command("--export", file, stored.path)
     assert run.returncode == 2
     for path in (segment, log):
@@ -369,7 +366,7 @@ def test_an_export_to_no_file_is_refused_in_a_sentence(stored, file):
     assert run.stderr.count("\n") == 1
 
 
-def test_a_host_may_be_named_in_any_spelling(stored, settings):
+def test_a_host_may_be_named_in_any_spelling(stored):
     for host in ("xn--bcher-kva.example", "::1", "www.a.test"):
         stored.rig.push(entry(host))
     stored.publish()
@@ -394,7 +391,7 @@ def test_a_host_may_be_named_in_any_spelling(stored, settings):
         assert len(run.stderr) < 500
 
 
-def test_a_host_of_a_crawl_by_domains_is_its_domain(stored, settings):
+def test_a_host_of_a_crawl_by_domains_is_its_domain(stored):
     stored.rig.push(entry("example.com"))
     stored.publish(politeness_key="domain")
     told = ask(stored.path, lambda view: host_overview(view, "www.example.com"))
@@ -436,16 +433,11 @@ def test_levels_and_states_are_told_in_words():
         finished_since=7,
     )
     text = overview_text(told, now=990.0)
-    assert "waiting  12,345 URLs\n" in text
-    assert "level 2  12,000\n" in text
-    assert "level 1" not in text
-    assert "hosts  1 ready, 2 resting, 3 in process\n" in text
-    assert "run by process 42\n" in text
-    assert text.endswith("300  a.test  resting until 1970-01-01 00:16:40 UTC (in 10 s)\n")
+    assert text == golden("frontier.txt", text)
 
 
 def test_a_copy_of_a_job_can_be_inspected(stored, tmp_path):
     stored.rig.push(entry("a.test"))
     stored.publish()
     copy = shutil.copytree(stored.path, tmp_path / "copy")
-    assert ask(copy, lambda view: overview(view, top=0)).waiting == 1
+    assert looked_at(copy, top=0).waiting == 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,11 +25,11 @@ from crawling import (
     url_of_hit,
 )
 from frontier_rig import entry
+from golden import golden
 from looking import contents
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 from simweb_client import whole_log
-from stored_job import Stored
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.crawl.seeds import Seed
@@ -48,15 +50,15 @@ from webcrawl.urls import normalize
 NOW = 1_800_000_000.0
 
 
-@pytest.fixture(scope="module")
+@functools.cache
 def settings():
     found = get_project_settings()
     found.setmodule("webcrawl.settings")
     return found
 
 
-def why(url, jobdir, settings, **changed):
-    own = settings.copy()
+def why(url, jobdir, **changed):
+    own = settings().copy()
     own.update(changed)
     return ask(jobdir, lambda view: explain(url, view, own))
 
@@ -96,11 +98,14 @@ class Crawled:
         )
         self.process = start_crawl(self.line)
 
+    def why(self, url, **changed):
+        return why(url, self.job, **changed)
+
     def asked(self):
         return [url_of_hit(hit) for hit in whole_log(self.web) if not is_robots(hit)]
 
 
-def test_a_crawl_that_runs_can_be_looked_at_all_the_time(crawled, settings):
+def test_a_crawl_that_runs_can_be_looked_at_all_the_time(crawled):
     states = set()
     sequences = set()
     deadline = time.monotonic() + 100
@@ -108,7 +113,7 @@ def test_a_crawl_that_runs_can_be_looked_at_all_the_time(crawled, settings):
         assert time.monotonic() < deadline
         asked = crawled.asked()
         for url in [*asked[:2], *asked[-3:]]:
-            told = why(url, crawled.job, settings)
+            told = crawled.why(url)
             states.add(told.state)
             sequences.add(told.as_of.checkpoint)
             assert told.as_of.process == crawled.process.pid
@@ -117,7 +122,7 @@ def test_a_crawl_that_runs_can_be_looked_at_all_the_time(crawled, settings):
     assert crawled.process.poll() is None
 
 
-def test_why_reads_a_killed_crawl_without_touching_it(crawled, settings):
+def test_why_reads_a_killed_crawl_without_touching_it(crawled):
     crawled.process.kill()
     crawled.killed_at = time.time()
     crawled.process.communicate()
@@ -127,7 +132,7 @@ def test_why_reads_a_killed_crawl_without_touching_it(crawled, settings):
     asked = set(crawled.asked())
     states = {}
     for url in sorted(allowed | asked):
-        states[url] = why(url, crawled.job, settings).state
+        states[url] = crawled.why(url).state
     done = run = command("--json", "-s", f"JOBDIR={crawled.job}", next(iter(asked)))
     assert run.returncode == 0, run.stderr
     assert json.loads(done.stdout)["as_of"]["process"] is None
@@ -138,12 +143,12 @@ def test_why_reads_a_killed_crawl_without_touching_it(crawled, settings):
         *("waiting", "parked", "leased", "undecided", "unknown", "seen"),
     }
     waiting = [url for url, state in states.items() if state == "waiting"]
-    told = why(waiting[0], crawled.job, settings)
+    told = crawled.why(waiting[0])
     assert told.places[0].position <= told.places[0].length
     assert "It waits, number" in why_text(told, now=time.time())
 
 
-def test_why_knows_every_url_of_a_finished_crawl(crawled, settings):
+def test_why_knows_every_url_of_a_finished_crawl(crawled):
     last = run_crawl(crawled.line)
     assert last.returncode == 0, last.stdout
     # Of both runs.
@@ -155,7 +160,7 @@ def test_why_knows_every_url_of_a_finished_crawl(crawled, settings):
     # Killed or not: each URL that was asked for and has come to its end has a line.
     assert pages <= {outcome["url"] for outcome in _all_outcomes(crawled.job)}
     for url in sorted(pages)[::7]:
-        told = why(url, crawled.job, settings)
+        told = crawled.why(url)
         assert told.state == "finished", told
         assert told.outcomes[-1].url == url
         assert told.outcomes[-1].status
@@ -165,7 +170,7 @@ def test_why_knows_every_url_of_a_finished_crawl(crawled, settings):
         is_later = outcome["at"] > crawled.killed_at
         if outcome["outcome"] == "robots_denied" and is_later and denied < 5:
             denied += 1
-            told = why(outcome["url"], crawled.job, settings)
+            told = crawled.why(outcome["url"])
             assert told.robots.verdict == "denied"
             assert told.robots.line == told.outcomes[-1].robots == outcome["robots"]
             assert (
@@ -177,114 +182,92 @@ def test_why_knows_every_url_of_a_finished_crawl(crawled, settings):
             )
         if outcome.get("duplicate") and duplicates < 5:
             duplicates += 1
-            told = why(outcome["url"], crawled.job, settings)
+            told = crawled.why(outcome["url"])
             assert told.duplicate_of not in {"", outcome["url"]}
-            original = why(told.duplicate_of, crawled.job, settings).outcomes[-1]
+            original = crawled.why(told.duplicate_of).outcomes[-1]
             assert (original.content, original.duplicate) == (outcome["content"], False)
         if outcome.get("redirect") and redirects < 5:
             redirects += 1
-            told = why(outcome["redirect"], crawled.job, settings)
+            told = crawled.why(outcome["redirect"])
             assert told.state in {"finished", "refused"}
     assert min(denied, duplicates, redirects) > 0
     assert contents(crawled.job) == before
 
 
-def test_every_spelling_of_a_url_is_answered_alike(crawled, settings):
+def test_every_spelling_of_a_url_is_answered_alike(crawled):
     url = next(one for one in crawled.asked() if "?" not in one)
     scheme, _, rest = url.partition("://")
     spelled = f"{scheme.upper()}://{rest}?utm_source=mail&fbclid=1#top"
-    told = why(spelled, crawled.job, settings)
+    told = crawled.why(spelled)
     assert (told.state, told.outcomes[-1].url) == ("finished", url)
     assert told.form == url
     assert told.rules == ["tracking"]
 
 
-def test_the_filters_of_the_settings_are_asked(crawled, settings):
-    refused = why("http://a.test/nobody-wants-it/", crawled.job, settings)
+def test_the_filters_of_the_settings_are_asked(crawled):
+    refused = crawled.why("http://a.test/nobody-wants-it/")
     assert refused.refused_by == "pattern", "as the crawl was told"
-    asked = settings.copy()
+    asked = settings().copy()
     asked.set("URL_REFUSE", "nobody", priority="cmdline")
-    refused = why("http://nobody.test/x", crawled.job, asked)
+    refused = ask(crawled.job, lambda view: explain("http://nobody.test/x", view, asked))
     assert (refused.state, refused.refused_by) == ("refused", "pattern")
     assert "refuses it" in why_text(refused, now=NOW)
     gone = command("http://nobody.test/x", "-s", f"JOBDIR={crawled.job}", "-s", "URL_REFUSE=nobody")
     assert gone.returncode == 1
     assert gone.stdout.splitlines()[0].endswith("the filter pattern refuses it.")
-    unknown = why("http://nobody.test/x", crawled.job, settings)
+    unknown = crawled.why("http://nobody.test/x")
     assert (unknown.state, unknown.robots.verdict) == ("unknown", "unknown")
-    scoped = why("http://nobody.test/x", crawled.job, settings, URL_SCOPE="seeds")
+    scoped = crawled.why("http://nobody.test/x", URL_SCOPE="seeds")
     assert scoped.refused_by == "whitelist"
 
 
-def test_the_exclusion_file_is_asked(crawled, settings, tmp_path):
+def test_the_exclusion_file_is_asked(crawled, tmp_path):
     excluded = tmp_path / "excluded.txt"
     excluded.write_text("nobody.test\n")
-    told = why(
-        "http://nobody.test", crawled.job, settings, EXCLUSION_FILE=f"{tmp_path}/excluded.txt"
-    )
+    told = crawled.why("http://nobody.test", EXCLUSION_FILE=excluded)
     assert told.excluded
     assert "EXCLUSION_FILE" in why_text(told, now=NOW)
 
 
-def test_a_line_that_was_deleted_leaves_the_url_seen(crawled, settings, tmp_path):
+def test_a_line_that_was_deleted_leaves_the_url_seen(crawled, tmp_path):
     copy = shutil.copytree(crawled.job, tmp_path / "copy")
     url = crawled.asked()[0]
     assert len(numbered(copy / INFO_LOG)) > 2
     shutil.rmtree(copy / "logs")
-    told = why(url, copy, settings)
+    told = why(url, copy)
     assert told.state == "seen"
     assert "no line of its end" in why_text(told, now=NOW)
 
 
-def test_robots_txt_is_not_spoken_of_when_nobody_asks(crawled, settings):
-    told = why(crawled.asked()[0], crawled.job, settings, ROBOTSTXT_OBEY=False)
+def test_robots_txt_is_not_spoken_of_when_nobody_asks(crawled):
+    told = crawled.why(crawled.asked()[0], ROBOTSTXT_OBEY=False)
     assert told.robots.verdict == "not asked"
     assert "is not asked for" in why_text(told, now=NOW)
 
 
-def test_each_place_of_a_url_has_its_sentence(tmp_path, clock, settings):
-    job = Stored(tmp_path / "job", clock)
-    job.rig.push(entry("a.test", 0), entry("a.test", 1), entry("a.test", 2))
-    leased = job.rig.next()
-    job.rig.push(entry("c.test", 5, depth=4))
+def texts(job, *urls, **changed):
+    """What is told of each of *urls*, a second later, but for what differs from run to run."""
+    found = [why_text(why(url, job.path, **changed), now=2.0) for url in urls]
+    return re.sub(r"(checkpoint \d+) of .*", r"\1", "\n".join(found))
+
+
+def test_each_place_of_a_url_has_its_sentence(stored):
+    stored.rig.push(entry("a.test", 0), entry("a.test", 1), entry("a.test", 2))
+    leased = stored.rig.next()
+    stored.rig.push(entry("c.test", 5, depth=4))
     for gate in ("budget", "reputation", "host_budget"):
-        job.rig.frontier.parked.push(gate, [encode(entry(f"{gate.replace('_', '-')}.test", 1))])
-    job.submit(entry("u.test", 1))
-    job.publish()
-    told = {
-        url: why(url, job.path, settings)
-        for url in (
-            leased.entry.url,
-            *("http://a.test/2", "http://c.test/5", "http://u.test/1"),
-            *("http://budget.test/1", "http://reputation.test/1", "http://host-budget.test/1"),
-        )
-    }
-    assert {url: one.state for url, one in told.items()} == {
-        leased.entry.url: "leased",
-        "http://a.test/2": "waiting",
-        "http://c.test/5": "waiting",
-        "http://u.test/1": "undecided",
-        "http://budget.test/1": "parked",
-        "http://reputation.test/1": "parked",
-        "http://host-budget.test/1": "parked",
-    }
-    sentences = [why_text(one, now=NOW).splitlines()[0].strip() for one in told.values()]
-    begins = [
-        "It was being fetched when the crawl was cut off, and will be fetched again.",
-        "It waits, number 2 of 2 in the queue of its host; its host is in process.",
-        "It waits, number 1 of 1 in front-end queue 8; its host is ready.",
-        "It waits in the duplicate URL eliminator, or has just left it for the frontier.",
-        "It is parked (budget): it will be reconsidered.",
-        "It is parked (reputation): its domain has had the pages that its reputation allows,",
-        "It is parked (host_budget): its host has had its pages or bytes; raise BUDGET_HOST_PAGES",
-    ]
-    for sentence, begin in zip(sentences, begins, strict=True):
-        assert sentence.startswith(begin)
-    assert told["http://a.test/2"].host.state == "in process"
+        stored.rig.frontier.parked.push(gate, [encode(entry(f"{gate.replace('_', '-')}.test", 1))])
+    stored.submit(entry("u.test", 1))
+    stored.publish()
+    hosts = ("budget", "reputation", "host-budget")
+    waiting = ("http://a.test/2", "http://c.test/5", "http://u.test/1")
+    parked = [f"http://{host}.test/1" for host in hosts]
+    text = texts(stored, leased.entry.url, *waiting, *parked)
+    assert text == golden("why-places.txt", text)
 
 
-def test_the_checkpoint_of_a_job_tells_what_waits_is_undecided_and_seen(tmp_path, settings):
-    own = settings.copy()
+def test_the_checkpoint_of_a_job_tells_what_waits_is_undecided_and_seen(tmp_path):
+    own = settings().copy()
     own.set("JOBDIR", str(tmp_path))
     urls = [f"http://a.test/{number}" for number in range(4)]
     with opened(Crawler(WebSpider, own)) as (state, *_):
@@ -296,53 +279,41 @@ def test_the_checkpoint_of_a_job_tells_what_waits_is_undecided_and_seen(tmp_path
         state.links.submit_seeds([Seed(urls[3], 1, "list", 1)])
         shard.frontier.release(lease.entry.host, rest=0.0)
         shard.frontier.finish(lease)
-    told = [why(url, tmp_path, settings) for url in (*urls, "http://b.test/")]
+    told = [why(url, tmp_path) for url in (*urls, "http://b.test/")]
     assert [one.state for one in told] == ["seen", "waiting", "waiting", "undecided", "unknown"]
     assert {one.as_of.checkpoint for one in told} == {2}
 
 
-def test_what_was_fetched_since_the_checkpoint_is_not_ahead(tmp_path, clock, settings):
-    job = Stored(tmp_path / "job", clock)
-    job.rig.push(*(entry("a.test", n) for n in range(6)))
-    lease = job.rig.next()
+def test_what_was_fetched_since_the_checkpoint_is_not_ahead(stored, clock):
+    stored.rig.push(*(entry("a.test", n) for n in range(6)))
+    lease = stored.rig.next()
 
     def go_on():
-        job.rig.fetch(lease)
+        stored.rig.fetch(lease)
         clock.advance(1000)
-        job.rig.fetch(job.rig.next())
+        stored.rig.fetch(stored.rig.next())
 
-    job.publish(before_the_end=go_on)
-    text = why_text(why("http://a.test/3", job.path, settings), now=NOW)
+    stored.publish(before_the_end=go_on)
+    text = texts(stored, "http://a.test/3")
     assert "It waits, number 2 of 4 in the queue of its host; its host is ready." in text
     assert "; 5 URLs in its queue at the checkpoint" in text
 
 
-def test_why_tells_the_outcome_of_a_url_in_full(tmp_path, clock, settings):
-    job = Stored(tmp_path / "job", clock)
+def test_why_tells_the_outcome_of_a_url_in_full(stored):
     first, again, moved = (entry("a.test", n) for n in range(3))
-    job.end(first, "http_200", status=200, content="00000000000000aa", bytes=5)
-    job.end(again, "http_200", status=200, content="00000000000000aa", duplicate=True, tries=3)
-    job.end(
+    stored.end(first, "http_200", status=200, content="00000000000000aa", bytes=5)
+    stored.end(again, "http_200", status=200, content="00000000000000aa", duplicate=True, tries=3)
+    stored.end(
         moved, "http_301", status=301, redirect="http://b.test/", kind="link", via="http://v.test/"
     )
-    job.end(entry("a.test", 3), "robots_denied", robots="Disallow: /3")
-    job.rig.push(msgspec.structs.replace(entry("a.test", 4), attempts=1))
-    job.publish()
-    text = why_text(told := why(again.url, job.path, settings), now=2.0)
-    assert told.duplicate_of == first.url
-    assert "It was fetched 1970-01-01 00:00:01 UTC (1 s ago): http_200, with content seen" in text
-    assert "after 3 tries" in text
-    assert f"content of  {first.url}\n" in text
-    text = why_text(why(moved.url, job.path, settings), now=2.0)
-    assert "leads to http://b.test/; found by link on http://v.test/" in text
-    text = why_text(why("a.test/3", job.path, settings), now=2.0)
-    assert "It was given up" in text
-    assert 'by "Disallow: /3"' in text
-    assert "; earlier tries: 1" in why_text(why("a.test/4", job.path, settings), now=2.0)
+    stored.end(entry("a.test", 3), "robots_denied", robots="Disallow: /3")
+    stored.rig.push(msgspec.structs.replace(entry("a.test", 4), attempts=1))
+    stored.publish()
+    text = texts(stored, again.url, moved.url, "a.test/3", "a.test/4")
+    assert text == golden("why-outcomes.txt", text)
 
 
-def test_what_a_redirect_leads_to_and_why_it_was_not_followed_is_told(tmp_path, clock, settings):
-    job = Stored(tmp_path / "job", clock)
+def test_what_a_redirect_leads_to_and_why_it_was_not_followed_is_told(stored):
     far, looping, out_of_scope = (entry("a.test", n, depth=1) for n in range(3))
     for one, named, why_not in (
         (far, 'http://b.test/"far', "too_many_redirects"),
@@ -350,21 +321,13 @@ def test_what_a_redirect_leads_to_and_why_it_was_not_followed_is_told(tmp_path, 
         (out_of_scope, "http://b.test/refused/", ""),
     ):
         target = normalize(named)
-        job.end(one, "http_302", status=302, depth=1, redirect=target, redirect_refused=why_not)
-    job.publish()
-    told = why('HTTP://b.test/"far', job.path, settings)
-    assert (told.state, told.refused_by) == ("refused", "too_many_redirects")
-    text = why_text(told, now=2.0)
-    assert "It is not crawled: the filter too_many_redirects refuses it." in text
-    assert f"refuses it as a redirect of {far.url}, 1 link from a seed" in text
-    assert f"redirect of  {far.url}, 1970-01-01 00:00:01 UTC (1 s ago), not followed: too" in text
-    text = why_text(why(looping.url, job.path, settings), now=2.0)
-    assert f"leads to {far.url} (not followed: redirect_loop)" in text
+        stored.end(one, "http_302", status=302, depth=1, redirect=target, redirect_refused=why_not)
+    stored.publish()
+    text = texts(stored, 'HTTP://b.test/"far', looping.url)
     # Followed, but for a filter.
-    told = why("http://b.test/refused/", job.path, settings, URL_REFUSE="refused")
-    assert (told.state, told.refused_by) == ("refused", "pattern")
-    assert told.judged_as == f"a redirect of {out_of_scope.url}, 1 link from a seed"
-    told = why("http://b.test/" + "x" * 1990 + "/" + "y" * 100, job.path, settings)
+    text += texts(stored, "http://b.test/refused/", URL_REFUSE="refused")
+    assert text == golden("why-redirects.txt", text)
+    told = why("http://b.test/" + "x" * 1990 + "/" + "y" * 100, stored.path)
     assert told.redirects == []
 
 
@@ -385,28 +348,26 @@ def test_bad_input_is_one_sentence(crawled, tmp_path):
     assert "name one URL; there is no crawl in none" in command("none", "http://a.test").stderr
 
 
-def test_bytes_that_are_no_text_are_read_as_in_pages(tmp_path, clock):
-    job = Stored(tmp_path / "job", clock)
-    job.publish()
+def test_bytes_that_are_no_text_are_read_as_in_pages(stored):
+    stored.publish()
     for option in ([], ["--json"]):
-        run = command(b"http://a.test/\xff", *option, "-s", f"JOBDIR={job.path}")
+        run = command(b"http://a.test/\xff", *option, "-s", f"JOBDIR={stored.path}")
         assert (run.returncode, run.stderr) == (1, "")
         assert "http://a.test/%EF%BF%BD" in run.stdout
-    run = command("x" * 100_000 + " y", "-s", f"JOBDIR={job.path}")
+    run = command("x" * 100_000 + " y", "-s", f"JOBDIR={stored.path}")
     assert (run.returncode, run.stdout) == (2, "")
     assert len(run.stderr) < 500
 
 
-def test_a_terminal_obeys_nothing_that_a_server_wrote(tmp_path, clock):
-    job = Stored(tmp_path / "job", clock)
-    job.end(
+def test_a_terminal_obeys_nothing_that_a_server_wrote(stored):
+    stored.end(
         entry("a.test", 1),
         "robots_denied",
         robots="Disallow: /1 \x1b]0;mine\x07 \x9b2J \u202e \u00e9",
     )
-    job.publish()
+    stored.publish()
     run = subprocess.run(
-        [sys.executable, "-m", "scrapy", "why", "a.test/1", "-s", f"JOBDIR={job.path}"],
+        [sys.executable, "-m", "scrapy", "why", "a.test/1", "-s", f"JOBDIR={stored.path}"],
         cwd=ROOT,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,

@@ -13,7 +13,7 @@ from looking import contents
 from msgspec.structs import replace
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
-from stored_job import Stored
+from text_tables import table
 
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.lease.outcome_log import MAX_URL
@@ -28,11 +28,6 @@ from webcrawl.spiders.web import WebSpider
 def retry_command(jobdir, outcomes, *more):
     options = ["--retry", outcomes, "-s", f"JOBDIR={jobdir}", *more]
     return warm.scrapy("frontier", *options)
-
-
-@pytest.fixture
-def stored(tmp_path, clock):
-    return Stored(tmp_path / "job", clock)
 
 
 def crawler_of(jobdir):
@@ -64,17 +59,20 @@ def waiting(jobdir):
 def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
     for number in range(4):
         stored.end(entry("lost.test", number), "dns_not_found", depth=2, kind="img", via="x")
-    stored.end(entry("lost.test", 0), "dns_not_found")  # again, by a process that died
-    stored.end(entry("tried.test"), "dns_not_found")
-    stored.end(entry("tried.test"), "http_200")
-    stored.end(entry("other.test"), "http_404")
-    stored.end(entry("later.test"), "http_200")
-    stored.end(entry("later.test"), "connect_refused")
+    for host, outcome in table("""
+        lost.test  | dns_not_found
+        tried.test | dns_not_found
+        tried.test | http_200
+        other.test | http_404
+        later.test | http_200
+        later.test | connect_refused
+        back.test  | dns_not_found
+    """):  # the first again, by a process that died
+        stored.end(entry(host), outcome)
     stored.end(replace(entry("form.test"), kind="request"), "dns_not_found", kind="request")
     stored.end(entry("long.test", "x" * MAX_URL), "dns_not_found")
     stored.log.append(b"no line of ours")
-    # It has come back by itself, as after an outage, and waits.
-    stored.end(entry("back.test"), "dns_not_found")
+    # One has come back by itself, as after an outage, and waits.
     stored.rig.push(entry("back.test"), entry("new.test"))
     stored.publish()
     monkeypatch.setattr(last_lines, "_PASS_BYTES", 1000)  # several parts of URLs

@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 import warm
 from crawling import ROOT
-from warc_checks import page
+from warc_checks import page, warc_of
 
 from webcrawl.items import Link
 from webcrawl.pipelines.larm.writer import LarmWriter
-from webcrawl.pipelines.warc.writer import WarcWriter
 
 MIB = 1 << 20
 LONG = (pytest.mark.long, pytest.mark.timeout(3600))
@@ -43,21 +42,10 @@ def moved(url, target):
 
 def store(directory, pages, *, files=1):
     """The WARC files with *pages*."""
-    found = []
-    for number in range(files):
-        one = WarcWriter(
-            directory=directory,
-            prefix=f"part{len(list(directory.glob('*'))) if directory.exists() else 0}",
-            max_file_bytes=1 << 40,
-            warcinfo=[("software", "tests")],
-        )
-        before = {*directory.glob("*")} if directory.exists() else set()
-        one.open()
-        for each in pages[number::files]:
-            one.write(each)
-        one.close()
-        found += sorted({*directory.glob("*")} - before)
-    return found
+    return [
+        warc_of(directory, *pages[number::files], prefix=f"part{len([*directory.glob('*')])}")
+        for number in range(files)
+    ]
 
 
 def larm(directory, pages):

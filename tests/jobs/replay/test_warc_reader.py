@@ -6,43 +6,31 @@ import contextlib
 import dataclasses
 import gzip
 import re
+from functools import partial
 
 import pytest
+from disk import flipped
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from strategies import examples
-from warc_checks import page
+from warc_checks import page, warc_of
 
 from webcrawl.items import Link
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError, stored_pages
-from webcrawl.pipelines.warc.writer import WarcWriter
-
-LIMIT = 1 << 20
 
 
 @pytest.fixture
 def written(tmp_path):
     """Stores pages as the crawl does; returns the file."""
-
-    def write(*pages):
-        writer = WarcWriter(
-            directory=tmp_path / "warc",
-            prefix="x",
-            max_file_bytes=1 << 30,
-            warcinfo=[("software", "tests")],
-        )
-        writer.open()
-        for one in pages:
-            writer.write(one)
-        writer.close()
-        (path,) = (tmp_path / "warc").glob("*.warc.gz")
-        return path
-
-    return write
+    return partial(warc_of, tmp_path / "warc")
 
 
-def read(path, *, start=0, max_bytes=LIMIT):
-    return [stored.page for stored in stored_pages(path, start=start, max_bytes=max_bytes)]
+def stored_in(path, start=0, max_bytes=1 << 20):
+    return stored_pages(path, start=start, max_bytes=max_bytes)
+
+
+def read(path, **more):
+    return [stored.page for stored in stored_in(path, **more)]
 
 
 def test_what_is_stored_of_a_page_is_what_is_read(written):
@@ -138,11 +126,11 @@ def test_pages_of_other_protocols_have_their_document_and_old_links(written):
 
 def test_from_an_offset_on_the_pages_from_there(written):
     path = written(*(page(n, url=f"http://a.test/{n}") for n in range(5)))
-    stored = list(stored_pages(path, start=0, max_bytes=LIMIT))
+    stored = list(stored_in(path))
     offsets = [one.offset for one in stored]
     assert offsets == sorted(set(offsets))
     for n, offset in enumerate(offsets):
-        rest = list(stored_pages(path, start=offset, max_bytes=LIMIT))
+        rest = list(stored_in(path, offset))
         assert [one.page.url for one in rest] == [f"http://a.test/{k}" for k in range(n, 5)]
         assert [one.offset for one in rest] == offsets[n:]
 
@@ -157,7 +145,7 @@ def test_a_file_cut_anywhere_gives_the_pages_before_and_an_error(written, tmp_pa
         torn.write_bytes(data[:end])
         found = []
         try:
-            found += (one.page for one in stored_pages(torn, start=0, max_bytes=LIMIT))
+            found += (one.page for one in stored_in(torn))
             is_damaged = False
         except DamagedWarcError:
             is_damaged = True
@@ -169,14 +157,12 @@ def test_a_file_cut_anywhere_gives_the_pages_before_and_an_error(written, tmp_pa
 
 def test_damage_in_the_middle_has_its_place_and_no_page_comes_twice(written, tmp_path):
     path = written(*(page(n, url=f"http://a.test/{n}") for n in range(6)))
-    offsets = [one.offset for one in stored_pages(path, start=0, max_bytes=LIMIT)]
-    data = bytearray(path.read_bytes())
-    data[offsets[3] + 30] ^= 0xFF
+    offsets = [one.offset for one in stored_in(path)]
     damaged = tmp_path / "damaged.warc.gz"
-    damaged.write_bytes(data)
+    damaged.write_bytes(flipped(path.read_bytes(), offsets[3] + 30, 0xFF))
     found = []
     with pytest.raises(DamagedWarcError) as caught:
-        found += (one.page.url for one in stored_pages(damaged, start=0, max_bytes=LIMIT))
+        found += (one.page.url for one in stored_in(damaged))
     assert found == [f"http://a.test/{n}" for n in range(3)]
     assert offsets[2] <= caught.value.offset <= offsets[3]
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
-from reading_report import crawl_of, figure, line, numbers, report_of, write_log
+from reading_report import crawl_of, figure, line, report_of, write_log
 
 from webcrawl.jobs.inspect.info_log import pieces
 from webcrawl.jobs.report import chart, figures, host_totals, log_totals
@@ -24,7 +25,7 @@ from webcrawl.jobs.report.log_totals import LogTotals, Timeline
 
 T0 = 1_800_000_000.0
 KNOWN = [
-    line("http://a.com/1", "http_200", T0 + 1, bytes=3000, depth=0),
+    line("http://a.com/1", "http_200", T0 + 1, bytes=3000, decoded=40_000, depth=0),
     line("http://a.com/2", "http_200", T0 + 4, bytes=0, depth=1, took=1.0, type="image/gif"),
     line("https://a.com:8/3", "http_203", T0 + 7, bytes=4095, depth=1, duplicate=True, type=""),
     line("http://b.org/", "http_200", T0 + 7, bytes=70_000, depth=30),
@@ -35,6 +36,28 @@ KNOWN = [
     line("http://a.com/private", "robots_denied", T0 + 9),
     line("http://a.com/other", "replaced", T0 + 9),  # goes on as another Request
 ]
+# Links that lead nowhere, by the page that has them; the last two are no page's.
+DEAD = [
+    *(line(f"http://b.com/{n}", "http_404", T0 + n, via="http://a.com/1") for n in range(3)),
+    line("http://b.com/3", "http_404", T0 + 3, via="http://a.com/2"),
+    line("http://gone.com/", "dns_not_found", T0 + 5, via="http://a.com/2"),
+    line("http://b.com/seed", "http_404", T0 + 6),
+    line("http://b.com/busy", "http_503", T0 + 7, via="http://a.com/3"),
+]
+# Of a run that ended before the log did.
+STATS = {
+    "crawl/elapsed_time_seconds": 6.0,
+    "crawl/outcome/http_200": 2,
+    # Nine in ten, half and one in ten of them lie in the power of two that is shown, or above.
+    "crawl/politeness/waits/0.25/2": 1,
+    "crawl/politeness/waits/0.25/4": 4,
+    "crawl/politeness/waits/0.25/8": 5,
+    "crawl/politeness/waits/0.00390625/0.5": 3,
+    "crawl/politeness/waits/0.00390625/1": 1,
+    "robots/origins": 7,
+    "frontier/parked/reputation": 1917,
+    "frontier/parked": 1917,
+}
 
 NOT_OURS = (
     b'no line of ours\n{}\n{"at":1e99,"url":"http://a.com/","outcome":"http_200"}\n'
@@ -42,50 +65,23 @@ NOT_OURS = (
 )
 
 
-@pytest.fixture
-def known(tmp_path):
-    write_log(tmp_path, KNOWN)
-    return report_of(tmp_path, price=36.0)
+def told(found):
+    """The report *found* as text, without the rows of nothing."""
+    text = [*found.head, *found.alarms]
+    text += [f"{name}: {value}" for name, value in found.summary if name != "free on its disk"]
+    for one in found.figures():
+        head, rows = one.table or ((), [])
+        rows = [row for row in rows if not {*row[1:]} <= {0, "0 %"}]
+        text += ["", f"{one.name}: {one.title}", one.lead]
+        text += [" | ".join(map(str, row)) for row in (head, *rows)]
+    return "\n".join(text) + "\n"
 
 
-def test_figures_count_what_the_log_has(known):
-    assert numbers(known, "outcomes") == {
-        "http_200": 3,
-        **dict.fromkeys(("http_203", "http_302", "http_404"), 1),
-        **dict.fromkeys(("connect_timeout", "dns_not_found", "replaced", "robots_denied"), 1),
-    }
-    errors = dict.fromkeys(("HTTP 4xx", "DNS", "connection", "robots.txt"), 1)
-    assert numbers(known, "errors") == errors
-    assert numbers(known, "types") == {"text/html": 2, "image/gif": 1, "none sent": 1}
-    sizes = {name: count for name, count in numbers(known, "sizes").items() if count}
-    assert sizes == {"0": 1, "2K": 2, "64K": 1}
-    rows = [row[1:] for row in figure(known, "types-by-time").table.rows]
-    assert rows == [(100, 0, 0, 0), (0, 0, 100, 0), (50, 0, 0, 50)]
-    assert [row[1] for row in figure(known, "size-by-time").table.rows] == [3, 0, 37.05]
-    depths = {name: count for name, count in numbers(known, "depth").items() if count}
-    assert depths == {"0": 1, "1": 2, "20+": 1}
-    assert [*numbers(known, "duplicates").values()][-1] == 25
-    assert sum(numbers(known, "documents").values()) == 4
-    megabits = sum(numbers(known, "megabits").values())
-    assert megabits == pytest.approx((3000 + 4095 + 70_000 + 500) * 8e-6, abs=0.005)
-
-
-def test_dead_links_are_listed_by_the_page_that_has_them(tmp_path):
-    pages = ["http://a.com/1"] * 3 + ["http://a.com/2"]
-    lines = [
-        line(f"http://b.com/{number}", "http_404", T0 + number, via=via)
-        for number, via in enumerate(pages)
-    ]
-    lines += [
-        line("http://gone.com/", "dns_not_found", T0 + 5, via="http://a.com/2"),
-        line("http://b.com/seed", "http_404", T0 + 6),
-        line("http://b.com/busy", "http_503", T0 + 7, via="http://a.com/3"),
-    ]
-    write_log(tmp_path, lines)
-    assert figure(report_of(tmp_path), "dead-links").table.rows == [
-        ("http://a.com/1", 3, "http://b.com/2", "http_404"),
-        ("http://a.com/2", 2, "http://gone.com/", "dns_not_found"),
-    ]
+def test_figures_are_those_of_the_log_and_the_stats(tmp_path):
+    write_log(tmp_path, KNOWN + DEAD)
+    (tmp_path / "stats.json").write_text(json.dumps(STATS))
+    text = told(report_of(tmp_path, price=36.0))
+    assert text == golden("report.txt", text)
 
 
 def test_pages_with_dead_links_are_bounded_and_the_worst_are_kept(tmp_path):
@@ -99,71 +95,11 @@ def test_pages_with_dead_links_are_bounded_and_the_worst_are_kept(tmp_path):
         assert totals.worst(1) == [("http://z.com/", (2, "http://c.com/", "http_410"))]
 
 
-def test_figures_of_hosts_count_servers_pages_and_bytes(known):
-    # Two of five servers gave pages.
-    assert numbers(known, "pages-per-server") == {"1": 2, "2": 1}
-    assert numbers(known, "bytes-per-server")["4096"] == 2
-    assert numbers(known, "bytes-per-server")["8192"] == 1
-    addresses = "raw IP addresses"
-    assert numbers(known, "hosts-by-tld") == {addresses: 2, ".com": 1, ".net": 1, ".org": 1}
-    assert numbers(known, "pages-by-tld") == {".com": 3, ".org": 1}
-    assert [row[:2] for row in figure(known, "largest-hosts").table.rows] == [
-        ("a.com", 3),
-        ("b.org", 1),
-    ]
-    slowest = figure(known, "slowest-hosts").table.rows
-    assert (slowest[0][0], slowest[0][-1]) == ("a.com", "0.4 s")  # of those with three fetches
-    assert (slowest[1][0], slowest[1][-1]) == ("slow.net", "30 s")
-
-
-def test_waits_are_those_that_the_crawl_has_counted(tmp_path):
-    """Nine in ten, half and one in ten of them lie in the power of two that is shown, or above."""
+def test_without_stats_the_log_gives_the_rate(tmp_path):
     write_log(tmp_path, KNOWN)
-    waits = {"0.25/2": 1, "0.25/4": 4, "0.25/8": 5, "0.00390625/0.5": 3, "0.00390625/1": 1}
-    stats = {f"crawl/politeness/waits/{name}": count for name, count in waits.items()}
-    (tmp_path / "stats.json").write_text(json.dumps(stats))
-    assert figure(report_of(tmp_path), "politeness").table.rows == [
-        ("0.004 to 0.016 s", 4, "0.5 s", "0.5 s", "1 s"),
-        ("0.25 to 1 s", 10, "4 s", "8 s", "8 s"),
-    ]
-
-
-def test_sizes_are_decoded_and_what_was_received_is_in_megabits(tmp_path):
-    write_log(tmp_path, [line("http://a.test/", "http_200", T0, bytes=1000, decoded=40_000)])
-    found = report_of(tmp_path)
-    assert {name for name, count in numbers(found, "sizes").items() if count} == {"32K"}
-    table = figure(found, "megabits").table
-    assert table.head == ("from (UTC)", "Mbit/s")
-    assert [row[1] for row in table.rows] == [0.008]
-
-
-def test_hosts_and_parked_urls_are_those_of_the_crawls_summary(tmp_path):
-    write_log(tmp_path, KNOWN)
-    stats = {"robots/origins": 7, "frontier/parked/reputation": 1917, "frontier/parked": 1917}
-    (tmp_path / "stats.json").write_text(json.dumps(stats))
-    summary = dict(report_of(tmp_path).summary)
-    assert summary["hosts"] == "7 asked for robots.txt, 5 for a URL"
-    assert summary["parked by reputation"] == "1,917 URLs"
-
-
-def test_the_summary_has_the_price_of_a_million_pages(known):
-    summary = dict(known.summary)
-    assert summary["pages"] == "4"
-    assert summary["hosts"] == "5"
-    assert summary["duplicates"] == "25.0 %"
-    assert summary["URLs given up"] == "40.0 %"
+    summary = dict(report_of(tmp_path, price=36.0).summary)
     # A cent a second, four pages in nine seconds.
-    assert summary["a million pages"] == "$22,500.00"
-    prices = [row[-1] for row in figure(known, "cost").table.rows]
-    assert prices == ["$22,500.00", "$2.32", "not known"]
-
-
-def test_stats_that_are_older_than_the_log_give_the_rate(tmp_path):
-    write_log(tmp_path, KNOWN)
-    stats = {"crawl/elapsed_time_seconds": 6.0, "crawl/outcome/http_200": 2}
-    (tmp_path / "stats.json").write_text(json.dumps(stats))
-    summary = dict(report_of(tmp_path).summary)
-    assert (summary["time running"], summary["pages a second"]) == ("12 s", "0.3")
+    assert (summary["hosts"], summary["a million pages"]) == ("5", "$22,500.00")
 
 
 def test_full_files_compressed_ones_torn_lines_and_other_lines_are_read_as_they_are(tmp_path):
@@ -266,29 +202,21 @@ def test_many_kinds_of_types_are_bounded(monkeypatch):
 
 def test_hosts_are_summed_over_all_pieces_of_the_log():
     rng = random.Random(5)
-    totals, expected = HostTotals(), {}
+    in_pieces, at_once, sums = HostTotals(), HostTotals(), {}
     for _ in range(200):
-        piece = {}
-        for _ in range(20):
-            host = f"{rng.randrange(150)}.{rng.choice(('com', 'org'))}"
-            if host in piece:
-                continue
-            piece[host] = [rng.randrange(3), rng.randrange(10_000), 1, rng.random(), 0]
-            expected[host] = [*map(sum, zip(expected.get(host, [0] * 5), piece[host], strict=True))]
-        totals.add(piece)
-    found = totals.servers()
-    totals.close()
-    assert found.number == len(expected)
-    assert found.with_pages[4] == sum(row[0] >= 16 for row in expected.values())
-    assert found.with_bytes[16] == sum(row[1] >= 65_536 for row in expected.values())
-    assert found.pages_by_tld[".org"] == sum(
-        row[0] for host, row in expected.items() if host.endswith(".org")
-    )
-    assert [pages for _, pages, _ in found.largest] == sorted(
-        (row[0] for row in expected.values()), reverse=True
-    )[:10]
-    slowest = sorted((-row[3] / row[2], host) for host, row in expected.items() if row[2] >= 3)
-    assert [host for host, _, _ in found.slowest] == [host for _, host in slowest[:10]]
+        hosts = {f"{rng.randrange(150)}.{rng.choice(('com', 'org'))}" for _ in range(20)}
+        piece = {
+            host: [rng.randrange(3), rng.randrange(10_000), 1, rng.randrange(9), 0]
+            for host in sorted(hosts)
+        }
+        in_pieces.add(piece)
+        for host, row in piece.items():
+            sums[host] = [*map(sum, zip(sums.get(host, [0] * 5), row, strict=True))]
+    at_once.add(sums)
+    assert in_pieces.servers() == at_once.servers()
+    assert at_once.servers().number == len(sums)
+    for totals in (in_pieces, at_once):
+        totals.close()
 
 
 @given(

@@ -8,25 +8,14 @@ import re
 import pytest
 import warm
 from crash import die_between_lines
-from warc_checks import page
+from warc_checks import page, warc_of
 
 from webcrawl.jobs.wacz.result import make, warc_files
-from webcrawl.pipelines.warc.writer import WarcWriter
 
 
 def wacz(*arguments):
     *inputs, output = arguments
     return warm.scrapy("wacz", *inputs, "-o", output)
-
-
-def warc_of(directory, numbers):
-    """A finished WARC file of pages with these numbers."""
-    writer = WarcWriter(directory=directory, prefix="x", max_file_bytes=1 << 30, warcinfo=[])
-    writer.open()
-    for number in numbers:
-        writer.write(page(number))
-    writer.close()
-    return next(iter(sorted(directory.glob("*.warc.gz"), reverse=True)))
 
 
 def make_in(directory):
@@ -36,7 +25,7 @@ def make_in(directory):
 
 def test_package_is_whole_or_not_there_whenever_the_process_is_killed(tmp_path):
     start = tmp_path / "start"
-    warc_of(start, range(3))
+    warc_of(start, *map(page, range(3)))
     *killed, whole = die_between_lines("tests.jobs.wacz.test_wacz:make_in", start, tmp_path / "out")
     expected = (whole / "a.wacz").read_bytes()
     assert len(killed) > 5
@@ -49,7 +38,7 @@ def test_package_is_whole_or_not_there_whenever_the_process_is_killed(tmp_path):
 
 
 def test_damaged_file_is_packaged_as_far_as_it_can_be_read(tmp_path):
-    warc = warc_of(tmp_path / "warc", range(5))
+    warc = warc_of(tmp_path / "warc", *map(page, range(5)))
     with warc.open("r+b") as file:
         file.truncate(warc.stat().st_size - 100)
     made = wacz(tmp_path / "warc", tmp_path / "a.cdxj")
@@ -65,7 +54,7 @@ def damage_of(data, path):
 
 
 def test_no_cut_of_a_plain_file_passes_in_silence(tmp_path):
-    data = gzip.decompress(warc_of(tmp_path / "warc", range(2)).read_bytes())
+    data = gzip.decompress(warc_of(tmp_path / "warc", *map(page, range(2))).read_bytes())
     ends = [found.start() for found in re.finditer(rb"(?:\r\n){2}(?:WARC/1\.1|\Z)", data)]
     for cut in range(ends[0], len(data), 3):
         is_between = any(end <= cut <= end + 4 for end in ends)
@@ -74,7 +63,7 @@ def test_no_cut_of_a_plain_file_passes_in_silence(tmp_path):
 
 @pytest.mark.parametrize("number", range(7))
 def test_a_record_longer_than_its_gzip_member_is_damage(tmp_path, number):
-    warc = warc_of(tmp_path / "warc", range(2)).read_bytes()
+    warc = warc_of(tmp_path / "warc", *map(page, range(2))).read_bytes()
     starts = [found.start() for found in re.finditer(rb"\x1f\x8b\x08", warc)]
     assert len(starts) == 7
     members = [warc[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
@@ -86,7 +75,7 @@ def test_a_record_longer_than_its_gzip_member_is_damage(tmp_path, number):
 
 
 def test_unusable_input_is_one_sentence(tmp_path):
-    one, other = (warc_of(tmp_path / name, [1]) for name in ("one", "other"))
+    one, other = (warc_of(tmp_path / name, page(1)) for name in ("one", "other"))
     other = other.rename(other.with_name(one.name))
     (tmp_path / "empty").mkdir()
     said = {

@@ -25,7 +25,7 @@ class Cache(RuleBasedStateMachine):
             cache_size=self.SIZE,
             clock=self.clock,
         )
-        self.known: list[tuple[str, list[str], float]] = []
+        self.known = []
 
     def _used(self, host):
         for entry in self.known:

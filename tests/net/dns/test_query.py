@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from functools import partial
 
-import dns.flags
 import dns.message
-import dns.rcode
+import dns.rrset
 import pytest
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
     name_server,
     raw_server,
+    respond,
     zone,
 )
-from resolving import resolver_on
+from resolving import asking, resolver_on
 
 from webcrawl.clock import now
 from webcrawl.net.dns import query as dnsquery
 from webcrawl.net.dns.resolver import LookupFailedError, LookupTimeoutError
 
-ZONE = {f"{name}.test": ["300 A 127.0.0.1"] for name in "abcdefgh"}
-GOOD = zone(ZONE)
+GOOD = zone({f"{name}.test": ["300 A 127.0.0.1"] for name in "abcdefgh"})
+refuse = partial(respond, rcode="SERVFAIL")
 
 
 def channels(resolver):
@@ -35,7 +36,7 @@ def silence(query):
 
 async def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeypatch):
     monkeypatch.setattr(dnsquery, "MAX_UNDER_WAY", 20)
-    held: list[dns.message.Message] = []
+    held = []
 
     def answer(query):
         # Silent until as many are there as there may be, or the last have come.
@@ -43,12 +44,12 @@ async def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeyp
         if len(held) < 20 and len(names.asked) < 110:
             return []
         most.append(len(resolver.servers.open))
-        replies = [zone({str(q.question[0].name)[:-1]: ["300 A 127.0.0.1"]})(q) for q in held]
+        replies = [respond(one, "@ 300 A 127.0.0.1").to_wire() for one in held]
         held.clear()
-        return [reply.to_wire() for reply in replies]
+        return replies
 
-    most: list[int] = []
-    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+    most = []
+    async with asking(answer) as (resolver, names):
         found = await asyncio.gather(*(resolver.resolve(f"{n}.x.test") for n in range(110)))
         assert found == [["127.0.0.1"]] * 110
         assert max(most) == 20
@@ -64,7 +65,7 @@ async def test_thousands_of_questions_that_cannot_be_sent_fail_one_after_the_oth
 
 async def test_closing_answers_the_questions_that_wait_for_their_turn(monkeypatch):
     monkeypatch.setattr(dnsquery, "MAX_UNDER_WAY", 2)
-    async with name_server(silence) as names, resolver_on(names.address) as resolver:
+    async with asking(silence) as (resolver, _):
         lookups = [asyncio.create_task(resolver.resolve(f"{n}.test")) for n in range(9)]
         await asyncio.sleep(0)
         await resolver.close()
@@ -76,10 +77,10 @@ async def test_closing_answers_the_questions_that_wait_for_their_turn(monkeypatc
 async def test_a_server_that_fell_silent_is_tried_again_with_one_question():
     alive = False
 
-    async with (
-        name_server(lambda query: GOOD(query) if alive else None) as first,
-        name_server(GOOD) as second,
-        resolver_on(first.address, second.address, secs=0.4) as resolver,
+    async with asking(lambda query: GOOD(query) if alive else None, GOOD, secs=0.4) as (
+        resolver,
+        first,
+        second,
     ):
         for name in "abc":
             await resolver.resolve(f"{name}.test")
@@ -100,11 +101,7 @@ async def test_a_server_silent_about_one_name_is_not_left_for_a_dead_one():
     def mostly(query):
         return None if "gone" in str(query.question[0].name) else GOOD(query)
 
-    async with (
-        name_server(mostly) as good,
-        name_server(silence) as dead,
-        resolver_on(good.address, dead.address, secs=0.4, tries=2) as resolver,
-    ):
+    async with asking(mostly, silence, secs=0.4, tries=2) as (resolver, _, dead):
         with pytest.raises(LookupTimeoutError):
             await resolver.resolve("gone.test")
         await asyncio.gather(*(resolver.resolve(f"{name}.test") for name in "ab"))
@@ -119,10 +116,10 @@ async def test_a_flood_of_answers_to_nothing_makes_it_ask_again_from_another_por
     def answer(query):
         if len(names.asked) > 2:
             return GOOD(query)
-        forged = [dns.message.make_response(query).to_wire() for _ in range(25)]
-        return [bytes((wire[0] ^ 0x55, n)) + wire[2:] for n, wire in enumerate(forged)]
+        wire = respond(query).to_wire()
+        return [bytes((wire[0] ^ 0x55, n)) + wire[2:] for n in range(25)]
 
-    async with name_server(answer) as names, resolver_on(names.address, secs=0.4) as resolver:
+    async with asking(answer, secs=0.4) as (resolver, names):
         lookups = asyncio.gather(resolver.resolve("a.test"), resolver.resolve("b.test"))
         await asyncio.sleep(0)
         port = channels(resolver)[0]._socket.getsockname()
@@ -141,20 +138,13 @@ async def test_a_silent_server_is_spoken_to_through_another_socket_after_a_while
         ports.append(channels(resolver)[0]._socket.getsockname())
         return GOOD(query) if len(set(ports)) > 1 else None
 
-    ports: list[tuple[str, int]] = []
-    async with (
-        name_server(answer) as names,
-        resolver_on(names.address, secs=0.2) as resolver,
-    ):
+    ports = []
+    async with asking(answer, secs=0.2) as (resolver, _):
         assert await resolver.resolve("a.test") == ["127.0.0.1"]
 
 
 async def test_a_socket_that_cannot_send_any_more_is_replaced():
-    async with (
-        name_server(GOOD) as one,
-        name_server(GOOD) as two,
-        resolver_on(one.address, two.address) as resolver,
-    ):
+    async with asking(GOOD, GOOD) as (resolver, one, two):
         await resolver.resolve("a.test")
         channels(resolver)[0]._socket.shutdown(socket.SHUT_WR)
         assert await resolver.resolve("b.test") == ["127.0.0.1"]
@@ -166,14 +156,11 @@ async def test_a_socket_that_cannot_send_any_more_is_replaced():
 async def test_answers_from_anywhere_but_the_name_server_are_not_seen():
     def answer(query):
         there = channels(resolver)[0]._socket.getsockname()
-        forged = zone({"a.test": ["300 A 10.6.6.6"]})(query).to_wire()
+        forged = respond(query, "@ 300 A 10.6.6.6").to_wire()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as elsewhere:
             elsewhere.sendto(forged, there)
 
-    async with (
-        name_server(answer) as names,
-        resolver_on(names.address, secs=0.1, tries=2) as resolver,
-    ):
+    async with asking(answer, secs=0.1, tries=2) as (resolver, names):
         with pytest.raises(LookupTimeoutError):
             await resolver.resolve("a.test")
         assert len(names.asked) == 2
@@ -181,7 +168,7 @@ async def test_answers_from_anywhere_but_the_name_server_are_not_seen():
 
 
 async def test_answers_of_a_name_server_that_was_not_asked_are_not_taken():
-    queries: list[dns.message.Message] = []
+    queries = []
     is_asked = asyncio.Event()
 
     def hold(query):
@@ -189,7 +176,7 @@ async def test_answers_of_a_name_server_that_was_not_asked_are_not_taken():
         is_asked.set()
 
     def forge(query):
-        forged = [zone({"a.test": ["300 A 10.6.6.6"]})(queries[0]).to_wire()]
+        forged = [respond(queries[0], "@ 300 A 10.6.6.6").to_wire()]
         return [*forged, GOOD(query).to_wire()]
 
     async with (
@@ -210,12 +197,13 @@ async def test_answers_of_a_name_server_that_was_not_asked_are_not_taken():
 
 async def test_addresses_that_nobody_asked_for_are_not_taken():
     def answer(query):
+        extra = dns.rrset.from_text("bank.test.", 9999, "IN", "A", "10.6.6.6")
         response = GOOD(query)
-        for section in (response.answer, response.additional):
-            section.append(dns.rrset.from_text("bank.test.", 9999, "IN", "A", "10.6.6.6"))
+        response.answer.append(extra)
+        response.additional.append(extra)
         return response
 
-    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+    async with asking(answer) as (resolver, _):
         assert await resolver.resolve("a.test") == ["127.0.0.1"]
         assert resolver.cached("bank.test") is None
 
@@ -238,11 +226,6 @@ async def test_the_system_changes_its_name_servers_and_open_questions_go_to_the_
 async def test_only_so_many_connections_are_made_for_truncated_answers(monkeypatch):
     monkeypatch.setattr(dnsquery, "_MAX_OVER_TCP", 3)
 
-    def truncate(query):
-        response = dns.message.make_response(query)
-        response.flags |= dns.flags.TC
-        return response
-
     open_connection = asyncio.open_connection
     most = 0
 
@@ -251,15 +234,13 @@ async def test_only_so_many_connections_are_made_for_truncated_answers(monkeypat
         most = max(most, tcp.open)
         size = int.from_bytes(await reader.readexactly(2), "big")
         query = dns.message.from_wire(await reader.readexactly(size))
-        name = str(query.question[0].name)[:-1]
-        reply = zone({name: ["300 A 127.0.0.1"]})(query).to_wire()
+        reply = respond(query, "@ 300 A 127.0.0.1").to_wire()
         writer.write(len(reply).to_bytes(2, "big") + reply)
         await writer.drain()
 
     async with (
-        name_server(truncate) as names,
         raw_server(over_tcp) as tcp,
-        resolver_on(names.address) as resolver,
+        asking(partial(respond, is_truncated=True)) as (resolver, _),
     ):
         monkeypatch.setattr(dnsquery.asyncio, "open_connection", lambda *_: open_connection(*there))
         there = (tcp.address, tcp.port)
@@ -272,18 +253,10 @@ async def test_only_so_many_connections_are_made_for_truncated_answers(monkeypat
 
 async def test_what_came_of_the_look_ups_is_counted():
     def answer(query):
-        name = str(query.question[0].name)
-        if name == "mute.test.":
-            return None
-        response = zone({**ZONE, "text.test": ["300 TXT text"]})(query)
-        if name == "broken.test.":
-            response.set_rcode(dns.rcode.SERVFAIL)
-        return response
+        known = {"mute": silence, "broken": refuse, "text": respond}
+        return known.get(str(query.question[0].name).partition(".")[0], GOOD)(query)
 
-    async with (
-        name_server(answer) as names,
-        resolver_on(names.address, secs=0.4, tries=2) as resolver,
-    ):
+    async with asking(answer, secs=0.4, tries=2) as (resolver, _):
         hosts = ("a.test", "b.test", "text.test", "no.such.test", "broken.test", "mute.test")
         await asyncio.gather(*map(resolver.resolve, hosts), return_exceptions=True)
         counts = resolver.counts()

@@ -7,17 +7,18 @@ import gc
 import random
 import socket
 from array import array
+from functools import partial
 
-import dns.flags
 import dns.message
-import dns.rcode
+import dns.rrset
 import pytest
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
     name_server,
+    respond,
     zone,
 )
-from resolving import asked, resolver_on
+from resolving import asked, asking, resolver_on
 from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
@@ -31,7 +32,7 @@ from webcrawl.net.dns.resolver import (
 )
 from webcrawl.net.dns.servers import SystemServers, server_address
 
-ZONE = {
+GOOD = zone({
     "a.test": ["300 A 127.0.0.1", "300 A 127.0.0.2"],
     "six.test": ["300 AAAA ::1"],
     "both.test": ["300 A 127.0.0.1", "300 AAAA ::1"],
@@ -40,16 +41,13 @@ ZONE = {
     "www.test1": ["300 A 127.0.0.1"],
     "short.test": ["1 A 127.0.0.1"],
     "many.test": [f"300 A 127.0.{n // 200}.{n % 200}" for n in range(400)],
-}
+})  # fmt: skip
+refuse = partial(respond, rcode="SERVFAIL")
+truncate = partial(respond, is_truncated=True)
 
 
-def refuse(rcode):
-    def answer(query):
-        response = dns.message.make_response(query)
-        response.set_rcode(dns.rcode.Rcode(rcode))
-        return response
-
-    return answer
+def silence(query):
+    return None
 
 
 def closed_port():
@@ -59,87 +57,112 @@ def closed_port():
         return free.getsockname()
 
 
-async def test_names_are_resolved_to_their_addresses_in_the_order_given():
-    async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+async def test_names_are_resolved_to_their_addresses_and_to_ipv6_only_where_there_is_no_ipv4():
+    async with asking(GOOD) as (resolver, names):
         assert sorted(await resolver.resolve("a.test")) == ["127.0.0.1", "127.0.0.2"]
         assert sorted(await resolver.resolve("WWW.test.")) == ["127.0.0.1", "127.0.0.2"]
-        assert names.asked == ["udp a.test. A", "udp www.test. A"]
         assert await resolver.resolve("www.test1") == ["127.0.0.1"]
-
-
-async def test_ipv6_is_asked_for_only_where_there_is_no_ipv4():
-    async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
         assert await resolver.resolve("both.test") == ["127.0.0.1"]
         assert await resolver.resolve("six.test") == ["::1"]
         assert await resolver.resolve("six.test") == ["::1"]
         assert names.asked == [
-            "udp both.test. A",
-            "udp six.test. A",
-            "udp six.test. AAAA",
+            *("udp a.test. A", "udp www.test. A", "udp www.test1. A", "udp both.test. A"),
+            *("udp six.test. A", "udp six.test. AAAA"),
         ]
 
 
 @pytest.mark.parametrize(
-    ("host", "address"),
+    ("host", "addresses"),
     [
-        ("127.0.0.9", "127.0.0.9"),
-        ("::1", "::1"),
-        ("[2001:DB8::1]", "2001:db8::1"),
-        ("localhost", "127.0.0.1"),
-        ("www.localhost.", "127.0.0.1"),
+        ("127.0.0.9", ["127.0.0.9"]),
+        ("::1", ["::1"]),
+        ("[2001:DB8::1]", ["2001:db8::1"]),
+        ("localhost", ["127.0.0.1"]),
+        ("www.localhost.", ["127.0.0.1"]),
+        ("", None),
+        ("a..test", None),
+        ("x" * 64 + ".test", None),
+        ("1.2.3", None),
+        ("1.2.3.256", None),
+        ("[::x]", None),
     ],
 )
-async def test_literals_and_localhost_pass_without_a_query(host, address):
+async def test_literals_and_what_can_be_no_name_are_known_without_a_query(host, addresses):
     async with resolver_on(closed_port()) as resolver:
-        assert await resolver.resolve(host) == [address]
+        known = resolver.cached(host)
+        if addresses is None:
+            with pytest.raises(NameNotFoundError):
+                await resolver.resolve(host)
+            assert known is None or type(known) is InvalidNameError
+        else:
+            assert await resolver.resolve(host) == known == addresses
+        assert resolver.ttl(host) > 24 * 3600 - 60
         assert resolver.counts()["queries"] == 0
 
 
-@pytest.mark.parametrize("host", ["", "a..test", "x" * 64 + ".test", "1.2.3", "1.2.3.256", "[::x]"])
-async def test_what_can_be_no_host_name_is_not_found_without_a_query(host):
-    async with resolver_on(closed_port()) as resolver:
-        with pytest.raises(NameNotFoundError):
-            await resolver.resolve(host)
-        assert resolver.counts()["queries"] == 0
+# --- servers that fail
 
 
-async def test_missing_names_and_missing_addresses_are_told_apart():
-    async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
-        with pytest.raises(NameNotFoundError) as missing:
-            await resolver.resolve("no.such.test")
-        assert not isinstance(missing.value, NoAddressError)
-        with pytest.raises(NoAddressError, match=r"nothing\.test"):
-            await resolver.resolve("nothing.test")
+@pytest.mark.parametrize(
+    ("bad", "secs"),
+    [
+        (refuse, 60),
+        (truncate, 60),
+        (silence, 0.4),
+        (closed_port(), 60),
+        (("255.255.255.255", 53), 60),
+    ],
+    ids=["refuses", "truncates and hangs up", "silent", "closed port", "no route"],
+)
+async def test_a_server_that_fails_is_left_for_the_next_one(bad, secs):
+    def fail(query):
+        return None if names.asked[-1].startswith("tcp") else bad(query)
+
+    async with name_server(fail) as names, name_server(GOOD) as good:
+        first = names.address if callable(bad) else bad
+        async with resolver_on(first, good.address, secs=secs) as resolver:
+            assert len(await resolver.resolve("a.test")) == 2
+            assert len(good.asked) == 1
+            await resolver.resolve("www.test")
+            if bad is silence:  # it is avoided
+                assert (len(names.asked), resolver.counts()["query_timeouts"]) == (1, 1)
 
 
-async def test_a_refusing_server_is_left_for_the_next_one():
-    async with (
-        name_server(refuse(dns.rcode.SERVFAIL)) as bad,
-        name_server(zone(ZONE)) as good,
-        resolver_on(bad.address, good.address) as resolver,
-    ):
-        assert len(await resolver.resolve("a.test")) == 2
-        assert (len(bad.asked), len(good.asked)) == (1, 1)
+def wrong_id(query):
+    response = GOOD(query)
+    response.id ^= 1
+    return response
 
 
-async def test_refusal_by_every_server_is_a_failed_lookup_that_names_the_reason():
-    async with (
-        name_server(refuse(dns.rcode.SERVFAIL)) as one,
-        name_server(refuse(dns.rcode.REFUSED)) as two,
-        resolver_on(one.address, two.address) as resolver,
-    ):
-        with pytest.raises(LookupFailedError, match="says REFUSED") as failed:
+def refuse_at_length(query):
+    return refuse(query, *(f"@ 300 A 127.0.0.{n}" for n in range(99)))
+
+
+def alias_without_end(query):
+    return respond(query, "@ 300 CNAME x@")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "why", "asked"),
+    [
+        (refuse, LookupFailedError, "says SERVFAIL", "u"),
+        (partial(respond, rcode="REFUSED"), LookupFailedError, "says REFUSED", "u"),
+        (refuse_at_length, LookupFailedError, "SERVFAIL", "ut"),
+        (lambda query: truncate(query).to_wire(), LookupFailedError, "over TCP, too", "ut"),
+        (silence, LookupTimeoutError, "a.test", "uuu"),
+        (wrong_id, LookupTimeoutError, "a.test", "uuu"),
+        (alias_without_end, NoAddressError, "a.test", "u" * 18),  # for an address of either family
+    ],
+)
+async def test_failure_by_every_server_names_the_reason(answer, error, why, asked):
+    async with asking(answer, secs=0.1) as (resolver, names):
+        with pytest.raises(error, match=why) as failed:
             await resolver.resolve("a.test")
-        assert not isinstance(failed.value, LookupTimeoutError | NameNotFoundError)
-
-
-async def test_a_closed_port_fails_over_at_once():
-    async with (
-        name_server(zone(ZONE)) as good,
-        resolver_on(closed_port(), good.address, secs=60) as resolver,
-        asyncio.timeout(10),
-    ):
-        assert len(await resolver.resolve("a.test")) == 2
+        assert type(failed.value) is error
+        assert "".join(question[0] for question in names.asked) == asked
+    async with resolver_on(("255.255.255.255", 53)) as resolver:
+        with pytest.raises(LookupFailedError, match="cannot send"):
+            await resolver.resolve("a.test")
 
 
 async def test_closed_ports_everywhere_are_a_failed_lookup():
@@ -151,225 +174,104 @@ async def test_closed_ports_everywhere_are_a_failed_lookup():
                 assert isinstance(result, LookupFailedError)
 
 
-async def test_a_server_without_a_route_is_passed_over():
-    nowhere = ("255.255.255.255", 53)
-    async with name_server(zone(ZONE)) as good, resolver_on(nowhere, good.address) as resolver:
-        assert len(await resolver.resolve("a.test")) == 2
-    async with resolver_on(nowhere) as resolver:
-        with pytest.raises(LookupFailedError, match="cannot send"):
-            await resolver.resolve("a.test")
-
-
 async def test_two_open_questions_never_share_an_id():
     class Repeating(random.Random):
         def randbytes(self, n):
             return array("H", next(ids)).tobytes()
 
     ids = iter([[7, 7], [8, 7]])  # taken from behind
-    async with (
-        name_server(zone(ZONE)) as names,
-        resolver_on(names.address, rng=Repeating()) as resolver,
-    ):
+    async with asking(GOOD, rng=Repeating()) as (resolver, _):
         lookups = (resolver.resolve(name) for name in ("a.test", "short.test"))
         assert [len(found) for found in await asyncio.gather(*lookups)] == [2, 1]
     assert list(ids) == []
 
 
-async def test_a_silent_server_is_passed_over_and_then_avoided():
-    async with (
-        name_server(lambda query: None) as silent,
-        name_server(zone(ZONE)) as good,
-        resolver_on(silent.address, good.address, secs=0.4) as resolver,
-    ):
-        assert len(await resolver.resolve("a.test")) == 2
-        await resolver.resolve("www.test")
-        assert (len(silent.asked), len(good.asked)) == (1, 2)
-        assert resolver.counts()["query_timeouts"] == 1
-
-
-async def test_silence_is_repeated_and_then_a_timeout():
-    async with (
-        name_server(lambda query: None) as silent,
-        resolver_on(silent.address, secs=0.1) as resolver,
-    ):
-        with pytest.raises(LookupTimeoutError):
-            await resolver.resolve("a.test")
-        assert silent.asked == ["udp a.test. A"] * 3
-
-
 async def test_a_late_answer_to_the_first_query_still_counts():
-    queries: list[dns.message.Message] = []
+    queries = []
 
     def answer(query):
         queries.append(query)
         # The answer to the first query is sent when the second arrives.
-        return None if len(queries) == 1 else zone(ZONE)(queries[0])
+        return None if len(queries) == 1 else GOOD(queries[0])
 
-    async with (
-        name_server(answer) as slow,
-        resolver_on(slow.address, secs=0.3, tries=2) as resolver,
-    ):
+    async with asking(answer, secs=0.3, tries=2) as (resolver, _):
         assert len(await resolver.resolve("a.test")) == 2
 
 
 async def test_garbage_and_answers_to_other_questions_are_waited_over():
-    sent = 0
-
     def answer(query):
-        nonlocal sent
-        sent += 1
-        ident = query.to_wire()[:2]
-        if sent == 1:
-            return ident + b"garbage"
-        if sent == 2:
-            other = dns.message.make_query("other.test", "A", id=query.id)
-            return dns.message.make_response(other)
-        return zone(ZONE)(query)
+        other = dns.message.make_query("other.test", "A", id=query.id)
+        answers = [query.to_wire()[:2] + b"garbage", respond(other), GOOD(query)]
+        return answers[len(names.asked) - 1]
 
-    async with (
-        name_server(answer) as names,
-        resolver_on(names.address, secs=0.2) as resolver,
-    ):
+    async with asking(answer, secs=0.2) as (resolver, names):
         assert len(await resolver.resolve("a.test")) == 2
-        assert sent == 3
+        assert len(names.asked) == 3
 
 
-async def test_a_wrong_message_id_is_no_answer():
-    def answer(query):
-        response = zone(ZONE)(query)
-        response.id ^= 1
-        return response
-
-    async with (
-        name_server(answer) as names,
-        resolver_on(names.address, secs=0.01, tries=1) as resolver,
-    ):
-        with pytest.raises(LookupTimeoutError):
-            await resolver.resolve("a.test")
+# --- TCP
 
 
 async def test_a_truncated_answer_is_fetched_over_tcp():
-    async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+    async with asking(GOOD) as (resolver, names):
         assert len(await resolver.resolve("many.test")) == 16
         assert names.asked == ["udp many.test. A", "tcp many.test. A"]
         assert resolver.counts()["over_tcp"] == 1
 
 
-async def test_a_server_that_truncates_and_hangs_up_over_tcp_is_left_for_the_next():
-    def truncate(query):
-        if bad.asked[-1].startswith("tcp"):
-            return None
-        response = dns.message.make_response(query)
-        response.flags |= dns.flags.TC
-        return response
-
-    async with (
-        name_server(truncate) as bad,
-        name_server(zone(ZONE)) as good,
-        resolver_on(bad.address, good.address) as resolver,
-    ):
-        assert len(await resolver.resolve("a.test")) == 2
-
-
 async def test_part_of_an_answer_will_do_where_there_is_no_tcp():
-    def truncate(query):
+    def answer(query):
         if names.asked[-1].startswith("tcp"):
             return None
-        response = zone(ZONE)(query)
-        response.flags |= dns.flags.TC
-        return response.to_wire()
+        return truncate(query, "@ 300 A 127.0.0.1", "@ 300 A 127.0.0.2").to_wire()
 
-    async with name_server(truncate) as names, resolver_on(names.address) as resolver:
+    async with asking(answer) as (resolver, names):
         assert len(await resolver.resolve("a.test")) == 2
         assert names.asked == ["udp a.test. A", "tcp a.test. A"]
         assert resolver.ttl("a.test") > 290
 
 
-async def test_an_answer_that_is_truncated_over_tcp_too_is_a_failed_lookup():
-    def answer(query):
-        response = dns.message.make_response(query)
-        response.flags |= dns.flags.TC
-        return response.to_wire()
-
-    async with name_server(answer) as names, resolver_on(names.address) as resolver:
-        with pytest.raises(LookupFailedError, match="truncates over TCP, too"):
-            await resolver.resolve("a.test")
-
-
 async def test_answers_that_come_twice_do_no_harm():
     def answer(query):
         if names.asked[-1].startswith("tcp"):
-            return zone(ZONE)(query)
-        truncated = dns.message.make_response(query)
-        truncated.flags |= dns.flags.TC
-        whole = zone(ZONE)(query).to_wire()
-        return [truncated.to_wire()] * 2 + ([whole] * 2 if "a.test" in names.asked[-1] else [])
+            return GOOD(query)
+        answers = [truncate(query)] * 2
+        if "a.test" in names.asked[-1]:
+            answers += [GOOD(query)] * 2
+        return [answer.to_wire() for answer in answers]
 
-    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+    async with asking(answer) as (resolver, names):
         # The whole answer overtakes the connection, which then has nobody to tell.
         assert len(await resolver.resolve("a.test")) == 2
         assert len(await resolver.resolve("many.test")) == 16
         assert names.asked.count("tcp many.test. A") == 1
 
 
-async def test_a_refusal_over_tcp_is_a_refusal():
-    def answer(query):
-        response = refuse(dns.rcode.SERVFAIL)(query)
-        if names.asked[-1].startswith("udp"):
-            response.flags |= dns.flags.TC
-        return response
-
-    async with name_server(answer) as names, resolver_on(names.address) as resolver:
-        with pytest.raises(LookupFailedError, match="SERVFAIL"):
-            await resolver.resolve("a.test")
-
-
 async def test_an_alias_into_another_zone_is_followed_by_another_question():
-    def answer(query):
-        name = str(query.question[0].name)
-        record = "A 127.0.0.1" if name == "c.test." else f"CNAME {'bc'[name[0] == 'b']}.test."
-        response = dns.message.make_response(query)
-        kind, value = record.split()
-        response.answer.append(dns.rrset.from_text(name, 300, "IN", kind, value))
-        return response
+    aliases = {"a.test.": "CNAME b.test.", "b.test.": "CNAME c.test.", "c.test.": "A 127.0.0.1"}
 
-    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+    def answer(query):
+        return respond(query, f"@ 300 {aliases[str(query.question[0].name)]}")
+
+    async with asking(answer) as (resolver, names):
         assert await resolver.resolve("a.test") == ["127.0.0.1"]
-        assert [question.split()[1] for question in names.asked] == [
-            "a.test.",
-            "b.test.",
-            "c.test.",
-        ]
-
-
-async def test_aliases_without_end_are_given_up():
-    def answer(query):
-        response = dns.message.make_response(query)
-        name = str(query.question[0].name)
-        response.answer.append(dns.rrset.from_text(name, 300, "IN", "CNAME", f"x{name}"))
-        return response
-
-    async with name_server(answer) as names, resolver_on(names.address) as resolver:
-        with pytest.raises(NoAddressError):
-            await resolver.resolve("a.test")
-        assert len(names.asked) == 18  # for an address of either family
+        assert [question.split()[1] for question in names.asked] == [*aliases]
 
 
 async def test_many_waiters_share_one_lookup_and_a_cancelled_one_stops_nobody():
     go = asyncio.Event()
-    replies: list[bytes] = []
+    replies = []
 
     def answer(query):
-        replies.append(zone(ZONE)(query).to_wire())
+        replies.append(GOOD(query).to_wire())
         go.set()
 
-    async with name_server(answer) as names, resolver_on(names.address) as resolver:
+    async with asking(answer) as (resolver, names):
         waiting = [asyncio.create_task(resolver.resolve("a.test")) for _ in range(50)]
         await go.wait()
         waiting[0].cancel()
         await asyncio.sleep(0)
         (channel,) = resolver.servers._channels.values()
-        assert channel._socket is not None
         names._transport.sendto(replies[0], channel._socket.getsockname())
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert isinstance(results[0], asyncio.CancelledError)
@@ -377,47 +279,39 @@ async def test_many_waiters_share_one_lookup_and_a_cancelled_one_stops_nobody():
         assert names.asked == ["udp a.test. A"]
 
 
-async def test_answers_are_cached_until_their_time_has_come(clock):
-    async with (
-        name_server(zone(ZONE)) as names,
-        resolver_on(names.address, clock=clock) as resolver,
-    ):
-        for wait, queries in ((0, 1), (299, 1), (1, 2), (299, 2)):
-            clock.advance(wait)
-            await resolver.resolve("a.test")
-            assert len(names.asked) == queries
-        assert resolver.counts()["cache_hits"] == 2
+# --- what is remembered
 
 
-async def test_short_lived_answers_are_kept_for_a_minute(clock):
-    async with (
-        name_server(zone(ZONE)) as names,
-        resolver_on(names.address, clock=clock) as resolver,
-    ):
-        for wait, queries in ((0, 1), (59, 1), (1, 2)):
+@pytest.mark.parametrize(
+    ("host", "waits"),
+    [
+        ("a.test", ((0, 1), (299, 1), (1, 2), (299, 2))),
+        ("short.test", ((0, 1), (59, 1), (1, 2))),  # for a minute at least
+    ],
+)
+async def test_answers_are_cached_until_their_time_has_come(clock, host, waits):
+    async with asking(GOOD, clock=clock) as (resolver, names):
+        for wait, queries in waits:
             clock.advance(wait)
-            await resolver.resolve("short.test")
+            await resolver.resolve(host)
             assert len(names.asked) == queries
+        assert resolver.counts()["cache_hits"] == len(waits) - queries
 
 
 async def test_missing_names_and_failures_are_cached_too(clock):
-    failing = {"on": True}
+    failing = {"a.test."}
 
     def answer(query):
-        fail = failing["on"] and "a.test" in str(query.question[0].name)
-        return refuse(dns.rcode.SERVFAIL)(query) if fail else zone(ZONE)(query)
+        return (refuse if str(query.question[0].name) in failing else GOOD)(query)
 
-    async with (
-        name_server(answer) as names,
-        resolver_on(names.address, clock=clock) as resolver,
-    ):
+    async with asking(answer, clock=clock) as (resolver, names):
         for _ in range(3):
             with pytest.raises(NameNotFoundError):
                 await resolver.resolve("no.such.test")
             with pytest.raises(LookupFailedError):
                 await resolver.resolve("a.test")
         assert len(names.asked) == 2
-        failing["on"] = False
+        failing.clear()
         clock.advance(30)
         assert len(await resolver.resolve("a.test")) == 2
         with pytest.raises(NameNotFoundError):
@@ -426,17 +320,123 @@ async def test_missing_names_and_failures_are_cached_too(clock):
 
 
 async def test_closing_fails_those_who_wait_and_those_who_come():
-    async with name_server(lambda query: None) as silent:
+    async with name_server(silence) as silent:
         resolver = Resolver(servers=asked(silent.address, timeout=60), cache_size=9)
         waiting = asyncio.create_task(resolver.resolve("a.test"))
         await asyncio.sleep(0)
         await resolver.close()
-        with pytest.raises(LookupFailedError, match="closed"):
-            await waiting
-        with pytest.raises(LookupFailedError, match="closed"):
-            await resolver.resolve("a.test")
+        for late in (waiting, resolver.resolve("a.test")):
+            with pytest.raises(LookupFailedError, match="closed"):
+                await late
         await resolver.close()
     gc.collect()
+
+
+async def test_what_is_cached_can_be_asked_for_without_waiting(clock):
+    async with asking(GOOD, clock=clock) as (resolver, names):
+        # That six.test has no IPv4 address is known for a minute only.
+        expected = {"a.test": 300, "www.test": 300, "six.test": 60, "both.test": 300}
+        for host, ttl in expected.items():
+            assert (resolver.cached(host), resolver.ttl(host)) == (None, 0)
+            addresses = await resolver.resolve(host)
+            assert resolver.cached(host) == addresses
+            assert resolver.cached(host.upper() + ".") == addresses
+            assert resolver.ttl(host) == ttl
+        names.asked.clear()
+        clock.advance(59.5)
+        assert (resolver.ttl("a.test"), resolver.ttl("six.test")) == (240.5, 0.5)
+        assert resolver.cached("six.test") == ["::1"]
+        clock.advance(240.5)
+        for host in ("a.test", "A.TEST", "www.test", "six.test"):
+            assert (resolver.cached(host), resolver.ttl(host)) == (None, 0)
+        assert names.asked == []
+        assert resolver.counts()["checks"] == 4 * 3 + 1 + 4
+        assert resolver.counts()["checks_unknown"] == 4 + 4
+        assert resolver.counts()["lookups"] == 5
+
+
+async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised(clock):
+    def answer(query):
+        return (refuse if "broken" in str(query.question[0].name) else GOOD)(query)
+
+    expected = {
+        "no.such.test": (NameNotFoundError, 60),
+        "nothing.test": (NoAddressError, 60),
+        "broken.test": (LookupFailedError, 5),
+        "x" * 64 + ".test": (InvalidNameError, 24 * 3600),
+    }
+    async with asking(answer, clock=clock) as (resolver, _):
+        for host, (error, ttl) in expected.items():
+            assert resolver.cached(host) is None
+            with pytest.raises(error) as raised:
+                await resolver.resolve(host)
+            for spelling in (host, host.title()):
+                known = resolver.cached(spelling)
+                assert type(known) is error
+                assert str(known).lower() == str(raised.value).lower()
+            assert resolver.ttl(host) == ttl
+        clock.advance(60)
+        assert [resolver.cached(host) for host in list(expected)[:3]] == [None] * 3
+        with pytest.raises(NameNotFoundError):
+            await resolver.resolve("no.such.test")
+
+
+@pytest.mark.parametrize(("name", "is_found"), [("a.test", True), ("no.such.test", False)])
+async def test_name_servers_are_probed_whatever_is_cached(name, is_found):
+    async with asking(GOOD) as (resolver, _):
+        resolver.remember(name, ["192.0.2.1"], 60)
+        found = asyncio.get_running_loop().create_future()
+        resolver.probe(name, found.set_result)
+        assert await found is is_found
+
+
+async def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock):
+    def answer(query):
+        response = respond(query, rcode="NXDOMAIN")
+        response.authority.append(
+            dns.rrset.from_text("test.", 0, "IN", "SOA", "ns.test. admin.test. 1 1 1 1 0")
+        )
+        return response
+
+    async with asking(answer, clock=clock) as (resolver, _):
+        with pytest.raises(NameNotFoundError):
+            await resolver.resolve("a.test")
+        assert type(resolver.cached("a.test")) is NameNotFoundError
+        assert resolver.ttl("a.test") == 30
+
+
+async def test_addresses_of_an_earlier_run_are_remembered_without_a_query(clock):
+    async with resolver_on(closed_port(), clock=clock) as resolver:
+        resolver.remember("A.test.", ["10.0.0.1", "2001:db8::1", "10.0.0.2"], 50)
+        resolver.remember("six.test", ["2001:db8::1", "2001:db8::2"], 1e9)
+        for host, addresses, ttl in (
+            ("a.test", ["10.0.0.1", "10.0.0.2"], 50),
+            ("six.test", ["2001:db8::1", "2001:db8::2"], 24 * 3600),
+        ):
+            assert resolver.cached(host) == await resolver.resolve(host) == addresses
+            assert resolver.ttl(host) == ttl
+        clock.advance(50)
+        assert resolver.cached("a.test") is None
+        assert resolver.counts()["remembered"] == 2
+        assert resolver.counts()["queries"] == 0
+
+
+async def test_an_earlier_run_knows_nothing_better_than_this_one(clock):
+    async with asking(GOOD, clock=clock) as (resolver, _):
+        addresses = await resolver.resolve("a.test")
+        with pytest.raises(NameNotFoundError):
+            await resolver.resolve("gone.test")
+        for host in ("a.test", "gone.test", "127.0.0.1"):
+            resolver.remember(host, ["10.0.0.1"], 500)
+        assert resolver.cached("a.test") == addresses
+        assert type(resolver.cached("gone.test")) is NameNotFoundError
+        assert resolver.cached("127.0.0.1") == ["127.0.0.1"]
+        clock.advance(300)
+        resolver.remember("a.test", ["10.0.0.1"], 500)
+        assert resolver.cached("a.test") == ["10.0.0.1"]
+
+
+# --- settings
 
 
 @pytest.mark.parametrize(
@@ -468,17 +468,15 @@ def test_the_system_is_asked_for_its_name_servers_now_and_then(tmp_path, clock):
         "nameserver nonsense\nnameserver\n"
     )
     assert system.current() == (("127.0.0.1", 53),)
-    clock.advance(5)
-    servers = system.current()
-    assert servers == (("10.0.0.1", 53), ("::1", 53))
     # Written anew, and no other; being written; gone.
-    for text in ("nameserver 10.0.0.1\nnameserver ::1\n", "", "\xff nonsense", None):
-        if text is None:
-            path.unlink()
-        else:
+    for text in (None, "nameserver 10.0.0.1\nnameserver ::1\n", "", "\xff nonsense"):
+        if text is not None:
             path.write_text(text)
         clock.advance(5)
-        assert system.current() == servers
+        assert system.current() == (("10.0.0.1", 53), ("::1", 53))
+    path.unlink()
+    clock.advance(5)
+    assert system.current() == (("10.0.0.1", 53), ("::1", 53))
     path.write_text("nameserver fe80::1%lo\n")
     clock.advance(5)
     assert system.current() == (("fe80::1%lo", 53),)
@@ -486,155 +484,15 @@ def test_the_system_is_asked_for_its_name_servers_now_and_then(tmp_path, clock):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("DNS_TRIES", 0), ("DNS_CACHE_SIZE", 0), ("DNS_QUERY_TIMEOUT_SECS", 0), ("DNS_TRIES", "x")],
+    [("DNS_QUERY_TIMEOUT_SECS", 0), ("DNS_QUERY_TIMEOUT_SECS", "x")],
 )
 def test_settings_that_cannot_work_are_refused_by_name(name, value):
     with pytest.raises(FatalError, match=f"^{name} must be"):
         Resolver.from_crawler(get_crawler(settings_dict={name: value}))
 
 
-def test_a_resolver_without_settings_uses_the_defaults():
-    assert Resolver.from_crawler(get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:53,::1"}))
-
-
-async def test_what_is_cached_can_be_asked_for_without_waiting(clock):
-    async with (
-        name_server(zone(ZONE)) as names,
-        resolver_on(names.address, clock=clock) as resolver,
-    ):
-        # That six.test has no IPv4 address is known for a minute only.
-        expected = {"a.test": 300, "www.test": 300, "six.test": 60, "both.test": 300}
-        for host, ttl in expected.items():
-            assert resolver.cached(host) is None
-            assert resolver.ttl(host) == 0
-            addresses = await resolver.resolve(host)
-            assert resolver.cached(host) == addresses
-            assert resolver.cached(host.upper() + ".") == addresses
-            assert resolver.ttl(host) == ttl
-        names.asked.clear()
-        clock.advance(59.5)
-        assert (resolver.ttl("a.test"), resolver.ttl("six.test")) == (240.5, 0.5)
-        assert resolver.cached("six.test") == ["::1"]
-        clock.advance(240.5)
-        for host in ("a.test", "A.TEST", "www.test", "six.test"):
-            assert resolver.cached(host) is None
-            assert resolver.ttl(host) == 0
-        assert names.asked == []
-        assert resolver.counts()["checks"] == 4 * 3 + 1 + 4
-        assert resolver.counts()["checks_unknown"] == 4 + 4
-        assert resolver.counts()["lookups"] == 5
-
-
-async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised(clock):
-    def answer(query):
-        broken = "broken" in str(query.question[0].name)
-        return refuse(dns.rcode.SERVFAIL)(query) if broken else zone(ZONE)(query)
-
-    expected = {
-        "no.such.test": (NameNotFoundError, 60),
-        "nothing.test": (NoAddressError, 60),
-        "broken.test": (LookupFailedError, 5),
-        "x" * 64 + ".test": (InvalidNameError, 24 * 3600),
-    }
-    async with (
-        name_server(answer) as names,
-        resolver_on(names.address, clock=clock) as resolver,
-    ):
-        for host, (error, ttl) in expected.items():
-            assert resolver.cached(host) is None
-            with pytest.raises(error) as raised:
-                await resolver.resolve(host)
-            for spelling in (host, host.title()):
-                known = resolver.cached(spelling)
-                assert type(known) is error
-                assert str(known).lower() == str(raised.value).lower()
-            assert resolver.ttl(host) == ttl
-        clock.advance(60)
-        assert [resolver.cached(host) for host in list(expected)[:3]] == [None] * 3
-        with pytest.raises(NameNotFoundError):
-            await resolver.resolve("no.such.test")
-
-
-@pytest.mark.parametrize(("name", "is_found"), [("a.test", True), ("no.such.test", False)])
-async def test_name_servers_are_probed_whatever_is_cached(name, is_found):
-    async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
-        resolver.remember(name, ["192.0.2.1"], 60)
-        found = asyncio.get_running_loop().create_future()
-        resolver.probe(name, found.set_result)
-        assert await found is is_found
-
-
-async def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock):
-    def answer(query):
-        response = refuse(dns.rcode.NXDOMAIN)(query)
-        response.authority.append(
-            dns.rrset.from_text("test.", 0, "IN", "SOA", "ns.test. admin.test. 1 1 1 1 0")
-        )
-        return response
-
-    async with (
-        name_server(answer) as names,
-        resolver_on(names.address, clock=clock) as resolver,
-    ):
-        with pytest.raises(NameNotFoundError):
-            await resolver.resolve("a.test")
-        assert type(resolver.cached("a.test")) is NameNotFoundError
-        assert resolver.ttl("a.test") == 30
-
-
-@pytest.mark.parametrize(
-    ("host", "known"),
-    [
-        ("127.0.0.9", ["127.0.0.9"]),
-        ("[::1]", ["::1"]),
-        ("localhost", ["127.0.0.1"]),
-        ("1.2.3", InvalidNameError),
-        ("[::x]", InvalidNameError),
-    ],
-)
-def test_literals_and_what_can_be_no_name_are_known_at_once(host, known):
-    resolver = Resolver(servers=asked(timeout=1), cache_size=1)
-    found = resolver.cached(host)
-    assert found == known or type(found) is known
-    assert resolver.ttl(host) == 24 * 3600
-    assert len(resolver._cache) == 0
-
-
-async def test_addresses_of_an_earlier_run_are_remembered_without_a_query(clock):
-    async with resolver_on(closed_port(), clock=clock) as resolver:
-        resolver.remember("A.test.", ["10.0.0.1", "2001:db8::1", "10.0.0.2"], 50)
-        resolver.remember("six.test", ["2001:db8::1", "2001:db8::2"], 1e9)
-        assert resolver.cached("a.test") == ["10.0.0.1", "10.0.0.2"]
-        assert await resolver.resolve("a.test") == ["10.0.0.1", "10.0.0.2"]
-        assert resolver.cached("six.test") == ["2001:db8::1", "2001:db8::2"]
-        assert await resolver.resolve("six.test") == ["2001:db8::1", "2001:db8::2"]
-        assert (resolver.ttl("a.test"), resolver.ttl("six.test")) == (50, 24 * 3600)
-        clock.advance(50)
-        assert resolver.cached("a.test") is None
-        assert resolver.counts()["remembered"] == 2
-        assert resolver.counts()["queries"] == 0
-
-
-async def test_an_earlier_run_knows_nothing_better_than_this_one(clock):
-    async with (
-        name_server(zone(ZONE)) as names,
-        resolver_on(names.address, clock=clock) as resolver,
-    ):
-        addresses = await resolver.resolve("a.test")
-        with pytest.raises(NameNotFoundError):
-            await resolver.resolve("gone.test")
-        for host in ("a.test", "gone.test", "127.0.0.1"):
-            resolver.remember(host, ["10.0.0.1"], 500)
-        assert resolver.cached("a.test") == addresses
-        assert type(resolver.cached("gone.test")) is NameNotFoundError
-        assert resolver.cached("127.0.0.1") == ["127.0.0.1"]
-        clock.advance(300)
-        resolver.remember("a.test", ["10.0.0.1"], 500)
-        assert resolver.cached("a.test") == ["10.0.0.1"]
-
-
 def test_the_system_is_asked_only_where_no_name_server_is_named():
-    named = Resolver.from_crawler(get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:5353"}))
-    assert named.servers.servers() == [("127.0.0.1", 5353)]
+    named = Resolver.from_crawler(get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:5353,::1"}))
+    assert named.servers.servers() == [("127.0.0.1", 5353), ("::1", 53)]
     left_open = Resolver.from_crawler(get_crawler())
     assert left_open.servers.servers() == SystemServers().current()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import struct
 import time
 
 import pytest
-from contacting import fetch, gopher_server, origin_of, outcome
+from contacting import fetch, gopher_server, line, origin_of, outcome
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import each_loop, name_server, raw_server, until_read, zone  # noqa: F401  (a fixture)
+from loopback import each_loop, hold, raw_server, reset  # noqa: F401  (a fixture)
 from scrapy.http import HtmlResponse, TextResponse
 from scrapy.settings import Settings
 
@@ -214,23 +212,11 @@ def test_failures_name_the_url():
 
 
 async def test_a_server_that_says_nothing_is_left():
-    async def silent(reader, writer):
-        await reader.read()
-
-    async with raw_server(silent) as server:
+    async with raw_server([hold]) as server:
         origin = origin_of(server)
-        assert [
-            await outcome(origin + "/", DOWNLOAD_TIMEOUT=0.3),
-            await outcome(origin + "/", NET_FIRST_BYTE_TIMEOUT_SECS=0.3),
-        ] == ["timeout", "first_byte_timeout"]
-
-
-async def trickle(reader, writer):
-    """A byte every 10 ms, for ever."""
-    while not writer.is_closing():
-        writer.write(b"x")
-        await writer.drain()
-        await asyncio.sleep(0.01)
+        assert await outcome(origin + "/", DOWNLOAD_TIMEOUT=0.3) == "timeout"
+        bound = {"NET_FIRST_BYTE_TIMEOUT_SECS": 0.3}
+        assert await outcome(origin + "/", **bound) == "first_byte_timeout"
 
 
 @pytest.mark.parametrize(
@@ -242,52 +228,33 @@ async def trickle(reader, writer):
     ],
 )
 async def test_what_has_come_of_a_slow_document_is_kept(limits):
-    async with raw_server(trickle) as server:
+    async with raw_server([(b"x", 0.01)]) as server:
         response = await fetch(origin_of(server) + "/0x", **limits)
     assert response.flags == ["truncated", "time"]
     assert 0 < len(response.body) < 100
 
 
 async def test_a_slow_document_at_a_bearable_rate_is_read_to_its_end():
-    async def slow(reader, writer):
-        for _ in range(40):
-            writer.write(b"x" * 100)
-            await writer.drain()
-            await asyncio.sleep(0.04)
-
-    async with raw_server(slow) as server:
+    async with raw_server([b"x" * 100, 0.04] * 40) as server:
         options = {"NET_MIN_BYTES_PER_SEC": 200, "NET_MIN_RATE_SECS": 0.4}
         response = await fetch(origin_of(server) + "/0x", **options)
     assert (response.flags, len(response.body)) == ([], 4000)
 
 
 async def test_a_document_that_breaks_off_is_marked_or_fails():
-    async def breaking(reader, writer):
-        await reader.readline()
-        writer.write(b"half")
-        await writer.drain()
-        await until_read()
-        linger_none = struct.pack("ii", 1, 0)  # closing sends RST
-        sock = writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_none)
-        writer.transport.abort()
-
-    async with raw_server(breaking) as server:
+    async with raw_server([line, b"half", reset]) as server:
         url = origin_of(server) + "/0x"
-        response, failed = (
-            await fetch(url, DOWNLOAD_FAIL_ON_DATALOSS=False),
-            await outcome(url, DOWNLOAD_FAIL_ON_DATALOSS=True),
-        )
-    assert (response.body, response.flags, failed) == (b"half", ["dataloss"], "incomplete")
+        response = await fetch(url, DOWNLOAD_FAIL_ON_DATALOSS=False)
+        assert (response.body, response.flags) == (b"half", ["dataloss"])
+        assert await outcome(url, DOWNLOAD_FAIL_ON_DATALOSS=True) == "incomplete"
 
 
 async def test_types_that_are_not_wanted_are_not_even_asked_for():
     async with gopher_server(b"hello") as (origin, asked):
-        options = {"PAGE_CONTENT_TYPES": "text/"}
-        assert (
-            [await outcome(origin + path, **options) for path in ("/g/x", "/0/x", "/9/x")],
-            len(asked),
-        ) == (["unwanted_type", "http_200", "http_200"], 2)
+        paths = {"/g/x": "unwanted_type", "/0/x": "http_200", "/9/x": "http_200"}
+        for path, expected in paths.items():
+            assert await outcome(origin + path, PAGE_CONTENT_TYPES="text/") == expected
+        assert len(asked) == 2
 
 
 def test_an_endless_answer_is_cut():
@@ -357,26 +324,19 @@ def test_no_menu_raises(menu):
 
 async def test_forbidden_addresses_are_not_contacted():
     async with gopher_server(MENU) as (origin, asked):
-        assert (await outcome(origin + "/", ALLOW_PRIVATE_ADDRESSES=False), asked) == (
-            "address_forbidden",
-            [],
-        )
+        assert await outcome(origin + "/", ALLOW_PRIVATE_ADDRESSES=False) == "address_forbidden"
+        assert asked == []
 
 
 # connections
 
 
-def test_the_local_address_can_be_chosen():
+async def test_the_local_address_can_be_chosen():
     peers = []
 
-    async def talk(reader, writer):
+    async def peer(raw, reader, writer):
         peers.append(writer.get_extra_info("peername")[0])
-        await reader.readline()
-        writer.write(b"hello")
 
-    async def scenario():
-        async with raw_server(talk) as server:
-            return await fetch(origin_of(server) + "/0x", DOWNLOAD_BIND_ADDRESS="127.0.0.77")
-
-    assert asyncio.run(scenario()).body == b"hello"
-    assert peers == ["127.0.0.77"]
+    async with raw_server([peer, line, b"hello"]) as server:
+        response = await fetch(origin_of(server) + "/0x", DOWNLOAD_BIND_ADDRESS="127.0.0.77")
+    assert (response.body, peers) == (b"hello", ["127.0.0.77"])

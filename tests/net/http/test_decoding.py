@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import random
-import sys
 import tracemalloc
 import zlib
 
@@ -14,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
+from odd_answers import PACK, raw_deflate
 from scrapy import Request
 from scrapy.http import Headers, HtmlResponse, Response, TextResponse
 from scrapy.utils.test import get_crawler
@@ -25,13 +24,9 @@ from webcrawl.net.http.decoding import (
     ContentDecodingMiddleware,
     codings_of,
     decode,
+    zstd,
 )
 from webcrawl.net.limits import page_max_bytes
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 LIMIT = 100_000
 PAGE = b"<html>" + b"".join(b"<p>paragraph %d</p>" % n for n in range(1500)) + b"</html>"
@@ -40,22 +35,9 @@ PAGE = b"<html>" + b"".join(b"<p>paragraph %d</p>" % n for n in range(1500)) + b
 LONG_TAIL = random.Random(1).randbytes(300_000).hex().encode()
 
 
-def raw_deflate(data):
-    packer = zlib.compressobj(wbits=-15)
-    return packer.compress(data) + packer.flush()
-
-
-ENCODE = {
-    b"gzip": gzip.compress,
-    b"x-gzip": gzip.compress,
-    b"deflate": zlib.compress,
-    b"br": functools.partial(brotli.compress, quality=5),
-    b"zstd": zstd.compress,
-}
-CODINGS = sorted(ENCODE)
+CODINGS = sorted(PACK.keys() - {b"raw deflate"})
 # Ways in which a body in one coding comes, by name: the coding and what packs it.
-PACKERS = {**{name.decode(): (name, pack) for name, pack in ENCODE.items()}}
-PACKERS["raw deflate"] = (b"deflate", raw_deflate)
+PACKERS = {name.decode(): (name.removeprefix(b"raw "), pack) for name, pack in PACK.items()}
 
 
 def middleware(limit=LIMIT):
@@ -95,7 +77,7 @@ def test_a_coded_page_becomes_text_and_keeps_its_wire_body_and_headers(way):
 def test_chains_of_codings_are_undone_in_reverse(body, chain):
     wire = body
     for coding in chain:
-        wire = ENCODE[coding](wire)
+        wire = PACK[coding](wire)
     assert decode(wire, chain, limit=LIMIT) == (body, False, "")
 
 
@@ -251,53 +233,20 @@ def test_a_stream_with_damage_gives_what_is_before_it(way):
     assert response.meta["wire_body"] == bytes(wire)
 
 
-TWO_PARTS = gzip.compress(PAGE[:1000]) + gzip.compress(PAGE[1000:])
 NAMED_GZIP = b"\x1f\x8b\x08\x1e" + bytes(6) + b"\x03\0abcname\0note\0\0\0" + raw_deflate(PAGE)
-# A body, its codings, and what becomes of it, as Chromium 156 (fetch), curl 7.88 (--compressed) and
-# Scrapy 2.19 have it. Where they fail, and there is something to read, it is read.
+PICTURE = b"\x89PNG\r\n\x1a\n\0\0"
+# A body, its codings, and what becomes of it; many more are in the table of test_frozen_answers.py.
 CASES = {
-    "gzip, wrong checksum: Chromium, Scrapy":
-        (gzip.compress(PAGE)[:-8] + bytes(8), b"gzip", PAGE, ""),
-    "gzip, wrong size: Chromium, Scrapy":
-        (gzip.compress(PAGE)[:-4] + b"\1\1\1\1", b"gzip", PAGE, ""),
-    "gzip, no trailer: Chromium, curl, Scrapy": (gzip.compress(PAGE)[:-8], b"gzip", PAGE, ""),
-    "gzip, half a trailer: Chromium, curl, Scrapy": (gzip.compress(PAGE)[:-4], b"gzip", PAGE, ""),
-    "gzip, every field in its header, no trailer": (NAMED_GZIP, b"gzip", PAGE, ""),
-    "gzip, text behind it: Chromium, Scrapy":
-        (gzip.compress(PAGE) + b"<!-- 3 ms", b"gzip", PAGE, ""),
-    "gzip, what looks like more behind it: Chromium, Scrapy":
-        (gzip.compress(PAGE) + b"\x1f\x8bjunk", b"gzip", PAGE, ""),
-    "gzip, two members: Scrapy": (TWO_PARTS, b"gzip", PAGE, ""),
-    "gzip, the second member cut: Scrapy": (TWO_PARTS[:-900], b"gzip", None, BROKEN),
-    "deflate, wrong checksum": (zlib.compress(PAGE)[:-4] + bytes(4), b"deflate", PAGE, ""),
-    "deflate, no checksum: Chromium, curl, Scrapy":
-        (zlib.compress(PAGE)[:-4], b"deflate", PAGE, ""),
-    "deflate, text behind it: Chromium, Scrapy":
-        (zlib.compress(PAGE) + b"end", b"deflate", PAGE, ""),
-    "raw deflate, text behind it: curl, Scrapy": (raw_deflate(PAGE) + b"end", b"deflate", PAGE, ""),
-    "br, text behind it: Chromium": (brotli.compress(PAGE) + b"<!-- -->", b"br", PAGE, ""),
-    "zstd, text behind it": (zstd.compress(PAGE) + b"<!-- -->", b"zstd", PAGE, ""),
-    "gzip, not applied": (PAGE, b"gzip", PAGE, NOT_DECODED),
-    "deflate, not applied": (PAGE, b"deflate", PAGE, NOT_DECODED),
-    "br, not applied": (PAGE, b"br", PAGE, NOT_DECODED),
-    "zstd, not applied": (PAGE, b"zstd", PAGE, NOT_DECODED),
-    "gzip, a picture to which it was not applied":
-        (b"\x89PNG\r\n\x1a\n\0\0", b"gzip", b"\x89PNG\r\n\x1a\n\0\0", NOT_DECODED),
-    "gzip twice, applied once": (gzip.compress(PAGE), b"gzip, gzip", PAGE, NOT_DECODED),
-    "unknown, plain: Chromium, Scrapy": (PAGE, b"compress", PAGE, NOT_DECODED),
+    "every field in its header, no trailer": (NAMED_GZIP, b"gzip", PAGE, ""),
+    "a picture to which it was not applied": (PICTURE, b"gzip", PICTURE, NOT_DECODED),
     "unknown under gzip: Scrapy": (gzip.compress(PAGE), b"compress, gzip", PAGE, NOT_DECODED),
-    "identity and gzip: curl, Scrapy": (gzip.compress(PAGE), b"identity, gzip", PAGE, ""),
-    "utf-8: Chromium, Scrapy": (PAGE, b"utf-8", PAGE, ""),
-    "five codings: Chromium, curl, Scrapy":
-        (functools.reduce(lambda body, _: gzip.compress(body), range(5), PAGE),
-         b"gzip, gzip, gzip, gzip, gzip", PAGE, ""),
-    "gzip, damaged at its first byte": (b"\x1f\x8b\x08\0" + b"\xff" * 99, b"gzip", None, BROKEN),
+    "damaged at its first byte": (b"\x1f\x8b\x08\0" + b"\xff" * 99, b"gzip", None, BROKEN),
     "br, damaged": (b"\x1b\0\0" + b"\xff" * 99, b"br", None, BROKEN),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_body_is_decoded_as_browsers_and_curl_decode_it(case):
+def test_an_odd_body_is_decoded_as_far_as_it_can_be(case):
     wire, codings, page, finding = CASES[case]
     body, cut, found = decode(wire, codings_of([codings]), limit=LIMIT)
     assert (cut, found) == (False, finding)

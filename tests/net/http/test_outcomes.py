@@ -14,18 +14,23 @@ from fetching import (
     CHUNKED,
     OK,
     answer_to,
+    ending,
     fetch,
     handler_with,
     outcome_by,
     outcome_for,
     outcome_of_url,
+    served,
 )
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
+    head,
+    hold,
     name_server,
     raw_server,
+    reset,
     until_read,
     untrusted,
     zone,
@@ -37,41 +42,20 @@ from strategies import examples
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
+from webcrawl.net import limits
 from webcrawl.net.http import connections, exchange
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import UnwantedTypeError, is_stale, outcome_of
 
+ROBOTS = SimpleNamespace(robots_url="http://a.test/robots.txt")
+
 # --- outcomes --------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    ("says", "outcome"),
-    [
-        (OK, "http_200"),
-        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "http_404"),
-        (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "http_503"),
-        (b"", "connection_lost"),
-        (b"HTTP/1.1 200 OK\r\nContent-", "connection_lost"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "bad_answer"),
-        (b"<html>no header at all</html>\r\n\r\n", "bad_answer"),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "bad_answer"),
-        (b"\0" * 100, "bad_answer"),
-        (b"HTTP/1.1 20 OK\r\n\r\n", "bad_answer"),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" * 30 + OK, "bad_answer"),
-        (b"HTTP/1.1 100 Continue\n\n" * 30 + OK, "bad_answer"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", "bad_answer"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "bad_answer"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "incomplete"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", "incomplete"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc", "incomplete"),
-    ],
-)
-def test_what_a_server_says_has_a_name(says, outcome):
-    assert outcome_for(says) == outcome
+# What the answers of servers end in is in the tables of test_frozen_answers.py.
 
 
 def test_an_incomplete_body_is_kept_where_data_loss_is_no_failure():
-    says = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"
+    says = LENGTH_10 + b"abc"
     with pytest.raises(ResponseDataLossError):
         answer_to(says)
     for options in ({"DOWNLOAD_FAIL_ON_DATALOSS": False}, {"download_fail_on_dataloss": False}):
@@ -97,13 +81,6 @@ def test_any_bytes_end_in_a_response_or_in_an_outcome_with_a_name(data):
     assert outcome_for(bytes(says)) != "other"
 
 
-def test_a_closed_port_is_a_refused_connection():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    assert outcome_of_url(f"http://127.0.0.1:{port}/") == "connect_refused"
-
-
 def test_a_listener_that_accepts_nobody_is_a_connect_timeout():
     with socket.socket() as deaf, socket.socket() as filling:
         deaf.bind(("127.0.0.1", 0))
@@ -113,64 +90,60 @@ def test_a_listener_that_accepts_nobody_is_a_connect_timeout():
         assert outcome_of_url(url, NET_CONNECT_TIMEOUT_SECS=0.1) == "connect_timeout"
 
 
-def test_an_address_without_a_route_is_a_failed_connection():
-    assert outcome_of_url("http://255.255.255.255/") == "connect_failed"
-
-
-def tls_refused_at(addresses, *, serving, says=b"HTTP/1.1 400 Bad Request\r\n\r\n"):
-    """The outcome of an https host of *addresses*, and the connections to each of *serving*,
-    which speak no TLS."""
-
-    async def scenario():
-        async def talk(reader, writer):
-            await reader.read(10)
-            writer.write(says)
-            await writer.drain()
-
-        records = {"a.test": [f"300 A {address}" for address in addresses]}
-        async with name_server(zone(records)) as names, contextlib.AsyncExitStack() as stack:
-            port = 0
-            servers = []
-            for address in serving:
-                server = raw_server(talk, address=address, port=port)
-                servers.append(await stack.enter_async_context(server))
-                port = servers[0].port
-            async with handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler:
-                with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
-                    await handler.download_request(Request(f"https://a.test:{port}/"))
-            return outcome_of(failed.value), [server.connections for server in servers]
-
-    return asyncio.run(scenario())
-
-
-def test_an_address_is_contacted_once_though_another_failed_before_it():
-    found = tls_refused_at(["127.0.0.2", "127.0.0.3"], serving=["127.0.0.3"])
-    assert found == ("tls_failed", [1])
-
-
-def test_whoever_speaks_no_tls_was_contacted_and_no_other_address_is_tried():
-    addresses = ["127.0.0.2", "127.0.0.3"]
-    assert tls_refused_at(addresses, serving=addresses) == ("tls_failed", [1, 0])
-    assert tls_refused_at(addresses, serving=addresses, says=b"")[1] == [1, 0]
+async def read_hello(raw, reader, writer):
+    await reader.read(10)
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.1/", "http:///x", "http://h:99999/", "http://a..test/", "foo://h/"]
+    ("serving", "says", "connections"),
+    [
+        # It is contacted once though another failed before it.
+        (["127.0.0.3"], b"HTTP/1.1 400 Bad Request\r\n\r\n", [1]),
+        # It was contacted though it speaks no TLS, and no other address is tried.
+        (["127.0.0.2", "127.0.0.3"], b"HTTP/1.1 400 Bad Request\r\n\r\n", [1, 0]),
+        (["127.0.0.2", "127.0.0.3"], b"", [1, 0]),
+    ],
 )
-def test_what_no_request_can_be_made_of_has_a_final_outcome(url):
-    assert outcome_of_url(url) in {"bad_url", "dns_not_found"}
+async def test_one_address_is_contacted_once(serving, says, connections):
+    records = {"a.test": ["300 A 127.0.0.2", "300 A 127.0.0.3"]}
+    async with name_server(zone(records)) as names, contextlib.AsyncExitStack() as stack:
+        port, servers = 0, []
+        for address in serving:
+            server = raw_server([read_hello, says], address=address, port=port)
+            servers.append(await stack.enter_async_context(server))
+            port = servers[0].port
+        async with handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler:
+            outcome = await outcome_by(handler, f"https://a.test:{port}/")
+        assert outcome == "tls_failed" or not says
+        assert [server.connections for server in servers] == connections
+
+
+@pytest.mark.parametrize(
+    ("url", "outcome"),
+    [
+        ("http://255.255.255.255/", "connect_failed"),  # no route
+        ("http://127.0.0.1:1/", "connect_refused"),
+        ("http://[::1]:1/", "connect_refused"),
+        ("http://a.test/", "dns_failed"),  # the name server is down
+        ("http://127.1/", "dns_not_found"),
+        ("http://a..test/", "dns_not_found"),
+        ("http:///x", "bad_url"),
+        ("http://h:99999/", "bad_url"),
+        ("http://[fe80::1%25lo]:1/", "bad_url"),
+        ("http://[::1/", "bad_url"),
+        ("foo://h/", "bad_url"),
+    ],
+)
+def test_a_url_that_leads_to_no_server_has_its_outcome(url, outcome):
+    assert outcome_of_url(url) == outcome
 
 
 async def test_silence_after_the_connection_is_a_timeout():
-    async def talk(reader, writer):
-        await reader.read()
-
-    async with raw_server(talk) as server:
-        with pytest.raises(DownloadTimeoutError, match=r"0\.05 seconds") as silent:
-            await fetch(server, DOWNLOAD_TIMEOUT=0.05)
-        assert outcome_of(silent.value) == "timeout"
-        with pytest.raises(DownloadTimeoutError):
-            await fetch(server, download_timeout=0.05)
+    async with raw_server([hold]) as server:
+        for options in ({"DOWNLOAD_TIMEOUT": 0.05}, {"download_timeout": 0.05}):
+            with pytest.raises(DownloadTimeoutError, match=r"0\.05 seconds") as silent:
+                await fetch(server, **options)
+            assert outcome_of(silent.value) == "timeout"
 
 
 @pytest.mark.parametrize(
@@ -178,116 +151,66 @@ async def test_silence_after_the_connection_is_a_timeout():
     [("DOWNLOAD_TIMEOUT", "timeout"), ("NET_CONNECT_TIMEOUT_SECS", "connect_timeout")],
 )
 async def test_a_connection_that_is_not_made_ends_by_the_first_of_both_bounds(bound, outcome):
-    async def talk(reader, writer):
-        await reader.read()
-
-    async with raw_server(talk) as server, handler_with(**{bound: 0.05}) as handler:
+    async with raw_server([hold]) as server, handler_with(**{bound: 0.05}) as handler:
         assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == outcome
 
 
 def stalls(*pieces):
-    """What a server does that sends *pieces* and then nothing, with the connection open."""
-
-    async def talk(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        for piece in pieces:
-            writer.write(piece)
-            await writer.drain()
-            await asyncio.sleep(0.01)
-        await reader.read()
-
-    return talk
-
-
-def ending(talk, **options):
-    """The response of a server that does *talk*, or the exception; its connection is closed."""
-
-    async def scenario():
-        async with raw_server(talk) as server:
-            try:
-                return await fetch(server, **options)
-            except Exception as error:  # noqa: BLE001  any, for its outcome
-                return error
-            finally:
-                await server.left(0)
-
-    return asyncio.run(scenario())
+    """A server that sends *pieces* and then nothing, with the connection open."""
+    return [head, *(act for piece in pieces for act in (piece, 0.01)), hold]
 
 
 LENGTH_10 = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
+TO_THE_END = b"HTTP/1.1 200 OK\r\n\r\n"
 HURRY = {"NET_MIN_BYTES_PER_SEC": 1000, "NET_MIN_RATE_SECS": 0.3}
 
 
 @pytest.mark.parametrize(
-    "pieces", [(), (b"HTTP/1.1 200",), (b"HTTP/1.1 100 Continue\r\n\r\n",), (OK[:-7],)]
+    "talk",
+    [
+        stalls(),
+        stalls(b"HTTP/1.1 200"),
+        stalls(b"HTTP/1.1 100 Continue\r\n\r\n"),
+        stalls(OK[:-7]),
+        [head, b"HTTP/1.1 200 OK\r\nX: ", (b"y", 0.02)],
+    ],
 )
-def test_a_header_that_is_not_there_in_time_has_its_own_outcome(pieces):
-    error = ending(stalls(*pieces), NET_FIRST_BYTE_TIMEOUT_SECS=0.1)
+def test_a_header_that_is_not_there_in_time_has_its_own_outcome(talk):
+    error = ending(talk, NET_FIRST_BYTE_TIMEOUT_SECS=0.1)
     assert outcome_of(error) == "first_byte_timeout"
     assert str(error).startswith("http://127.0.0.1")
     assert "0.1 seconds" in str(error)
 
 
-def test_dripping_does_not_put_off_the_end_of_the_header():
-    async def talk(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nX: ")
-        while not writer.transport.is_closing():
-            writer.write(b"y")
-            await writer.drain()
-            await asyncio.sleep(0.02)
-
-    assert outcome_of(ending(talk, NET_FIRST_BYTE_TIMEOUT_SECS=0.1)) == "first_byte_timeout"
-
-
 async def test_the_time_for_the_header_counts_from_each_request():
-    settings = {"NET_FIRST_BYTE_TIMEOUT_SECS": 1}
-
-    async def talk(reader, writer):
-        for n in range(3):
-            await server.head(reader)
-            await asyncio.sleep(0.4)
-            writer.write(OK.replace(b"hello", b"page%d" % n))
-        await reader.read()
-
-    async with raw_server(talk) as server, handler_with(**settings) as handler:
-        for n in range(3):
-            request = Request(f"http://127.0.0.1:{server.port}/")
-            assert (await handler.download_request(request)).body == b"page%d" % n
+    talk = [(head, 0.4, OK)]
+    async with served(talk, NET_FIRST_BYTE_TIMEOUT_SECS=1) as (server, get):
+        for _ in range(3):
+            assert (await get()).body == b"hello"
         assert server.connections == 1
 
 
 @pytest.mark.parametrize("line", [b"\r\n", b"\n"])
 def test_blank_lines_in_floods_are_no_answer(line):
-    async def talk(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        while True:
-            writer.write(line * 100_000)
-            await writer.drain()
-
-    assert outcome_of(ending(talk)) == "bad_answer"
+    assert outcome_of(ending([head, (line * 100_000,)])) == "bad_answer"
     assert outcome_for(line * 9 + OK) == "http_200"
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("says", [b"220 a.test ESMTP\r\n", b"\r\n" * 200_000])
 async def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, scheme):
-    async def talk(reader, writer):
-        writer.write(says)
-        await reader.read()
-
     tls = untrusted("a.test") if scheme == "https" else None
-    async with raw_server(talk, tls=tls) as server, handler_with() as handler:
+    async with raw_server([says, hold], tls=tls) as server, handler_with() as handler:
         for _ in range(20):
             assert await outcome_by(handler, f"{scheme}://127.0.0.1:{server.port}/") == "bad_answer"
 
 
 def test_a_body_of_which_nothing_comes_is_too_slow():
-    for head in (LENGTH_10, CHUNKED, b"HTTP/1.1 200 OK\r\n\r\n"):
-        error = ending(stalls(head), **HURRY)
+    for start in (LENGTH_10, CHUNKED, TO_THE_END):
+        error = ending(stalls(start), **HURRY)
         assert outcome_of(error) == "too_slow"
         assert str(error).startswith("http://127.0.0.1")
-        assert outcome_of(ending(stalls(head), DOWNLOAD_TIMEOUT=0.1)) == "timeout"
+        assert outcome_of(ending(stalls(start), DOWNLOAD_TIMEOUT=0.1)) == "timeout"
 
 
 @pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.3}])
@@ -297,7 +220,7 @@ def test_a_body_of_which_nothing_comes_is_too_slow():
     [
         (LENGTH_10 + b"abc",),
         (LENGTH_10, b"abc"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", b"a", b"b", b"c"),
+        (TO_THE_END, b"a", b"b", b"c"),
         (CHUNKED, b"3\r\nabc\r\n", b"5"),
         (CHUNKED, b"5\r\nabc"),
     ],
@@ -311,52 +234,54 @@ def test_what_came_of_a_slow_body_is_a_page_cut_by_time(pieces, bound, fail):
 @pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.3}])
 def test_a_part_of_a_robots_txt_is_no_robots_txt(bound):
     """The rest might forbid what the part permits."""
-    contact = SimpleNamespace(robots_url="http://a.test/robots.txt")
-    error = ending(stalls(LENGTH_10 + b"abc"), fetch=contact, **bound)
+    talk = stalls(LENGTH_10 + b"abc")
+    error = ending(talk, fetch=ROBOTS, **bound)
     assert outcome_of(error) == ("too_slow" if bound is HURRY else "timeout")
-    page = ending(stalls(LENGTH_10 + b"abc"), fetch=SimpleNamespace(robots_url=""), **bound)
-    assert page.body == b"abc"
+    assert ending(talk, fetch=SimpleNamespace(robots_url=""), **bound).body == b"abc"
 
 
-def test_a_body_that_comes_fast_enough_may_take_many_windows():
-    async def talk(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n")
-        for _ in range(30):
-            writer.write(b"x" * 100)
-            await writer.drain()
-            await asyncio.sleep(0.04)
-
-    limits = {"NET_MIN_BYTES_PER_SEC": 200, "NET_MIN_RATE_SECS": 0.4}
-    response = ending(talk, **limits)
-    assert (len(response.body), response.flags) == (3000, [])
-
-
-def test_a_quick_start_does_not_excuse_a_standstill():
-    response = ending(stalls(LENGTH_10.replace(b"10", b"99999") + b"x" * 50_000), **HURRY)
-    assert (len(response.body), response.flags) == (50_000, ["truncated", "time"])
+@pytest.mark.parametrize(
+    ("talk", "bounds", "size", "flags"),
+    [
+        # Fast enough, for many windows.
+        (
+            [head, LENGTH_10.replace(b"10", b"3000"), *[b"x" * 100, 0.04] * 30],
+            {"NET_MIN_BYTES_PER_SEC": 200, "NET_MIN_RATE_SECS": 0.4},
+            3000,
+            [],
+        ),
+        # A quick start, and a standstill.
+        (
+            stalls(LENGTH_10.replace(b"10", b"99999") + b"x" * 50_000),
+            HURRY,
+            50_000,
+            ["truncated", "time"],
+        ),
+    ],
+)
+def test_a_body_must_be_fast_enough_all_the_time(talk, bounds, size, flags):
+    response = ending(talk, **bounds)
+    assert (len(response.body), response.flags) == (size, flags)
     assert response.meta["download_seconds"] < 5
 
 
 def test_a_lowest_rate_of_nothing_leaves_the_body_to_the_whole_timeout():
-    stalled = stalls(LENGTH_10 + b"abc")
-    limits = {"NET_MIN_BYTES_PER_SEC": 0, "NET_MIN_RATE_SECS": 0.01, "DOWNLOAD_TIMEOUT": 0.2}
-    response = ending(stalled, **limits)
+    bounds = {"NET_MIN_BYTES_PER_SEC": 0, "NET_MIN_RATE_SECS": 0.01, "DOWNLOAD_TIMEOUT": 0.2}
+    response = ending(stalls(LENGTH_10 + b"abc"), **bounds)
     assert response.meta["download_seconds"] >= 0.19  # the clock of uvloop counts milliseconds
     assert response.flags == ["truncated", "time"]
 
 
-@pytest.mark.parametrize("head", [b"5;", CHUNKED + b"5;", CHUNKED + b"1\r\nx\r\n0\r\n"])
-def test_framing_without_end_is_given_up(head):
+@pytest.mark.parametrize(
+    "talk",
+    [
+        [head, CHUNKED + b"5;", (b"x" * 1000,)],
+        [head, CHUNKED + b"1\r\nx\r\n5;", (b"x" * 1000,)],
+        [head, CHUNKED + b"1\r\nx\r\n0\r\n", (b"x" * 1000 + b"\r\n",)],
+    ],
+)
+def test_framing_without_end_is_given_up(talk):
     """Endless chunk extensions and trailers, which are no body and have no bound of their own."""
-
-    async def talk(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(head if head.startswith(b"HTTP") else CHUNKED + head)
-        while True:
-            writer.write(b"x" * 1000 + (b"\r\n" if b"0\r\n" in head else b""))
-            await writer.drain()
-
     result = ending(talk, PAGE_MAX_BYTES=10_000, DOWNLOAD_FAIL_ON_DATALOSS=False)
     assert result.flags == ["dataloss"]
     assert result.meta["download_seconds"] < 5
@@ -368,18 +293,8 @@ def test_chunks_of_a_byte_are_no_framing_without_end():
     assert (response.body, response.flags) == (b"x" * 9000, [])
 
 
-def test_a_body_without_a_length_that_ends_in_a_reset_is_not_whole():
-    async def talk(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\nabc")
-        await writer.drain()
-        await until_read()
-        sock = writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        writer.transport.abort()
-
-    assert outcome_of(ending(talk)) == "incomplete"
-    response = ending(talk, DOWNLOAD_FAIL_ON_DATALOSS=False)
+def test_a_body_without_a_length_that_ends_in_a_reset_is_kept_where_data_loss_is_no_failure():
+    response = ending([head, TO_THE_END + b"abc", reset], DOWNLOAD_FAIL_ON_DATALOSS=False)
     assert (response.body, response.flags) == (b"abc", ["dataloss"])
 
 
@@ -406,21 +321,14 @@ STATUSES = [b"301 Moved", b"302 Found", b"308 Moved", b"404 None", b"410 Gone", 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("robots_url", ["", "http://a.test/robots.txt"])
 async def test_the_head_decides_however_its_body_ends(status, end, robots_url, monkeypatch):
-    monkeypatch.setattr(exchange, "_MINOR_BODY_SECS", 0.1)
     rest, hangs_up, flags = ENDS[end]
-    head = b"HTTP/1.1 %b\r\nLocation: /there\r\nRetry-After: 20\r\n%b" % (status, rest)
-
-    async def talk(reader, writer):
-        await server.head(reader)
-        writer.write(head)
-        await writer.drain()
-        if not hangs_up:
-            await reader.read()
-
-    async with raw_server(talk) as server, handler_with() as handler:
+    if not hangs_up:
+        monkeypatch.setattr(exchange, "_MINOR_BODY_SECS", 0.1)
+    says = b"HTTP/1.1 %b\r\nLocation: /there\r\nRetry-After: 20\r\n%b" % (status, rest)
+    talk = [head, says, *[hold] * (not hangs_up)]
+    async with served(talk) as (server, get):
         contact = SimpleNamespace(robots_url=robots_url, is_last=False)
-        request = Request(f"http://127.0.0.1:{server.port}/", meta={"fetch": contact})
-        response = await handler.download_request(request)
+        response = await get(meta={"fetch": contact})
         assert (response.status, response.flags) == (int(status[:3]), flags)
         assert response.headers[b"Location"] == b"/there"
         assert response.headers[b"Retry-After"] == b"20"
@@ -429,15 +337,7 @@ async def test_the_head_decides_however_its_body_ends(status, end, robots_url, m
 
 
 def test_an_endless_error_page_ends_soon():
-    async def talk(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 404 None\r\n\r\n")
-        while not writer.transport.is_closing():
-            writer.write(b"x" * 100)
-            await writer.drain()
-            await asyncio.sleep(0.01)
-
-    response = ending(talk)
+    response = ending([head, b"HTTP/1.1 404 None\r\n\r\n", (b"x" * 100, 0.01)])
     assert (response.status, response.flags) == (404, ["truncated", "time"])
     assert 1.5 < response.meta["download_seconds"] < 4
 
@@ -450,53 +350,36 @@ def typed(content_type, status=b"200 OK"):
     return b"HTTP/1.1 %b\r\n%bContent-Length: 5\r\n\r\nhello" % (status, field)
 
 
-@pytest.mark.parametrize(
-    ("content_type", "wanted"),
-    [
-        (b"text/html", True),
-        (b"TEXT/HTML; charset=utf-8", True),
-        (b" text/plain ;x", True),
-        (b"application/pdf", True),
-        (b"", True),
-        (b"image/png", False),
-        (b"application/pdfx", False),
-        (b"application/xhtml+xml", False),
-        (b"textual/html", False),
-        (b"text", True),
-        (b"\xff\xfe", True),
-        (b"\xff/\xfe", True),
-        (b"video/" + b"x" * 5000, False),
-    ],
-)
-def test_only_the_wanted_types_are_received(content_type, wanted):
-    settings = {"PAGE_CONTENT_TYPES": ["text/*", "Application/PDF"]}
-    outcome = outcome_for(typed(content_type), **settings)
-    assert outcome == ("http_200" if wanted else "unwanted_type")
-    assert outcome_for(typed(content_type)) == "http_200"
-
-
-def test_types_are_asked_for_by_a_list_in_one_string_too():
-    assert outcome_for(typed(b"image/png"), PAGE_CONTENT_TYPES="text/,image/png") == "http_200"
-    assert outcome_for(typed(b"image/gif"), PAGE_CONTENT_TYPES="text/,image/png") != "http_200"
+REFUSED = {"PAGE_REFUSED_CONTENT_TYPES": "image/*,text/css"}
+UNCLEAR = [b"", b"text", b"\xff\xfe", b"\xff/\xfe"]
+OTHERS = [b"image/png", b"application/xhtml+xml", b"textual/html", b"video/" + b"x" * 5000]
 
 
 @pytest.mark.parametrize(
-    ("content_type", "outcome"),
+    ("settings", "received", "refused"),
     [
-        (b"text/html; charset=utf-8", "http_200"),
-        (b"text/css", "unwanted_type"),
-        (b"Image/PNG", "unwanted_type"),
-        (b"application/pdf", "http_200"),
-        (b"", "http_200"),
-        (b"text", "http_200"),
+        ({}, [*UNCLEAR, *OTHERS], []),
+        (
+            {"PAGE_CONTENT_TYPES": ["text/*", "Application/PDF"]},
+            [*UNCLEAR, b"TEXT/HTML; charset=utf-8", b" text/plain ;x", b"application/pdf"],
+            [*OTHERS, b"application/pdfx"],
+        ),
+        ({"PAGE_CONTENT_TYPES": "text/,image/png"}, [b"image/png"], [b"image/gif"]),
+        (
+            REFUSED,
+            [b"", b"text", b"text/html; charset=utf-8", b"application/pdf"],
+            [b"text/css", b"Image/PNG"],
+        ),
+        (
+            {**REFUSED, "PAGE_CONTENT_TYPES": "text/"},
+            [b"", b"text", b"text/html; charset=utf-8"],
+            [b"text/css", b"Image/PNG", b"application/pdf"],
+        ),
     ],
 )
-def test_refused_types_are_not_received(content_type, outcome):
-    refused = {"PAGE_REFUSED_CONTENT_TYPES": "image/*,text/css"}
-    assert outcome_for(typed(content_type), **refused) == outcome
-    both = {**refused, "PAGE_CONTENT_TYPES": "text/"}
-    wanted = "unwanted_type" if content_type == b"application/pdf" else outcome
-    assert outcome_for(typed(content_type), **both) == wanted
+def test_only_the_wanted_types_are_received(settings, received, refused):
+    expected = dict.fromkeys(received, "http_200") | dict.fromkeys(refused, "unwanted_type")
+    assert {kind: outcome_for(typed(kind), **settings) for kind in expected} == expected
 
 
 @pytest.mark.parametrize("status", [b"301 Moved", b"404 Not Found", b"503 Busy"])
@@ -506,28 +389,16 @@ def test_answers_that_are_no_pages_may_be_of_any_type(status):
 
 
 def test_a_robots_txt_may_be_of_any_type():
-    contact = SimpleNamespace(robots_url="http://a.test/robots.txt")
     says = typed(b"application/octet-stream")
-    assert answer_to(says, PAGE_CONTENT_TYPES="text/", fetch=contact).body == b"hello"
+    assert answer_to(says, PAGE_CONTENT_TYPES="text/", fetch=ROBOTS).body == b"hello"
 
 
 async def test_an_unwanted_body_is_not_received():
-    gone = asyncio.Event()
-
-    async def talk(reader, writer):
-        await server.head(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n")
-        try:
-            while True:
-                writer.write(b"x" * 65536)
-                await writer.drain()
-        except ConnectionError:
-            gone.set()
-
-    async with raw_server(talk) as server, asyncio.timeout(10):
+    talk = [head, b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n", (b"x" * 65536,)]
+    async with raw_server(talk) as server:
         with pytest.raises(UnwantedTypeError, match="video/mp4"):
             await fetch(server, PAGE_CONTENT_TYPES="text/")
-        await gone.wait()
+        await server.left(0)
 
 
 @pytest.mark.parametrize("setting", ["PAGE_CONTENT_TYPES", "PAGE_REFUSED_CONTENT_TYPES"])
@@ -538,66 +409,30 @@ def test_a_list_of_types_that_cannot_work_is_refused(setting, value):
         FetchLimits.from_settings(crawler.settings)
 
 
-async def test_a_reset_is_a_lost_connection():
-    async def talk(reader, writer):
-        await server.head(reader)
-        sock = writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        writer.transport.abort()
-
-    async with raw_server(talk) as server:
-        with pytest.raises(Exception) as lost:  # noqa: PT011  any, for its outcome
-            await fetch(server)
-        assert outcome_of(lost.value) == "connection_lost"
-
-
-async def test_names_come_from_the_name_servers_of_the_settings():
-    records = {"a.test": ["300 A 127.0.0.1"]}
+async def test_names_come_from_the_name_servers_and_an_unused_address_is_passed_over():
+    records = {"a.test": ["300 A 127.0.0.77", "300 A 127.0.0.1"]}
     async with name_server(zone(records)) as names, raw_server(OK) as server:
-        settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
-        async with handler_with(**settings) as handler:
+        async with handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler:
             for _ in range(2):
-                request = Request(f"http://a.test:{server.port}/")
-                response = await handler.download_request(request)
-                assert response.body == b"hello"
+                response = await handler.download_request(Request(f"http://a.test:{server.port}/"))
+                assert str(response.ip_address) == "127.0.0.1"
             assert server.heads[0].startswith(b"GET / HTTP/1.1\r\nHost: a.test:")
             assert await outcome_by(handler, f"http://b.test:{server.port}/") == "dns_not_found"
         assert names.asked == ["udp a.test. A", "udp b.test. A"]
 
 
-def test_a_name_server_that_is_down_is_a_failed_lookup():
-    assert outcome_of_url("http://a.test/") == "dns_failed"
-
-
-async def test_an_unused_address_of_a_host_is_passed_over():
-    records = {"a.test": ["300 A 127.0.0.77", "300 A 127.0.0.1"]}
-    async with name_server(zone(records)) as names, raw_server(OK) as server:
-        settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
-        async with handler_with(**settings) as handler:
-            response = await handler.download_request(Request(f"http://a.test:{server.port}/"))
-            assert str(response.ip_address) == "127.0.0.1"
-
-
 @pytest.mark.parametrize("cut", [*range(4, 40, 6), *range(36, 60), 70])
-async def test_it_does_not_matter_how_an_answer_is_cut_into_packets(cut):
+def test_it_does_not_matter_how_an_answer_is_cut_into_packets(cut):
     """Neither for a body followed by garbage nor for one with garbage in it."""
     longer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more than announced"
     bare = longer.replace(b"\r", b"")
     broken = CHUNKED + b"5\r\nhello\r\nno length\r\nand so on"
 
-    async def talk(reader, writer):
-        await server.head(reader)
-        writer.write(says[:cut])
-        await writer.drain()
-        await asyncio.sleep(0.002)
-        writer.write(says[cut:])
-        await reader.read()
-
-    async with raw_server(talk) as server:
-        for says in (longer, bare, broken):
-            response = await fetch(server, DOWNLOAD_FAIL_ON_DATALOSS=False)
-            assert response.body == b"hello"
-            assert response.flags == (["dataloss"] if says is broken else [])
+    for says in (longer, bare, broken):
+        talk = [head, says[:cut], 0.002, says[cut:], hold]
+        response = ending(talk, DOWNLOAD_FAIL_ON_DATALOSS=False)
+        assert response.body == b"hello"
+        assert response.flags == (["dataloss"] if says is broken else [])
 
 
 PIECES = [b"\r\n", b"\n", b"\r\n\r\n", b"\r", b"\0", b":", b"\xff", b"0\r\n\r\n", b"HTTP/1.1 ",
@@ -620,103 +455,63 @@ def test_the_packets_do_not_decide_what_becomes_of_an_answer(says, insertions, c
     places = [0, *sorted(int(share * len(says)) for share in cuts), len(says)]
     packets = [says[a:b] for a, b in itertools.pairwise(places) if a < b]
 
-    async def scenario():
-        async def talk(reader, writer):
-            await server.head(reader)
-            for packet in next(sendings):
-                if writer.transport.is_closing():
-                    break
-                writer.write(packet)
-                await writer.drain()
-                await asyncio.sleep(0.0005)
-
-        sendings = iter([[says], packets])
-        ends = []
-        settings = {"NET_KEEPALIVE_CONNECTIONS": 0, "DOWNLOAD_FAIL_ON_DATALOSS": False}
-        async with raw_server(talk) as server, handler_with(**settings) as handler:
-            for _ in range(2):
-                request = Request(f"http://127.0.0.1:{server.port}/")
-                try:
-                    response = await handler.download_request(request)
-                    ends.append((outcome_of(response), response.body, response.flags))
-                except Exception as error:  # noqa: BLE001  any, for its outcome
-                    ends.append((outcome_of(error), b"", []))
-        return ends
-
-    whole, cut = asyncio.run(scenario())
-    assert whole == cut
-    assert whole[0] != "other"
+    settings = {"NET_KEEPALIVE_CONNECTIONS": 0, "DOWNLOAD_FAIL_ON_DATALOSS": False}
+    ends = []
+    for sent in ([says], packets):
+        found = ending([head, *(act for packet in sent for act in (packet, 0.0005))], **settings)
+        is_error = isinstance(found, Exception)
+        ends.append((outcome_of(found), *((b"", []) if is_error else (found.body, found.flags))))
+    assert ends[0] == ends[1]
+    assert ends[0][0] != "other"
 
 
 # --- one request, one contact ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("ends", [[], [reset]], ids=["closes", "resets"])
 @pytest.mark.parametrize("reused", [False, True])
-async def test_a_server_that_hangs_up_is_asked_once(reset, reused):
-    async def talk(reader, writer):
-        if reused and len(server.heads) == 0:
-            await server.head(reader)
-            writer.write(OK)
-        await server.head(reader)
-        if reset:
-            sock = writer.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-            writer.transport.abort()
-
+async def test_a_server_that_hangs_up_is_asked_once(ends, reused):
+    talk = [*[head, OK] * reused, head, *ends]
     async with raw_server(talk) as server, handler_with() as handler:
-        url = f"http://127.0.0.1:{server.port}/"
         if reused:
-            await handler.download_request(Request(url))
-        assert await outcome_by(handler, url) == "connection_lost"
+            await handler.download_request(Request(server.url))
+        assert await outcome_by(handler, server.url) == "connection_lost"
         assert (len(server.heads), server.connections) == (1 + reused, 1)
 
 
-class Leaver:
-    """A server that answers each connection's first request, and hangs up on the others."""
+#: A server that answers each connection's first request, and hangs up on the others.
+LEAVES = [head, OK, head]
 
-    def __init__(self, says=OK):
-        self.says = says
 
-    async def talk(self, reader, writer):
-        await self.server.head(reader)
-        writer.write(self.says)
-        await self.server.head(reader)
-
-    async def ask(self, handler, method="GET"):
-        """The outcome; "stale" if the request may be sent again."""
-        request = Request(f"http://127.0.0.1:{self.server.port}/", method=method)
-        try:
-            return outcome_of(await handler.download_request(request))
-        except Exception as error:  # noqa: BLE001  any, for its outcome
-            return "stale" if is_stale(error) else outcome_of(error)
+async def ask(handler, server):
+    """The outcome; "stale" if the request may be sent again."""
+    try:
+        return outcome_of(await handler.download_request(Request(server.url)))
+    except Exception as error:  # noqa: BLE001  any, for its outcome
+        return "stale" if is_stale(error) else outcome_of(error)
 
 
 async def test_an_origin_that_closes_kept_connections_twice_gets_new_ones(monkeypatch):
     later = 0.0
     monkeypatch.setattr(connections, "now", lambda: now() + later)
-    leaver = Leaver()
-    async with raw_server(leaver.talk) as leaver.server, handler_with() as handler:
-        outcomes = [await leaver.ask(handler) for _ in range(8)]
+    async with raw_server(LEAVES) as server, handler_with() as handler:
+        outcomes = [await ask(handler, server) for _ in range(8)]
         assert outcomes == ["http_200", "stale", "http_200", "stale", *["http_200"] * 4]
-        assert leaver.server.connections == 2 + 4
-        await leaver.server.left(0)  # none is kept
+        assert server.connections == 2 + 4
+        await server.left(0)  # none is kept
         later = 601.0
-        assert [await leaver.ask(handler) for _ in range(3)] == ["http_200", "stale", "http_200"]
-        assert leaver.server.connections == 2 + 4 + 2
+        assert [await ask(handler, server) for _ in range(3)] == ["http_200", "stale", "http_200"]
+        assert server.connections == 2 + 4 + 2
 
 
-async def test_what_is_lost_on_a_new_connection_or_after_a_byte_is_lost():
-    async def talk(reader, writer):
-        for says in answers:
-            await leaver.server.head(reader)
-            writer.write(says)
-
-    leaver = Leaver()
-    for answers, outcomes in [([b""], ["connection_lost"]),
-                              ([OK, b"H"], ["http_200", "connection_lost"])]:  # fmt: skip
-        async with raw_server(talk) as leaver.server, handler_with() as handler:
-            assert [await leaver.ask(handler) for _ in answers] == outcomes
+@pytest.mark.parametrize(
+    ("answers", "outcomes"),
+    [([b""], ["connection_lost"]), ([OK, b"H"], ["http_200", "connection_lost"])],
+)
+async def test_what_is_lost_on_a_new_connection_or_after_a_byte_is_lost(answers, outcomes):
+    talk = [act for says in answers for act in (head, says)]
+    async with raw_server(talk) as server, handler_with() as handler:
+        assert [await ask(handler, server) for _ in answers] == outcomes
 
 
 async def test_an_answer_that_nobody_asked_for_is_never_the_next_one():
@@ -878,8 +673,9 @@ async def test_what_cannot_be_repeated_has_a_connection_of_its_own():
         assert server.connections == 3
 
 
-async def test_idle_connections_are_closed_after_their_time():
-    async with raw_server(OK) as server, handler_with(NET_KEEPALIVE_SECS=0.05) as handler:
+async def test_idle_connections_are_closed_after_their_time(monkeypatch):
+    monkeypatch.setattr(limits, "KEEPALIVE_SECS", 0.05)
+    async with raw_server(OK) as server, handler_with() as handler:
         await handler.download_request(Request(f"http://127.0.0.1:{server.port}/"))
         await server.left(0)
 
@@ -888,8 +684,9 @@ async def test_idle_connections_are_closed_after_their_time():
 _ESTABLISHED = b"\x01"
 
 
-async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye():
+async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye(monkeypatch):
     """The host's next page may be due, and would be a second connection to the server."""
+    monkeypatch.setattr(limits, "KEEPALIVE_SECS", 0.05)
 
     async def talk(reader, writer):
         await server.head(reader)
@@ -904,7 +701,7 @@ async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye():
     gone = asyncio.Event()
     async with (
         raw_server(talk, tls=untrusted("a.test")) as server,
-        handler_with(NET_KEEPALIVE_SECS=0.05) as handler,
+        handler_with() as handler,
         asyncio.timeout(5),
     ):
         await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))

@@ -7,9 +7,11 @@ import contextlib
 
 import pytest
 import trustme
-from fetching import OK, handler_with
+from fetching import OK, handler_with, served
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
+    head,
+    hold,
     raw_server,
     untrusted,
 )
@@ -51,32 +53,30 @@ async def failure_of(handler, url, proxy, **headers):
 
 
 async def test_a_proxy_is_asked_in_the_place_of_the_host():
-    async with raw_server(OK) as proxy, handler_with() as handler:
-        request = Request(
+    async with served(OK) as (proxy, get):
+        response = await get(
             "http://a.test/x",
             headers={"Proxy-Authorization": "Basic dXNlcjpwYXNz"},
             meta={"proxy": f"127.0.0.1:{proxy.port}"},
         )
-        response = await handler.download_request(request)
         assert (response.body, str(response.ip_address)) == (b"hello", "127.0.0.1")
-        assert request.meta["wire_address"] == ""  # the proxy's is not the host's
-        (head,) = proxy.heads
-        assert head == (
-            b"GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n"
-            b"Proxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n"
-        )
+        assert response.meta["wire_address"] == ""  # the proxy's is not the host's
+        assert proxy.heads == [
+            (
+                b"GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n"
+                b"Proxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n"
+            )
+        ]
 
 
 async def test_a_body_is_sent_to_the_proxy_behind_its_header():
-    async def talk(reader, writer):
-        await proxy.head(reader)
+    async def read(raw, reader, writer):
         assert await reader.readexactly(4) == b"q=42"
-        writer.write(OK)
 
-    async with raw_server(talk) as proxy, handler_with() as handler:
+    async with served([head, read, OK]) as (proxy, get):
         meta = {"proxy": f"http://u:p@127.0.0.1:{proxy.port}"}
-        request = Request("http://a.test/", method="POST", body=b"q=42", meta=meta)
-        assert (await handler.download_request(request)).body == b"hello"
+        response = await get("http://a.test/", method="POST", body=b"q=42", meta=meta)
+        assert response.body == b"hello"
         assert proxy.heads[0] == (
             b"POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\n"
             b"Proxy-Authorization: Basic dTpw\r\nContent-Length: 4\r\n\r\n"
@@ -86,7 +86,7 @@ async def test_a_body_is_sent_to_the_proxy_behind_its_header():
 async def test_a_connection_to_a_proxy_is_used_again_for_its_own_host_only():
     """Nor with other credentials, nor without the proxy."""
 
-    async with raw_server(OK) as proxy, handler_with() as handler:
+    async with served(OK) as (proxy, get):
         port = proxy.port
         for host, via, connections in (
             ("a.test", f"127.0.0.1:{port}", 1),
@@ -95,8 +95,7 @@ async def test_a_connection_to_a_proxy_is_used_again_for_its_own_host_only():
             ("a.test", f"u:p@127.0.0.1:{port}", 3),
             ("a.test", f"127.0.0.1:{port}", 3),
         ):
-            request = Request(f"http://{host}/", meta={"proxy": via})
-            await handler.download_request(request)
+            await get(f"http://{host}/", meta={"proxy": via})
             assert proxy.connections == connections
 
 
@@ -115,27 +114,16 @@ async def test_a_tunnel_is_kept_unless_the_proxy_s_answer_was_mended(answer):
 
 
 async def test_a_connection_to_a_proxy_whose_answer_was_mended_is_not_kept():
-    async with (
-        raw_server(OK.replace(b"\r\n", b"\r\nbroken line\r\n", 1)) as proxy,
-        handler_with() as handler,
-    ):
+    async with served(OK.replace(b"\r\n", b"\r\nbroken line\r\n", 1)) as (proxy, get):
         for connections in (1, 2):
-            request = Request("http://a.test/", meta={"proxy": f"127.0.0.1:{proxy.port}"})
-            assert (await handler.download_request(request)).body == b"hello"
-            assert proxy.connections == connections
+            response = await get("http://a.test/", meta={"proxy": f"127.0.0.1:{proxy.port}"})
+            assert (response.body, proxy.connections) == (b"hello", connections)
 
 
 async def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own():
     """The bounds on the proxy's answer end with it; those of the host begin anew."""
 
-    async def page(reader, writer):
-        await server.head(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n")
-        for _ in range(6):
-            await asyncio.sleep(0.2)
-            writer.write(b"x" * 100)
-            await writer.drain()
-
+    page = [head, b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n", *[0.2, b"x" * 100] * 6]
     settings = {
         "ALLOW_PRIVATE_ADDRESSES": False,
         "NET_FIRST_BYTE_TIMEOUT_SECS": 0.7,
@@ -215,31 +203,28 @@ async def test_a_proxy_may_be_spoken_to_by_tls():
         (b"HTTP/1.1 302 Elsewhere\r\nLocation: /\r\n\r\n", "bad_answer"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "bad_answer"),
         (b"", "connection_lost"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 3000, "header_too_large"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000, "header_too_large"),
         (ESTABLISHED, "tls_failed"),
         (ESTABLISHED + b"HTTP/1.1 400 Bad Request\r\n\r\n", "tls_failed"),
     ],
 )
 async def test_a_tunnel_that_does_not_come_about_has_an_outcome(says, outcome):
-    async def talk(reader, writer):
-        await proxy.head(reader)
-        writer.write(says)
-        await writer.drain()
-        if says.startswith(ESTABLISHED):
-            await reader.read(100)
-            writer.write(b"no TLS here")
+    async def read(raw, reader, writer):
+        await reader.read(100)
 
-    async with raw_server(talk) as proxy, handler_with(NET_MAX_HEADER_BYTES=1024) as handler:
+    talk = [head, says, *[read, b"no TLS here"] * says.startswith(ESTABLISHED)]
+    async with raw_server(talk) as proxy, handler_with() as handler:
         via = f"http://127.0.0.1:{proxy.port}"
         credentials = {"Proxy-Authorization": "Basic dXNlcjpwYXNz"}
         found = await failure_of(handler, "https://a.test/x", via, **credentials)
         assert found in {outcome, "connection_lost" if outcome == "tls_failed" else outcome}
         await proxy.left(0)
-        (head,) = proxy.heads
-        assert head == (
-            b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n"
-            b"Proxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n"
-        )
+        assert proxy.heads == [
+            (
+                b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n"
+                b"Proxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n"
+            )
+        ]
 
 
 @pytest.mark.parametrize(
@@ -252,12 +237,7 @@ async def test_a_tunnel_that_does_not_come_about_has_an_outcome(says, outcome):
     ],
 )
 async def test_a_silent_proxy_is_given_up_in_time(says, outcome, bound):
-    async def talk(reader, writer):
-        await proxy.head(reader)
-        writer.write(says)
-        await reader.read()
-
-    async with raw_server(talk) as proxy, handler_with(**bound) as handler:
+    async with raw_server([head, says, hold]) as proxy, handler_with(**bound) as handler:
         via = f"127.0.0.1:{proxy.port}"
         assert await failure_of(handler, "https://a.test/", via) == outcome
         await proxy.left(0)

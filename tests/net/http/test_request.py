@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextvars
 
 import pytest
-from fetching import OK, handler_with
+from fetching import OK, served
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import raw_server
+from loopback import head
 from scrapy import Request
 
 from webcrawl.net.http.request import ADDED, Endpoint, Proxy, additions, wire_request
@@ -204,19 +204,13 @@ def test_the_recorded_fields_are_those_on_the_wire(method, path, fields):
 
 
 async def test_a_field_that_expects_leave_does_not_hold_the_body_back():
-    async def talk(reader, writer):
-        await server.head(reader)
+    async def read(raw, reader, writer):
         assert await reader.readexactly(4) == b"q=42"
-        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" + OK)
 
-    async with raw_server(talk) as server, handler_with() as handler:
-        request = Request(
-            f"http://127.0.0.1:{server.port}/",
-            method="POST",
-            body=b"q=42",
-            headers={"Expect": "100-continue"},
-        )
-        assert (await handler.download_request(request)).body == b"hello"
+    talk = [head, read, b"HTTP/1.1 100 Continue\r\n\r\n" + OK]
+    async with served(talk) as (_, get):
+        fields = {"Expect": "100-continue"}
+        assert (await get(method="POST", body=b"q=42", headers=fields)).body == b"hello"
 
 
 def test_what_an_operator_adds_is_sent_and_not_shown():

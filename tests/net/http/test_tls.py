@@ -23,9 +23,10 @@ from cryptography import x509
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from fetching import OK, handler_with, outcome_by
+from fetching import OK, handler_with, outcome_at, outcome_by, served
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
+    head,
     name_server,
     raw_server,
     untrusted,
@@ -49,10 +50,10 @@ from webcrawl.net.http import tls as tls_module
 from webcrawl.net.http.tls import TlsContext, TlsTransport, cipher_suite
 from webcrawl.net.outcomes import FetchError, outcome_of
 
-
-async def page_and_end(reader, writer):
-    await reader.readuntil(b"\r\n\r\n")
-    writer.write(b"HTTP/1.1 200 OK\r\n\r\nuntil the end of the connection")
+PAGE_AND_END = [head, b"HTTP/1.1 200 OK\r\n\r\nuntil the end of the connection"]
+CIPHERS = {"DOWNLOADER_CLIENT_TLS_CIPHERS": project.DOWNLOADER_CLIENT_TLS_CIPHERS}
+# Most servers say why; those here hang up.
+REFUSED = {"tls_failed", "connection_lost"}
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -64,13 +65,9 @@ async def test_key_exchange_in_a_finite_field_is_refused_at_no_cost(tmp_path, ve
         tls.load_dh_params(made_up_group(tmp_path, bits=8192))
     else:
         tls.set_ecdh_curve("ffdhe8192")
-    ciphers = {"DOWNLOADER_CLIENT_TLS_CIPHERS": project.DOWNLOADER_CLIENT_TLS_CIPHERS}
-    async with raw_server(OK, tls=tls) as server, handler_with(**ciphers) as handler:
+    async with raw_server(OK, tls=tls) as server, handler_with(**CIPHERS) as handler:
         began = time.process_time()
-        with pytest.raises(Exception) as refused:  # noqa: PT011  any, for its outcome
-            await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
-        # Most servers say why; this one hangs up.
-        assert outcome_of(refused.value) in {"tls_failed", "connection_lost"}
+        assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") in REFUSED
         assert time.process_time() - began < 0.15  # a handshake takes 0.24
 
 
@@ -78,10 +75,8 @@ async def test_key_exchange_in_a_finite_field_is_refused_at_no_cost(tmp_path, ve
 async def test_every_curve_that_servers_insist_on_is_offered(curve):
     tls = untrusted("a.test")
     tls.set_ecdh_curve(curve)
-    async with raw_server(OK, tls=tls) as server, handler_with() as handler:
-        request = Request(f"https://127.0.0.1:{server.port}/")
-        assert (await handler.download_request(request)).body == b"hello"
-        assert re.fullmatch(r"TLSv1\.3 TLS_\w+_SHA(256|384)", request.meta["tls"])
+    async with served(OK, tls=tls) as (_, get):
+        assert re.fullmatch(r"TLSv1\.3 TLS_\w+_SHA(256|384)", (await get()).meta["tls"])
 
 
 @pytest.mark.parametrize("lib", [SimpleNamespace(), Binding().lib], ids=["gone", "changed"])
@@ -130,10 +125,8 @@ async def test_the_version_is_that_of_the_connection():
     tls = untrusted("a.test", key_type=trustme.KeyType.RSA)
     tls.maximum_version = ssl.TLSVersion.TLSv1_2
     tls.set_ciphers("ECDHE-RSA-AES256-SHA")  # which is older than TLS 1.2
-    async with raw_server(OK, tls=tls) as server, handler_with() as handler:
-        request = Request(f"https://127.0.0.1:{server.port}/")
-        await handler.download_request(request)
-        assert request.meta["tls"] == "TLSv1.2 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA"
+    async with served(OK, tls=tls) as (_, get):
+        assert (await get()).meta["tls"] == "TLSv1.2 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA"
 
 
 @pytest.mark.parametrize(
@@ -143,16 +136,14 @@ async def test_an_address_has_to_be_in_the_certificate(monkeypatch, tmp_path, ad
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    async with (
-        raw_server(OK, tls=untrusted("a.test", authority=authority), address=address) as server,
-        handler_with(DOWNLOAD_VERIFY_CERTIFICATES=True) as handler,
-    ):
-        assert await outcome_by(handler, f"https://{address}:{server.port}/") == outcome
+    tls = untrusted("a.test", authority=authority)
+    where = {"host": address, "address": address}
+    assert await outcome_at(OK, tls=tls, **where, DOWNLOAD_VERIFY_CERTIFICATES=True) == outcome
 
 
 @pytest.mark.parametrize(
     ("says", "verified", "outcome"),
-    [(OK, False, "http_200"), (page_and_end, False, "http_200"), (OK, True, "tls_failed")],
+    [(OK, False, "http_200"), (PAGE_AND_END, False, "http_200"), (OK, True, "tls_failed")],
 )
 async def test_a_connection_that_has_ended_leaves_no_garbage(says, verified, outcome):
     """It has 80 kB of OpenSSL's, of which the collector knows nothing."""
@@ -176,14 +167,9 @@ async def test_a_connection_that_has_ended_leaves_no_garbage(says, verified, out
 @pytest.mark.parametrize("size", [100_000, 3_000_000])
 async def test_a_body_is_whole_that_the_connection_ends_with(size):
     body = random.Random(size).randbytes(size)
-
-    async def page(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
-
-    async with raw_server(page, tls=untrusted("a.test")) as server, handler_with() as handler:
-        request = Request(f"https://127.0.0.1:{server.port}/", meta={"download_maxsize": size})
-        response = await handler.download_request(request)
+    talk = [head, b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body]
+    async with served(talk, tls=untrusted("a.test")) as (_, get):
+        response = await get(meta={"download_maxsize": size})
         assert (response.body == body, response.flags) == (True, [])
 
 
@@ -216,7 +202,7 @@ async def test_a_body_without_length_is_cut_where_tls_is(length, is_orderly, rob
 async def test_a_handshake_that_is_given_up_leaves_nothing_behind():
     """Whether its end comes before, with or after the last bytes of the server."""
     loop = asyncio.get_running_loop()
-    errors: list[object] = []
+    errors = []
     loop.set_exception_handler(lambda _, context: errors.append(context))
     async with raw_server(OK, tls=untrusted("a.test")) as server, handler_with() as handler:
         url = f"https://127.0.0.1:{server.port}/"
@@ -247,22 +233,13 @@ async def test_what_is_unknown_to_tls_is_one_sentence(name, value):
 async def test_the_versions_are_those_of_the_settings():
     tls = untrusted("a.test")
     tls.maximum_version = ssl.TLSVersion.TLSv1_2
-    async with raw_server(OK, tls=tls) as server:
-        url = f"https://127.0.0.1:{server.port}/"
-        async with handler_with(DOWNLOAD_TLS_MIN_VERSION="TLSv1.3") as handler:
-            # Most servers say why; this one hangs up.
-            assert await outcome_by(handler, url) in {"tls_failed", "connection_lost"}
-        async with handler_with(DOWNLOAD_TLS_MAX_VERSION="TLSv1.2") as handler:
-            assert await outcome_by(handler, url) == "http_200"
+    assert await outcome_at(OK, tls=tls, DOWNLOAD_TLS_MIN_VERSION="TLSv1.3") in REFUSED
+    assert await outcome_at(OK, tls=tls, DOWNLOAD_TLS_MAX_VERSION="TLSv1.2") == "http_200"
 
 
 async def test_keys_are_logged_for_who_looks_into_packets(monkeypatch, tmp_path):
     monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
-    async with (
-        raw_server(OK, tls=untrusted("a.test")) as server,
-        handler_with() as handler,
-    ):
-        assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == "http_200"
+    assert await outcome_at(OK, tls=untrusted("a.test")) == "http_200"
     assert "CLIENT_HANDSHAKE_TRAFFIC_SECRET " in (tmp_path / "keys").read_text()
 
 
@@ -296,11 +273,11 @@ def credentials(bits=2048):
     return key, made.public_bytes(serialization.Encoding.DER)
 
 
-def changed(old, new):
-    """A chain of one certificate, with *new* in place of *old*."""
+def changed(old, new, times=1):
+    """A chain of as many certificates, with *new* in place of *old*."""
     _, certificate = credentials()
     assert old in certificate
-    return [certificate.replace(old, new, 1)]
+    return {"certificates": [certificate.replace(old, new, 1)] * times}
 
 
 CLOSE_NOTIFY = b"\1\0"
@@ -345,73 +322,42 @@ async def sends_empty_records(server):
 
 
 UNKNOWN_NAME = b"\x15\3\3\0\2\1\x70"  # a warning, in a record
-SIGNATURE = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01"  # beginning of an OID
+H2 = b"\0\x10\0\5\0\3\2h2"
 VERSION_3 = b"\xa0\x03\x02\x01\x02"
 
 
-@pytest.mark.parametrize(
-    ("odd", "talk", "outcome"),
-    [
-        # RFC 5746, section 4.1: such a server "may be vulnerable", and answers nevertheless.
-        pytest.param({"extensions": b""}, answers, "http_200", id="no RFC 5746"),
-        # RFC 5246, section 7.4.1.1.
-        pytest.param({}, renegotiates, "http_200", id="renegotiation"),
-        pytest.param({}, asks_for_a_certificate_late, "http_200", id="late certificate request"),
-        pytest.param({}, renegotiates_within_the_answer, "http_200", id="renegotiation in answer"),
-        pytest.param({}, asks_for_a_handshake_and_forgets_it, "http_200", id="HelloRequest"),
-        pytest.param({}, partial(renegotiates, times=5), "connection_lost", id="renegotiations"),
-        # RFC 6066, section 3: "not recommended" as a warning.
-        pytest.param({"early": UNKNOWN_NAME}, answers, "http_200", id="unrecognized_name"),
-        # RFC 5246, section 7.4.6: a client without a certificate sends an empty list.
-        pytest.param(
-            {"client_request": ANY_CLIENT_CERTIFICATE},
-            answers,
-            "http_200",
-            id="certificate request",
-        ),
-        # RFC 5246, section 6.2.1.
-        pytest.param({"record_size": 1}, answers, "http_200", id="records of a byte"),
-        pytest.param({}, sends_empty_records, "http_200", id="empty records"),
-        # Nobody verifies these; OpenSSL reads them.
-        pytest.param(
-            {"certificates": changed(VERSION_3, VERSION_3[:-1] + b"\7")},
-            answers,
-            "http_200",
-            id="certificate of version 8",
-        ),
-        pytest.param(
-            {"certificates": changed(b"\x02\x01\x05", b"\x02\x01\xfb")},
-            answers,
-            "http_200",
-            id="negative serial number",
-        ),
-        pytest.param(
-            {"certificates": changed(b"\x17\x0d2", b"\x17\x0d?")}, answers, "http_200", id="no date"
-        ),
-        pytest.param(
-            {"certificates": [*changed(b"", b""), *60 * changed(b"", b"")]},
-            answers,
-            "http_200",
-            id="long chain",
-        ),
-        # Refused, as docs/servers.md says why.
-        pytest.param({"scheme": 0x0201}, answers, "tls_failed", id="SHA-1 in handshake"),
-        pytest.param(
-            {"extensions": RENEGOTIATION_INFO + b"\0\x10\0\5\0\3\2h2"},
-            answers,
-            "tls_failed",
-            id="HTTP/2 not offered",
-        ),
-        pytest.param(
-            {"certificates": changed(b"a.test", b"\xff\xfetest")},
-            answers,
-            "tls_failed",
-            id="name not in UTF-8",
-        ),
-        pytest.param({"certificates": []}, answers, "tls_failed", id="no certificate"),
-    ],
-)
-async def test_odd_servers_are_read(odd, talk, outcome):
+ODD = {
+    # RFC 5746, section 4.1: such a server "may be vulnerable", and answers nevertheless.
+    "no RFC 5746": ({"extensions": b""}, answers, "http_200"),
+    # RFC 5246, section 7.4.1.1.
+    "renegotiation": ({}, renegotiates, "http_200"),
+    "late certificate request": ({}, asks_for_a_certificate_late, "http_200"),
+    "renegotiation in answer": ({}, renegotiates_within_the_answer, "http_200"),
+    "HelloRequest": ({}, asks_for_a_handshake_and_forgets_it, "http_200"),
+    "renegotiations": ({}, partial(renegotiates, times=5), "connection_lost"),
+    # RFC 6066, section 3: "not recommended" as a warning.
+    "unrecognized_name": ({"early": UNKNOWN_NAME}, answers, "http_200"),
+    # RFC 5246, section 7.4.6: a client without a certificate sends an empty list.
+    "certificate request": ({"client_request": ANY_CLIENT_CERTIFICATE}, answers, "http_200"),
+    # RFC 5246, section 6.2.1.
+    "records of a byte": ({"record_size": 1}, answers, "http_200"),
+    "empty records": ({}, sends_empty_records, "http_200"),
+    # Nobody verifies these; OpenSSL reads them.
+    "version 8": (changed(VERSION_3, VERSION_3[:-1] + b"\7"), answers, "http_200"),
+    "negative serial number": (changed(b"\x02\x01\x05", b"\x02\x01\xfb"), answers, "http_200"),
+    "no date": (changed(b"\x17\x0d2", b"\x17\x0d?"), answers, "http_200"),
+    "long chain": (changed(b"", b"", times=61), answers, "http_200"),
+    # Refused, as docs/servers.md says why.
+    "SHA-1 in handshake": ({"scheme": 0x0201}, answers, "tls_failed"),
+    "HTTP/2 not offered": ({"extensions": RENEGOTIATION_INFO + H2}, answers, "tls_failed"),
+    "name not in UTF-8": (changed(b"a.test", b"\xff\xfetest"), answers, "tls_failed"),
+    "no certificate": ({"certificates": []}, answers, "tls_failed"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+async def test_odd_servers_are_read(case):
+    odd, talk, outcome = ODD[case]
     assert await outcome_with(odd, talk) == outcome
 
 
@@ -433,10 +379,9 @@ async def outcome_with(odd, talk, **settings):
         odd_one = OddServer(**{"key": key, "certificates": [certificate]} | odd)
         await odd_one.serve(reader, writer, talk)
 
-    async with raw_server(serve) as server, handler_with(**settings) as handler:
+    async with served(serve, **settings) as (server, get):
         try:
-            url = f"https://127.0.0.1:{server.port}/"
-            response = await handler.download_request(Request(url))
+            response = await get(f"https://127.0.0.1:{server.port}/")
         except FetchError as error:
             return outcome_of(error)
     assert response.body == b"hello"
@@ -451,10 +396,9 @@ async def test_no_hello_has_a_length_at_which_old_servers_hang(length):
     async def hang(reader, writer):
         sizes.append(int.from_bytes((await reader.readexactly(9))[6:], "big"))
 
-    sizes: list[int] = []
-    records = {name: ["300 A 127.0.0.1"]}
+    sizes = []
     async with (
-        name_server(zone(records)) as names,
+        name_server(zone({name: ["300 A 127.0.0.1"]})) as names,
         raw_server(hang) as server,
         handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
     ):
@@ -468,16 +412,10 @@ async def test_no_hello_has_a_length_at_which_old_servers_hang(length):
 )
 async def test_servers_are_told_names_as_certificates_have_them(host, indicated):
     """RFC 6066, section 3: without the dot at the end, and no addresses."""
-    told: list[str | None] = []
+    told = []
     tls = untrusted("a.test")
     tls.sni_callback = lambda _, name, __: told.append(name)
-    records = {"a.test": ["300 A 127.0.0.1"], "a_b.test": ["300 A 127.0.0.1"]}
-    async with (
-        name_server(zone(records)) as names,
-        raw_server(OK, tls=tls) as server,
-        handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
-    ):
-        assert await outcome_by(handler, f"https://{host}:{server.port}/") == "http_200"
+    assert await outcome_at(OK, tls=tls, host=host) == "http_200"
     assert told == [indicated]
 
 
@@ -488,9 +426,7 @@ async def test_old_keys_and_cipher_suites_are_accepted(tmp_path, bits, ciphers):
     tls = old_server(tmp_path, bits)
     tls.maximum_version = ssl.TLSVersion.TLSv1_2
     tls.set_ciphers(ciphers)
-    settings = {"DOWNLOADER_CLIENT_TLS_CIPHERS": project.DOWNLOADER_CLIENT_TLS_CIPHERS}
-    async with raw_server(OK, tls=tls) as server, handler_with(**settings) as handler:
-        assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == "http_200"
+    assert await outcome_at(OK, tls=tls, **CIPHERS) == "http_200"
 
 
 @pytest.mark.parametrize("version", ["TLSv1", "TLSv1_1"])
@@ -499,14 +435,9 @@ async def test_older_versions_are_accepted_where_the_setting_says_so(tmp_path, v
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         tls.minimum_version = tls.maximum_version = ssl.TLSVersion[version]
-    settings = {"DOWNLOADER_CLIENT_TLS_CIPHERS": project.DOWNLOADER_CLIENT_TLS_CIPHERS}
-    async with raw_server(OK, tls=tls) as server:
-        url = f"https://127.0.0.1:{server.port}/"
-        async with handler_with(**settings) as handler:
-            assert await outcome_by(handler, url) in {"tls_failed", "connection_lost"}
-        async with handler_with(DOWNLOAD_TLS_MIN_VERSION="TLSv1.0", **settings) as handler:
-            assert await outcome_by(handler, url) == "http_200"
-    settings["DOWNLOAD_TLS_MIN_VERSION"] = "TLSv1.0"
+    settings = {"DOWNLOAD_TLS_MIN_VERSION": "TLSv1.0", **CIPHERS}
+    assert await outcome_at(OK, tls=tls, **CIPHERS) in REFUSED
+    assert await outcome_at(OK, tls=tls, **settings) == "http_200"
     assert await outcome_with({"scheme": 0x0201}, answers, **settings) == "http_200"
 
 

@@ -9,7 +9,8 @@ import random
 import pytest
 from contracts.modules import ModuleContract
 from crash import die_between_lines
-from disk import file_size_limit
+from disk import full_disk
+from text_tables import table
 from warc_checks import page
 
 from webcrawl.items import Link
@@ -41,7 +42,7 @@ def written(directory, *pages, **more):
 def lines(path):
     """Read as any tool reads tab-delimited text."""
     with path.open(encoding="utf-8", newline="\n") as file:
-        return [*csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
+        return [*map(tuple, csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))]
 
 
 def extracted(directory):
@@ -52,6 +53,10 @@ def extracted(directory):
             file.seek(int(row[9]))
             found[row[1]] = file.read(int(row[6]))
     return found
+
+
+def read_back(directory):
+    return [stored.page for stored in larm_pages(directory, start=0, max_bytes=1 << 20)]
 
 
 def linked(number, **more):
@@ -72,17 +77,19 @@ def test_logs_have_the_fields_that_larm_documents(tmp_path):
     moved.content_type = ""
     moved.links = [Link("http://c.test/", kind="redirect")]
     written(tmp_path, first, moved)
-    form, size = "http://a.test/?a=2&b=1", str(len(html))
-    assert lines(tmp_path / "store.log") == [
-        ["http://b.test/", first.url, form, "0", "200", "text/html", size, "A & B", "1", "0"],
-        ["http://a.test/", moved.url, moved.url, "1", "302", "", "0", "", "1", size],
-    ]  # fmt: skip
-    assert lines(tmp_path / "links.log") == [
-        [first.url, "http://a.test/x?utm_source=m", "http://a.test/x", "0", "one two three"],
-        [first.url, *["http://a.test/frame"] * 2, "1", r"a\u202eb \x9b2J \u2066c"],
-        [moved.url, "http://c.test/", "http://c.test/", "2", ""],
-    ]
-    one, two = (stored.page for stored in larm_pages(tmp_path, start=0, max_bytes=1 << 20))
+    size = len(html)
+    assert lines(tmp_path / "store.log") == table(f"""
+        http://b.test/ | http://a.test/?b=1&a=2 | http://a.test/?a=2&b=1 | 0 | 200 | text/html
+            | {size} | A & B | 1 | 0
+        http://a.test/ | http://a.test/old | http://a.test/old | 1 | 302 |  | 0 |  | 1 | {size}
+    """)
+    url = "http://a.test/?b=1&a=2"
+    assert lines(tmp_path / "links.log") == table(rf"""
+        {url} | http://a.test/x?utm_source=m | http://a.test/x | 0 | one two three
+        {url} | http://a.test/frame | http://a.test/frame | 1 | a\u202eb \x9b2J \u2066c
+        http://a.test/old | http://c.test/ | http://c.test/ | 2 |
+    """)
+    one, two = read_back(tmp_path)
     assert (one.url, one.body, one.via, one.status) == (first.url, html, first.via, 200)
     assert [link.url for link in one.links] == [link.url for link in links]
     assert (two.redirect_target, two.kind) == ("http://c.test/", "frame")
@@ -98,7 +105,7 @@ def test_page_files_end_before_they_are_too_large_and_give_every_page_back(tmp_p
     sizes = [path.stat().st_size for path in tmp_path.glob("*.pfl")]
     assert len(sizes) > 20
     assert {size for size in sizes if size > 1000} <= {1500}
-    again = [stored.page for stored in larm_pages(tmp_path, start=0, max_bytes=1 << 20)]
+    again = read_back(tmp_path)
     assert [(one.url, one.body) for one in again] == [(one.url, one.body) for one in pages]
     found = [[link.url for link in one.links] for one in again]
     assert found == [[link.url for link in one.links] for one in pages]
@@ -106,7 +113,7 @@ def test_page_files_end_before_they_are_too_large_and_give_every_page_back(tmp_p
     rows = (tmp_path / "links.log").read_bytes().splitlines(keepends=True)
     rows = [b"http://none.test/\tx\tx\t0\tx\n", *rows[30:], *rows[:30]]
     (tmp_path / "links.log").write_bytes(b"".join(rows))
-    again = [stored.page for stored in larm_pages(tmp_path, start=0, max_bytes=1 << 20)]
+    again = read_back(tmp_path)
     assert [[link.url for link in one.links] for one in again] == found
 
 
@@ -159,7 +166,7 @@ def test_full_disk_leaves_whole_pages_and_the_next_one_is_written(tmp_path):
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     big = linked(2, body=b"", wire_body=b"")
     big.links = big.links * 50
-    with file_size_limit(size + 100), pytest.raises(OSError, match="File too large"):
+    with full_disk(size + 100):
         one.write(big)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     one.write(linked(3))

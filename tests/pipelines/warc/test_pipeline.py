@@ -13,48 +13,45 @@ from pathlib import Path
 
 import pytest
 import warm
-from contracts.modules import ModuleContract
+from contracts.modules import ModuleContract, Run
 from disk import file_size_limit
-from scrapy.utils.test import get_crawler
+from text_tables import lines, table
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.errors import DiskError, FatalError
 from webcrawl.pipelines.warc.pipeline import WarcPipeline
 from webcrawl.pipelines.warc.writer import WarcWriteError
-from webcrawl.signals import CONTENT_SEEN, ROBOTS, checkpoint, unprocessed
+from webcrawl.signals import CONTENT_SEEN, ROBOTS, unprocessed
 
 
-def crawler_with(**settings):
-    crawler = get_crawler(settings_dict=settings)
-    crawler._apply_settings()
-    return crawler
+class Warc(Run):
+    """A crawl that stores its pages in *jobdir*."""
+
+    def __init__(self, jobdir, **settings):
+        super().__init__(WarcPipeline, jobdir, **settings)
+
+    async def together(self, *pages):
+        """What becomes of *pages* that are given to it together."""
+        return await asyncio.gather(*map(self.process, pages), return_exceptions=True)
+
+    async def unprocessed(self, number, why, **more):
+        """What is answered to a page that no module gets."""
+        named = {"page": page(number, **more), "why": why}
+        sent = await self.crawler.signals.send_catch_log_async(signal=unprocessed, **named)
+        return [answer for _, answer in sent]
 
 
-def run(scenario, **settings):
-    """Open a pipeline with *settings*, give it and its crawler to *scenario*, and close it."""
-
-    async def crawl():
-        crawler = crawler_with(**settings)
-        pipeline = WarcPipeline.from_crawler(crawler)
-        await pipeline.open_spider()
-        result = await scenario(pipeline, crawler)
-        await pipeline.close_spider()
-        return result
-
-    return asyncio.run(crawl())
+def urls_in(jobdir):
+    """Those of the one file that is stored."""
+    (path,) = stored(jobdir / "warc")
+    return [url.removeprefix("http://a.test/") for url in urls(path)]
 
 
 def stored(directory):
     return sorted(directory.glob("*.warc.gz"))
 
 
-def test_pages_given_at_once_are_all_stored_in_order(jobdir):
-    async def store(pipeline, crawler):
-        pages = [page(number) for number in range(50)]
-        results = await asyncio.gather(*map(pipeline.process_item, pages))
-        assert all(result is one for result, one in zip(results, pages, strict=True))
-        return crawler.stats
-
+async def test_pages_given_at_once_are_all_stored_in_order(jobdir):
     settings = {
         "USER_AGENT": "tests/1.0",
         "ROBOTSTXT_OBEY": True,
@@ -63,10 +60,14 @@ def test_pages_given_at_once_are_all_stored_in_order(jobdir):
         "CRAWLER_CONTACT": "bot@a.test",
         "DEFAULT_REQUEST_HEADERS": {"from": "bot@a.test"},
     }
-    stats = run(store, JOBDIR=str(jobdir), **settings).get_stats()
+    pages = [page(number) for number in range(50)]
+    async with Warc(jobdir, **settings) as run:
+        results = await run.together(*pages)
+    assert all(result is one for result, one in zip(results, pages, strict=True))
     (path,) = stored(jobdir / "warc")
     assert complaints(path) == {}
-    assert urls(path) == [f"http://a.test/{number}" for number in range(50)]
+    assert urls_in(jobdir) == [*map(str, range(50))]
+    stats = run.crawler.stats.get_stats()
     assert {name: value for name, value in stats.items() if name.startswith("warc/")} == {
         "warc/records": 151,
         "warc/bytes": path.stat().st_size,
@@ -75,168 +76,126 @@ def test_pages_given_at_once_are_all_stored_in_order(jobdir):
         "warc/revisits": 0,
     }
     info = records(path)[0].body.decode().splitlines()
-    assert "robots: obey" in info
-    assert "http-header-user-agent: tests/1.0" in info
-    assert "format: WARC File Format 1.1" in info
-    assert "operator: A library, bot@a.test" in info
-    assert "http-header-from: bot@a.test" in info
-    assert "isPartOf: job" in info
-    assert "description: pages of tests" in info
+    assert {*info} > {
+        *lines("""
+        robots: obey
+        http-header-user-agent: tests/1.0
+        format: WARC File Format 1.1
+        operator: A library, bot@a.test
+        http-header-from: bot@a.test
+        isPartOf: job
+        description: pages of tests
+        """)
+    }
     assert any(line.startswith("hostname: ") for line in info)
 
 
-def test_page_is_in_the_file_when_process_item_returns(jobdir):
-    async def store(pipeline, _crawler):
+async def test_page_is_in_the_file_when_process_item_returns(jobdir):
+    async with Warc(jobdir) as run:
         for number in range(5):
-            await pipeline.process_item(page(number))
+            await run.process(page(number))
             (path,) = (jobdir / "warc").glob("*.open")
             assert len(urls(path)) == number + 1
 
-    run(store, JOBDIR=str(jobdir))
 
-
-def test_other_items_pass_untouched(jobdir):
-    async def store(pipeline, _crawler):
-        item = {"url": "http://a.test/"}
-        assert await pipeline.process_item(item) is item
-
-    run(store, JOBDIR=str(jobdir))
-    assert list((jobdir / "warc").glob("*.warc*")) == []
-
-
-def test_reactor_runs_while_pages_are_written(jobdir):
+async def test_reactor_runs_while_pages_are_written(jobdir):
     """The worker is held at a page; the loop goes on, and pages that come meanwhile wait."""
-
-    async def store(pipeline, _crawler):
+    async with Warc(jobdir) as run:
         held, go_on = threading.Event(), threading.Event()
-        write = pipeline._writer.add
+        writer = run.module._writer
+        write = writer.add
 
         def hold(*one):
             held.set()
             go_on.wait()
             write(*one)
 
-        pipeline._writer.add = hold
-        tasks = [asyncio.ensure_future(pipeline.process_item(page(0)))]
+        writer.add = hold
+        tasks = [asyncio.ensure_future(run.process(page(0)))]
         await asyncio.to_thread(held.wait)
-        pipeline._writer.add = write
-        tasks += [asyncio.ensure_future(pipeline.process_item(page(n))) for n in range(1, 10)]
+        writer.add = write
+        tasks += [asyncio.ensure_future(run.process(page(n))) for n in range(1, 10)]
         await asyncio.sleep(0)
         assert not any(task.done() for task in tasks)
         tasks[3].cancel()
         go_on.set()
         done = await asyncio.gather(*tasks, return_exceptions=True)
         assert [isinstance(one, asyncio.CancelledError) for one in done].count(True) == 1
-
-    run(store, JOBDIR=str(jobdir))
-    assert len(urls(stored(jobdir / "warc")[0])) == 9
+    assert len(urls_in(jobdir)) == 9
 
 
-def test_page_that_comes_after_the_end_is_an_error(jobdir):
-    async def store(pipeline, _crawler):
-        await pipeline.close_spider()
+async def test_page_that_comes_after_the_end_is_an_error(jobdir):
+    async with Warc(jobdir) as run:
+        pass
+    for late in (lambda: run.process(page()), run.module.close_spider):
         with pytest.raises(RuntimeError, match="after shutdown"):
-            await pipeline.process_item(page())
-
-    with pytest.raises(RuntimeError, match="after shutdown"):  # at the second end
-        run(store, JOBDIR=str(jobdir))
+            await late()
 
 
-def test_pages_that_no_module_gets_are_stored_too(jobdir):
-    async def store(pipeline, crawler):
+async def test_pages_that_no_module_gets_are_stored_too(jobdir):
+    async with Warc(jobdir) as run:
         for number, why in ((0, ROBOTS), (2, CONTENT_SEEN), (3, CONTENT_SEEN)):
-            await pipeline.process_item(page(1, body=b"once"))
-            named = {"page": page(number, body=b"once"), "why": why}
-            answers = await crawler.signals.send_catch_log_async(signal=unprocessed, **named)
-            assert [answer for _, answer in answers] == [None]
-        return crawler.stats
-
-    stats = run(store, JOBDIR=str(jobdir))
+            await run.process(page(1, body=b"once"))
+            assert await run.unprocessed(number, why, body=b"once") == [None]
     (path,) = stored(jobdir / "warc")
-    assert urls(path) == [f"http://a.test/{n}" for n in (1, 0, 1, 2, 1, 3)]
+    assert urls_in(jobdir) == ["1", "0", "1", "2", "1", "3"]
     kinds = [one.kind for one in records(path)[1::3]]
     assert kinds == [*["response"] * 3, "revisit", "response", "revisit"]
-    assert stats.get_value("warc/revisits") == 2
+    assert run.crawler.stats.get_value("warc/revisits") == 2
     whole = jobdir.with_name("whole")
-    run(store, JOBDIR=str(whole), WARC_REVISIT_MAX_BYTES=0)
+    async with Warc(whole, WARC_REVISIT_MAX_BYTES=0) as run:
+        await run.process(page(1, body=b"once"))
+        await run.unprocessed(2, CONTENT_SEEN, body=b"once")
     (path,) = stored(whole / "warc")
     assert {one.kind for one in records(path)[1::3]} == {"response"}
 
 
-def test_bad_page_fails_alone(jobdir):
-    async def store(pipeline, _crawler):
-        bad = [page(2, url="http://a.test/" + "x" * 50_000), page(3, status="x")]
-        pages = [page(0), page(1), *bad, page(4)]
-        outcomes = await asyncio.gather(*map(pipeline.process_item, pages), return_exceptions=True)
-        assert [number for number, one in enumerate(outcomes) if isinstance(one, ValueError)] == [
-            *(2, 3)
-        ]
-
-    run(store, JOBDIR=str(jobdir))
-    assert urls(stored(jobdir / "warc")[0]) == [f"http://a.test/{n}" for n in (0, 1, 4)]
+async def test_bad_page_fails_alone(jobdir):
+    bad = [page(2, url="http://a.test/" + "x" * 50_000), page(3, status="x")]
+    async with Warc(jobdir) as run:
+        outcomes = await run.together(page(0), page(1), *bad, page(4))
+    assert [isinstance(one, ValueError) for one in outcomes] == [False, False, True, True, False]
+    assert urls_in(jobdir) == ["0", "1", "4"]
 
 
-def test_full_disk_is_the_error_of_the_item_and_the_file_stays_whole(jobdir, caplog):
-    async def store(pipeline, crawler):
-        await pipeline.process_item(page(0))
+async def test_full_disk_is_the_error_of_the_item_and_the_file_stays_whole(jobdir, caplog):
+    async with Warc(jobdir) as run:
+        await run.process(page(0))
         (path,) = (jobdir / "warc").glob("*.open")
         with file_size_limit(path.stat().st_size + 100):
-            outcomes = await asyncio.gather(
-                *map(pipeline.process_item, (page(1), page(2))), return_exceptions=True
-            )
-            named = {"page": page(4), "why": ROBOTS}
-            answers = await crawler.signals.send_catch_log_async(signal=unprocessed, **named)
-        assert [type(one) for one in outcomes] == [WarcWriteError] * 2
-        assert [type(one) for _, one in answers] == [WarcWriteError]
+            outcomes = await run.together(page(1), page(2))
+            outcomes += await run.unprocessed(4, ROBOTS)
+        assert [type(one) for one in outcomes] == [WarcWriteError] * 3
         assert "Traceback" not in caplog.text
-        await pipeline.process_item(page(3))
-
-    run(store, JOBDIR=str(jobdir))
-    (path,) = stored(jobdir / "warc")
-    assert complaints(path) == {}
-    assert urls(path) == ["http://a.test/0", "http://a.test/3"]
+        await run.process(page(3))
+    assert complaints(stored(jobdir / "warc")[0]) == {}
+    assert urls_in(jobdir) == ["0", "3"]
 
 
-def test_checkpoint_waits_until_pages_are_on_the_platter(jobdir, monkeypatch):
+async def test_checkpoint_waits_until_pages_are_on_the_platter(jobdir, monkeypatch):
     synced = []
-
-    async def crawl():
-        crawler = crawler_with(JOBDIR=str(jobdir))
-        pipeline = WarcPipeline.from_crawler(crawler)
-        await pipeline.open_spider()
-        await pipeline.process_item(page())
+    async with Warc(jobdir) as run:
+        await run.process(page())
         monkeypatch.setattr(
             os, "fsync", lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").readlink())
         )
-        answers = await crawler.signals.send_catch_log_async(signal=checkpoint)
+        assert await run.checkpoint() == [None]
         monkeypatch.undo()
-        assert [answer for _, answer in answers] == [None]
-        await pipeline.close_spider()
-        # The last checkpoint comes after the pipelines are closed.
-        await crawler.signals.send_catch_log_async(signal=checkpoint)
-
-    asyncio.run(crawl())
-    assert synced == [
-        (path := stored(jobdir / "warc")[0]).with_name(path.name + ".open"),
-        path.parent,
-    ]
+    # The last checkpoint comes after the pipelines are closed.
+    await run.checkpoint()
+    (path,) = stored(jobdir / "warc")
+    assert synced == [path.with_name(f"{path.name}.open"), path.parent]
 
 
-def test_file_that_cannot_be_ended_refuses_the_last_checkpoint(jobdir, monkeypatch):
+async def test_file_that_cannot_be_ended_refuses_the_last_checkpoint(jobdir, monkeypatch):
     def refuse(fd):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    async def crawl():
-        crawler = crawler_with(JOBDIR=str(jobdir))
-        pipeline = WarcPipeline.from_crawler(crawler)
-        await pipeline.open_spider()
-        await pipeline.process_item(page())
+    async with Warc(jobdir) as run:
+        await run.process(page())
         monkeypatch.setattr(os, "fsync", refuse)
-        await pipeline.close_spider()
-        monkeypatch.undo()
-        return await crawler.signals.send_catch_log_async(signal=checkpoint)
-
-    ((_, answer),) = asyncio.run(crawl())
+    monkeypatch.undo()
+    (answer,) = await run.checkpoint()
     assert isinstance(answer, WarcWriteError)
     assert stored(jobdir / "warc") == []
 
@@ -245,86 +204,72 @@ def test_file_that_cannot_be_ended_refuses_the_last_checkpoint(jobdir, monkeypat
     ("number", "refusal"),
     [(errno.ENOSPC, DiskError), (errno.EIO, DiskError), (errno.EROFS, FatalError)],
 )
-def test_disk_that_fails_when_it_is_opened_is_no_unusable_input(
+async def test_disk_that_fails_when_it_is_opened_is_no_unusable_input(
     jobdir, monkeypatch, number, refusal
 ):
     def refuse(*args, **kwargs):
         raise OSError(number, os.strerror(number))
 
-    async def crawl():
-        pipeline = WarcPipeline.from_crawler(crawler_with(JOBDIR=str(jobdir)))
-        monkeypatch.setattr(os, "mkdir", refuse)
-        await pipeline.open_spider()
-
+    run = Warc(jobdir)
+    monkeypatch.setattr(os, "mkdir", refuse)
     with pytest.raises(FatalError, match=f"WARC_DIR {jobdir}/warc") as caught:
-        asyncio.run(crawl())
+        await run.module.open_spider()
     assert type(caught.value) is refusal
 
 
-def test_file_that_a_killed_crawl_left_is_recovered_counted_and_logged(jobdir, caplog):
-    async def crawl(*pages, killed):
-        crawler = crawler_with(JOBDIR=str(jobdir))
-        pipeline = WarcPipeline.from_crawler(crawler)
-        with caplog.at_level(logging.INFO, "webcrawl.pipelines.warc.pipeline"):
-            await pipeline.open_spider()
-        for one in pages:
-            await pipeline.process_item(one)
-        if killed:
-            os.close(pipeline._writer._fd)
-            await pipeline._worker.call(pipeline._payloads.close)
-            pipeline._worker.shutdown()
-        else:
-            await pipeline.close_spider()
-        return crawler.stats.get_stats()
-
-    asyncio.run(crawl(page(0), page(1), killed=True))
+async def test_file_that_a_killed_crawl_left_is_recovered_counted_and_logged(jobdir, caplog):
+    caplog.set_level(logging.INFO, "webcrawl.pipelines.warc.pipeline")
+    killed = Warc(jobdir)
+    await killed.module.open_spider()
+    await killed.together(page(0), page(1))
+    os.close(killed.module._writer._fd)
+    await killed.module._worker.call(killed.module._payloads.close)
+    killed.module._worker.shutdown()
     assert stored(jobdir / "warc") == []
-    stats = asyncio.run(crawl(page(2), killed=False))
-    assert stats["warc/recovered"] == 1
-    assert stats["warc/files"] == 1
+    async with Warc(jobdir) as run:
+        await run.process(page(2))
+    stats = run.crawler.stats.get_stats()
+    assert (stats["warc/recovered"], stats["warc/files"]) == (1, 1)
     assert "pages recovered: 2," in caplog.text
-    assert [url for path in stored(jobdir / "warc") for url in urls(path)] == [
-        "http://a.test/0", "http://a.test/1", "http://a.test/2",
-    ]  # fmt: skip
+    found = [url[-1] for path in stored(jobdir / "warc") for url in urls(path)]
+    assert found == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize(
-    "limit", [{"WARC_MAX_FILE_BYTES": "1"}, {"WARC_MAX_FILE_SECS": "0.000001"}]
-)
-def test_settings_say_where_and_how(tmp_path, jobdir, limit):
-    async def store(pipeline, _crawler):
-        await pipeline.process_item(page(0))
-        await pipeline.process_item(page(1))
-
-    settings = {"WARC_PREFIX": "My-crawl", **limit}
-    run(store, JOBDIR=str(jobdir), WARC_DIR=str(tmp_path / "elsewhere"), **settings)
+async def test_settings_say_where_and_how(tmp_path, jobdir):
+    settings = {
+        "WARC_PREFIX": "My-crawl",
+        "WARC_DIR": str(tmp_path / "elsewhere"),
+        "WARC_MAX_FILE_BYTES": "1",
+    }
+    async with Warc(jobdir, **settings) as run:
+        await run.process(page(0))
+        await run.process(page(1))
     assert [path.name[:9] for path in stored(tmp_path / "elsewhere")] == ["My-crawl-"] * 2
     assert [path.name for path in (jobdir / "warc").iterdir()] == ["payloads.sqlite"]
 
 
 @pytest.mark.parametrize(
     ("setting", "value", "sentence"),
-    [
-        ("WARC_MAX_FILE_BYTES", "0", "a whole number of at least 1, not '0'."),
-        ("WARC_MAX_FILE_BYTES", "1.5", "a whole number of at least 1, not '1.5'."),
-        ("WARC_MAX_FILE_SECS", "-1", "a number of at least 0, not '-1'."),
-        ("WARC_PREFIX", "a/b", "of letters, digits, dots, dashes and underscores, not 'a/b'."),
-        ("WARC_PREFIX", "", "of letters, digits, dots, dashes and underscores, not ''."),
-    ],
+    table("""
+        WARC_MAX_FILE_BYTES | 0   | a whole number of at least 1, not '0'.
+        WARC_MAX_FILE_BYTES | 1.5 | a whole number of at least 1, not '1.5'.
+        WARC_PREFIX         | a/b | of letters, digits, dots, dashes and underscores, not 'a/b'.
+        WARC_PREFIX         |     | of letters, digits, dots, dashes and underscores, not ''.
+    """),
 )
 def test_setting_that_cannot_be_is_one_sentence(jobdir, setting, value, sentence):
     with pytest.raises(FatalError) as caught:
-        WarcPipeline.from_crawler(crawler_with(**{"JOBDIR": str(jobdir), setting: value}))
+        Warc(jobdir, **{setting: value})
     assert str(caught.value) == f"{setting} must be {sentence}"
 
 
 def test_no_directory_at_all_is_one_sentence():
     with pytest.raises(FatalError, match=r"^WARC_DIR is not set, nor JOBDIR, .*\.$"):
-        WarcPipeline.from_crawler(crawler_with())
+        Warc("")
 
 
 @pytest.mark.parametrize("trouble", ["a file", "no permission", "no room for it"])
-def test_directory_that_cannot_be_used_is_one_sentence(jobdir, monkeypatch, trouble):
+async def test_directory_that_cannot_be_used_is_one_sentence(jobdir, monkeypatch, trouble):
     if trouble == "a file":
         (jobdir / "warc").write_bytes(b"")
     elif trouble == "no permission":
@@ -333,11 +278,8 @@ def test_directory_that_cannot_be_used_is_one_sentence(jobdir, monkeypatch, trou
         jobdir.rmdir()
         jobdir.write_bytes(b"")
 
-    async def crawl():
-        await WarcPipeline.from_crawler(crawler_with(JOBDIR=str(jobdir))).open_spider()
-
     with pytest.raises(FatalError, match=r"^WARC_DIR .*/warc cannot be used: .*; choose another"):
-        asyncio.run(crawl())
+        await Warc(jobdir).module.open_spider()
 
 
 SPIDER = """

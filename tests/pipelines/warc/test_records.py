@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
 from strategies import examples
+from text_tables import lines, table
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.items import Link
@@ -20,14 +21,15 @@ from webcrawl.pipelines.warc.records import page_records, warcinfo_record
 
 @pytest.fixture
 def stored(tmp_path):
-    """Stores pages and reads them back."""
+    """Stores pages in a file that no validator but those of *complained* complains of."""
 
-    def store(*pages):
+    def store(*pages, complained=frozenset()):
         path = tmp_path / "x.warc.gz"
         found = [warcinfo_record(filename=path.name, at=1.5, fields=[("software", "tests")])]
         for one in pages:
             found += page_records(one)
         path.write_bytes(b"".join(isal_zlib.compress(record, 2, 31) for record in found))
+        assert complaints(path).keys() == complained
         return path
 
     return store
@@ -53,7 +55,6 @@ def test_page_becomes_response_request_and_metadata(stored):
             links=[Link("http://a.test/1", "one two", "a"), Link("http://a.test/2", "", "area")],
         )
     )
-    assert complaints(path) == {}
     info, response, request, metadata = records(path)
     assert info.headers["WARC-Filename"] == "x.warc.gz"
     assert info.headers["WARC-Date"] == "1970-01-01T00:00:01.500000Z"
@@ -62,33 +63,28 @@ def test_page_becomes_response_request_and_metadata(stored):
         assert record.headers["WARC-Target-URI"] == "http://a.test/x?y=1"
         assert record.headers["WARC-Date"] == "2023-11-14T22:13:27.250000Z"
         assert record.headers["WARC-IP-Address"] == "127.0.0.1"
-        assert record.headers["WARC-Block-Digest"].startswith("sha1:")
     assert response.status_line == "HTTP/1.1 200 OK"
     assert response.http == [("Content-Type", "text/html")]
     assert response.body == b"<p>page 7"
-    assert response.headers["Content-Type"] == "application/http;msgtype=response"
-    assert response.headers["WARC-Payload-Digest"].startswith("sha1:")
     assert "WARC-Truncated" not in response.headers
     assert request.status_line == "GET /x?y=1 HTTP/1.1"
     assert request.http == [("Host", "a.test"), ("User-Agent", "tests"), ("Accept", "*/*")]
-    assert metadata.headers["Content-Type"] == "application/warc-fields"
-    assert fields(metadata.body) == [
-        ("depth", "3"),
-        ("kind", "iframe"),
-        ("via", "http://a.test/"),
-        ("fetchTimeMs", "123"),
-        ("attempts", "2"),
-        ("charset", "utf-8"),
-        ("robotsLine", "Allow: /x"),
-        ("outlink", "http://a.test/1 a one two"),
-        ("outlink", "http://a.test/2 area "),
-    ]
+    assert [line.strip() for line in metadata.body.decode().splitlines()] == lines("""
+        depth: 3
+        kind: iframe
+        via: http://a.test/
+        fetchTimeMs: 123
+        attempts: 2
+        charset: utf-8
+        robotsLine: Allow: /x
+        outlink: http://a.test/1 a one two
+        outlink: http://a.test/2 area
+    """)
 
 
 def test_any_body_comes_back_as_it_was(stored):
     bodies = [b"", b"\x00\xff" * 999, b"\r\n\r\n", b"WARC/1.1\r\n\r\n", b"x" * 300_000, b"\n"]
     path = stored(*(page(number, body=body) for number, body in enumerate(bodies)))
-    assert complaints(path) == {}
     assert [record.body for record in records(path)[1::3]] == bodies
     assert len(urls(path)) == len(bodies)
 
@@ -97,39 +93,45 @@ def test_coded_body_is_stored_as_it_came_and_read_decoded(stored):
     wire = gzip.compress(b"<p>decoded")
     headers = [(b"Content-Encoding", b"gzip"), (b"Content-Length", b"%d" % len(wire))]
     path = stored(page(body=b"<p>decoded", wire_body=wire, headers=headers))
-    assert complaints(path) == {}
     response = records(path)[1]
     assert response.body == wire
     assert response.content == b"<p>decoded"
     assert response.http == [("Content-Encoding", "gzip"), ("Content-Length", str(len(wire)))]
 
 
-@pytest.mark.parametrize("more", [{}, {"status": 304}, {"status": 204}, {"method": "HEAD"}])
-def test_head_describes_the_body_that_is_stored(stored, more):
-    body = b"" if more else b"12345"
-    received = [
-        [(b"transfer-encoding", b"chunked"), (b"Age", b"1")],
-        [(b"Content-Length", b"99"), (b"Age", b"1")],
-        [(b"content-length", b" 5 "), (b"Content-Length", b"5")],
-        [(b"Content-Length", b"5"), (b"Transfer-Encoding", b"x")],
-        [(b"Age", b"1")],
-    ]
-    path = stored(*(page(body=body, headers=one, **more) for one in received))
-    assert complaints(path) == {}
-    chunked, wrong, twice, both, neither = (
-        record.http for record in records(path) if record.kind == "response"
+def http(record):
+    """The fields of the HTTP head, in one line."""
+    return ", ".join(map(": ".join, record.http))
+
+
+@pytest.mark.parametrize(
+    ("received", "with_body", "without"),
+    table("""
+        transfer-encoding: chunked, Age: 1
+            | X-Crawler-Transfer-Encoding: chunked, Age: 1, Content-Length: 5
+            | X-Crawler-Transfer-Encoding: chunked, Age: 1
+        Content-Length: 99, Age: 1
+            | X-Crawler-Content-Length: 99, Age: 1, Content-Length: 5
+            | Content-Length: 99, Age: 1
+        content-length:  5, Content-Length: 5
+            | content-length: 5, X-Crawler-Content-Length: 5
+            | content-length: 5, Content-Length: 5
+        Content-Length: 5, Transfer-Encoding: x
+            | Content-Length: 5, X-Crawler-Transfer-Encoding: x
+            | Content-Length: 5, X-Crawler-Transfer-Encoding: x
+        Age: 1 | Age: 1 | Age: 1
+    """),
+)
+def test_head_describes_the_body_that_is_stored(stored, received, with_body, without):
+    """An answer without a body may say how long it would be."""
+    headers = [tuple(one.encode().split(b": ", 1)) for one in received.split(", ")]
+    bodiless = [{"status": 304}, {"status": 204}, {"method": "HEAD"}]
+    path = stored(
+        page(body=b"12345", headers=headers),
+        *(page(body=b"", headers=headers, **more) for more in bodiless),
     )
-    assert neither == [("Age", "1")]
-    if more:  # an answer without a body may say how long it would be
-        assert chunked == [("X-Crawler-Transfer-Encoding", "chunked"), ("Age", "1")]
-        assert wrong == [("Content-Length", "99"), ("Age", "1")]
-        return
-    assert chunked == [
-        ("X-Crawler-Transfer-Encoding", "chunked"), ("Age", "1"), ("Content-Length", "5"),
-    ]  # fmt: skip
-    assert wrong == [("X-Crawler-Content-Length", "99"), ("Age", "1"), ("Content-Length", "5")]
-    assert twice == [("content-length", "5"), ("X-Crawler-Content-Length", "5")]
-    assert both == [("Content-Length", "5"), ("X-Crawler-Transfer-Encoding", "x")]
+    heads = [http(record) for record in records(path)[1::3]]
+    assert heads == [with_body, without, without, without]
 
 
 def received(head, *headers, **more):
@@ -137,10 +139,10 @@ def received(head, *headers, **more):
     return page(wire_head=head, headers=list(headers), **more)
 
 
-def blocks(path):
-    """What stands in each response record, byte for byte."""
+def blocks(path, kind=WarcRecordType.response):
+    """What stands in each record of the *kind*, byte for byte."""
     with path.open("rb") as file:
-        found = ArchiveIterator(file, record_types=WarcRecordType.response, parse_http=False)
+        found = ArchiveIterator(file, record_types=kind, parse_http=False)
         return [record.reader.read() for record in found]
 
 
@@ -164,7 +166,6 @@ def test_heads_are_stored_byte_for_byte(stored, status, body):
         received(b"HTTP/1.1 200 OK\r\ntransfer-encoding:  chunked\r\n\r\n", chunked, **more),
     ]
     path = stored(*pages)
-    assert complaints(path) == {}
     *plain, framed = blocks(path)
     assert plain == [one.wire_head + body for one in pages[:-1]]
     assert framed.removeprefix(pages[-1].wire_head)[:8] == (b"100000\r\n" if body else b"")
@@ -192,7 +193,6 @@ def test_heads_that_tools_would_read_in_different_ways_are_mended(stored):
         (status + b"A: %b\r\n\r\n" % (b"v" * 40_000), [(b"A", b"v" * 40_000)]),
     ]
     path = stored(*(received(head, *headers, body=b"abc") for head, headers in cases))
-    assert complaints(path) == {}
     assert len(urls(path)) == len(cases)
     for block, (head, _) in zip(blocks(path), cases, strict=True):
         assert not block.startswith(head), head
@@ -209,13 +209,11 @@ def test_requests_are_stored_byte_for_byte_with_their_bodies(stored):
         page(1, wire_request=b"GET /a b HTTP/1.1\r\nHost: a.test\r\n\r\n"),
         page(2, request_headers=[(b"Proxy-Authorization", b"Basic secret"), (b"A", b"b")]),
     )
-    assert complaints(path) == {}
-    with path.open("rb") as file:
-        found = ArchiveIterator(file, record_types=WarcRecordType.request, parse_http=False)
-        first, second, third = [record.reader.read() for record in found]
-    assert first == post
-    assert second == b"GET /1 HTTP/1.1\r\nHost: a.test\r\n\r\n"
-    assert third == b"GET /2 HTTP/1.1\r\nHost: a.test\r\nA: b\r\n\r\n"
+    assert blocks(path, WarcRecordType.request) == [
+        post,
+        b"GET /1 HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        b"GET /2 HTTP/1.1\r\nHost: a.test\r\nA: b\r\n\r\n",
+    ]
 
 
 def test_protocols_and_cipher_suite_are_named(stored):
@@ -226,7 +224,6 @@ def test_protocols_and_cipher_suite_are_named(stored):
         page(2, tls="TLSv9\r\nX: y", protocol="x\r\ny"),
         page(3, protocol="FTP", url="ftp://a.test/"),
     )
-    assert complaints(path) == {}
     with path.open("rb") as file:
         found = [
             (one.headers.get_multiple("WARC-Protocol"), one.headers.get("WARC-Cipher-Suite"))
@@ -241,44 +238,40 @@ def test_protocols_and_cipher_suite_are_named(stored):
     ]
 
 
-# The names of the extension (iipc/warc-specifications, WARC-Protocol), as handlers name them.
+# The names of the extension (iipc/warc-specifications, WARC-Protocol), as handlers name them, and
+# the status line, which must be one that tools read.
 @pytest.mark.parametrize(
     ("protocol", "named"),
-    [
-        ("HTTP/0.9", "http/0.9"), ("HTTP/1.0", "http/1.0"), ("HTTP/1.1", "http/1.1"),
-        ("h2", "h2"), ("H2C", "h2c"), ("h3", "h3"), ("FTP", "ftp"), ("GOPHER", "gopher"),
-        ("GEMINI", "gemini"), ("HTTP/2", None), ("", None),
-    ],
-)  # fmt: skip
+    table("""
+        HTTP/0.9 | http/0.9
+        HTTP/1.0 | http/1.0
+        HTTP/1.1 | http/1.1
+        h2       | h2
+        H2C      | h2c
+        h3       | h3
+        FTP      | ftp
+        GOPHER   | gopher
+        GEMINI   | gemini
+        HTTP/2   |
+        x_y      |
+    """),
+)
 def test_a_protocol_is_named_if_it_has_a_name(protocol, named):
-    head = page_records(page(protocol=protocol))[0].partition(b"\r\n\r\n")[0].decode()
-    line = f"WARC-Protocol: {named}"
-    assert (line in head.split("\r\n")) is (named is not None)
-    assert head.count("WARC-Protocol") == (named is not None)
+    record = page_records(page(protocol=protocol.replace("_", "\r\n")))[0]
+    head, _, block = record.decode().partition("\r\n\r\n")
+    told = [line for line in head.split("\r\n") if "WARC-Protocol" in line]
+    assert told == [f"WARC-Protocol: {named}"] * bool(named)
+    version = "HTTP/1.0" if protocol == "HTTP/1.0" else "HTTP/1.1"
+    assert block.startswith(f"{version} 200 OK\r\n")
 
 
-def test_truncated_page_says_why(stored):
-    path = stored(page(truncated="length", headers=[(b"Content-Length", b"100000")]))
-    assert complaints(path) == {}
-    assert records(path)[1].headers["WARC-Truncated"] == "length"
-
-
-def test_redirect_names_its_target(stored):
-    path = stored(
-        page(status=301, reason="", body=b"", redirect_target="http://b.test/", links=[])
-    )  # fmt: skip
-    assert complaints(path) == {}
-    _, response, _, metadata = records(path)
+def test_redirect_names_its_target_and_a_truncated_page_says_why(stored):
+    moved = page(status=301, reason="", body=b"", redirect_target="http://b.test/", links=[])
+    cut = page(1, truncated="length", headers=[(b"Content-Length", b"100000")])
+    _, response, _, metadata, truncated, *_ = records(stored(moved, cut))
+    assert truncated.headers["WARC-Truncated"] == "length"
     assert response.status_line == "HTTP/1.1 301"
     assert ("redirectTarget", "http://b.test/") in fields(metadata.body)
-
-
-@pytest.mark.parametrize(
-    ("protocol", "line"),
-    [("HTTP/1.0", "HTTP/1.0 200 OK"), ("h2", "HTTP/1.1 200 OK"), ("x\r\ny", "HTTP/1.1 200 OK")],
-)
-def test_status_line_is_one_that_tools_read(stored, protocol, line):
-    assert records(stored(page(protocol=protocol)))[1].status_line == line
 
 
 def test_request_has_a_host_even_when_the_url_is_odd(stored):
@@ -304,7 +297,6 @@ def test_request_has_a_host_even_when_the_url_is_odd(stored):
 )
 def test_url_cannot_end_its_line(stored, url, stored_url):
     path = stored(page(url=url, via=url, links=[Link(url, "t")]), page(2))
-    assert complaints(path) == {}
     assert urls(path) == [stored_url, "http://a.test/2"]
     metadata = fields(records(path)[3].body)
     assert ("via", stored_url) in metadata
@@ -322,7 +314,6 @@ def test_headers_cannot_forge_headers_or_records(stored):
         ),
         page(2),
     )
-    assert complaints(path) == {}
     _, response, request, *_ = records(path)
     assert response.status_line == "HTTP/1.1 200 OK Injected: 1"
     assert [name for name, _ in response.http] == [
@@ -340,7 +331,6 @@ def test_head_that_readers_would_not_take_loses_its_longest_fields(stored):
         page(headers=[*many, (b"Content-Type", b"text/html")], request_headers=many),
         page(2, headers=[(b"A", b"v" * 31_000)]),
     )
-    assert complaints(path) == {}
     responses = [record for record in records(path) if record.kind == "response"]
     said = [record.headers.get("WARC-Truncated") for record in responses]
     assert said == ["long-headers", "long-headers", None]
@@ -355,15 +345,14 @@ def test_head_that_readers_would_not_take_loses_its_longest_fields(stored):
 def test_url_that_readers_would_not_take_is_refused(stored):
     with pytest.raises(ValueError, match="a URL of 40007 bytes cannot be stored"):
         page_records(page(url="http://" + "x" * 40_000))
-    path = stored(page(url="http://a.test/" + "x" * 29_900, request_headers=[(b"A", b"v" * 5000)]))
-    assert complaints(path).keys() == {"warcat"}  # which takes no record head of more than 4 kB
-    assert complaints(stored(page(url="http://a.test/" + "x" * 3500))) == {}
+    long = page(url="http://a.test/" + "x" * 29_900, request_headers=[(b"A", b"v" * 5000)])
+    stored(long, complained={"warcat"})  # which takes no record head of more than 4 kB
+    stored(page(url="http://a.test/" + "x" * 3500))
 
 
 def test_link_texts_cannot_forge_metadata(stored):
     forged = "x\r\nvia: http://evil.test/\x85via: y\u2028z"
     path = stored(page(links=[Link("http://a.test/1", forged), Link("http://a.test/2", "é\xad")]))
-    assert complaints(path) == {}
     assert fields(records(path)[3].body)[-2:] == [
         ("outlink", "http://a.test/1 a x via: http://evil.test/ via: y z"),
         ("outlink", "http://a.test/2 a é\xad"),
@@ -426,30 +415,31 @@ def test_every_record_has_the_length_it_says(values, headers, request_headers, w
 @pytest.mark.parametrize(
     ("protocol", "content_type", "wire_body", "stored_type"),
     [
-        ("FTP", b"text/plain", None, "text/plain"),
-        ("FTP", b"text/html; charset=utf-8", b"-rw-r--r-- x", "text/plain"),
-        ("FTP", b"text/html", None, "text/html"),
-        ("FTP", b"", None, "application/octet-stream"),
-        ("FTP", b"x/y\r\nWARC-Type: response", None, "application/octet-stream"),
-        ("GOPHER", b"text/html; charset=utf-8", b"0a\tb\r\n.\r\n", "application/gopher-menu"),
-        ("GOPHER", b"text/plain", b"text\r\n.\r\n", "text/plain"),
-        ("GOPHER", b"text/html; charset=utf-8", None, "text/html; charset=utf-8"),
+        *table("""
+        FTP    | text/plain               |              | text/plain
+        FTP    | text/html; charset=utf-8 | -rw-r--r-- x | text/plain
+        FTP    | text/html                |              | text/html
+        FTP    |                          |              | application/octet-stream
+        GOPHER | text/html; charset=utf-8 |              | text/html; charset=utf-8
+        """),
+        ("FTP", "x/y\r\nWARC-Type: response", "", "application/octet-stream"),
+        ("GOPHER", "text/html; charset=utf-8", "0a\tb\r\n.\r\n", "application/gopher-menu"),
+        ("GOPHER", "text/plain", "text\r\n.\r\n", "text/plain"),
     ],
-)  # fmt: skip
+)
 def test_page_without_http_becomes_resource_and_metadata(
     stored, protocol, content_type, wire_body, stored_type
 ):
     one = page(
         url=f"{protocol.lower()}://a.test/x",
         protocol=protocol,
-        headers=[(b"Content-Type", content_type)],
-        content_type=content_type.decode().partition(";")[0],
+        headers=[(b"Content-Type", content_type.encode())],
+        content_type=content_type.partition(";")[0],
         truncated="length",
         depth=2,
-        **({} if wire_body is None else {"wire_body": wire_body}),
+        **({"wire_body": wire_body.encode()} if wire_body else {}),
     )
     path = stored(one, page(1))
-    assert complaints(path) == {}
     _, resource, metadata, *following = records(path)
     assert (resource.kind, metadata.kind) == ("resource", "metadata")
     assert [record.kind for record in following] == ["response", "request", "metadata"]
@@ -475,7 +465,6 @@ def test_page_without_http_and_document_becomes_metadata_with_the_reason(stored)
             links=[],
         )
     )
-    assert complaints(path) == {}
     _, metadata = records(path)
     assert metadata.kind == "metadata"
     assert "WARC-Concurrent-To" not in metadata.headers

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 import warm
-from disk import file_size_limit
+from disk import full_disk
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.errors import is_disk_full
@@ -34,12 +34,14 @@ def writer(directory, clock=lambda: 1_700_000_000.0, **more):
 
 @pytest.fixture
 def opened(tmp_path):
-    """Makes open writers in one directory, and closes them."""
+    """Makes open writers in one directory, each with pages of *numbers*, and closes them."""
     writers = []
 
-    def make(**more):
+    def make(*numbers, **more):
         one = writer(tmp_path, **more)
         one.open()
+        for number in numbers:
+            one.write(page(number))
         writers.append(one)
         return one
 
@@ -65,6 +67,12 @@ def names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
+def only(directory):
+    """The one file in *directory*."""
+    (path,) = directory.iterdir()
+    return path
+
+
 def numbers(path):
     return [int(url.removeprefix("http://a.test/")) for url in urls(path)]
 
@@ -76,7 +84,7 @@ def test_pages_come_back_in_order_and_every_validator_is_content(tmp_path):
     for number in range(20):
         one.write(page(number))
     one.close()
-    (path,) = (tmp_path / "new" / "warc").iterdir()
+    path = only(tmp_path / "new" / "warc")
     assert complaints(path) == {}
     assert numbers(path) == list(range(20))
     assert one.written.records == 61
@@ -85,12 +93,9 @@ def test_pages_come_back_in_order_and_every_validator_is_content(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "twice", "one member", "more"])
-def test_validators_find_what_they_are_asked_to_find(tmp_path, damage):
-    one = writer(tmp_path)
-    one.open()
-    one.write(page(1))
-    one.close()
-    path = tmp_path / names(tmp_path)[0]
+def test_validators_find_what_they_are_asked_to_find(tmp_path, opened, damage):
+    opened(1).close()
+    path = only(tmp_path)
     data = path.read_bytes()
     path.write_bytes(
         {
@@ -112,19 +117,16 @@ def test_name_is_final_only_when_the_file_is(tmp_path, opened):
     one.close()
     assert names(tmp_path) == ["test-20231114221320000-00000.warc.gz"]
     one.close()
-    info = records(tmp_path / names(tmp_path)[0])[0]
+    info = records(only(tmp_path))[0]
     assert info.headers["WARC-Filename"] == "test-20231114221320000-00000.warc.gz"
     assert info.body == b"software: tests\r\nrobots: obey\r\n"
 
 
 def test_file_is_ended_before_the_page_that_would_exceed_its_size(tmp_path, opened, no_fsync):
-    one = opened()
-    one.write(page(0))
+    one = opened(0)
     size = one.written.bytes
     one.close()
-    one = opened(max_file_bytes=3 * size)
-    for number in range(1, 20):
-        one.write(page(number))
+    one = opened(*range(1, 20), max_file_bytes=3 * size)
     one.write(page(20, body=random.Random(1).randbytes(9 * size)))
     one.write(page(21))
     one.close()
@@ -145,7 +147,7 @@ def test_a_file_is_ended_when_it_is_old(tmp_path, opened):
     one.write(page(2))
     time[0] += 1
     one.close_older(100)
-    (path,) = tmp_path.iterdir()
+    path = only(tmp_path)
     assert (path.suffix, numbers(path)) == (".gz", [1, 2])
     one.write(page(3))
     one.close_older(100)
@@ -154,12 +156,9 @@ def test_a_file_is_ended_when_it_is_old(tmp_path, opened):
 
 
 def test_writers_that_share_a_directory_and_a_clock_get_different_files(tmp_path, opened):
-    first, second = opened(), opened()
-    first.write(page(1))
-    second.write(page(2))
+    first, _ = opened(1), opened(2)
     first.close()
-    third = opened()
-    third.write(page(3))
+    third = opened(3)
     assert len(names(tmp_path)) == 3
     assert third.written.recovered == 0  # the second's file is locked, so it is left alone
     assert len([name for name in names(tmp_path) if name.endswith(".open")]) == 2
@@ -170,10 +169,7 @@ def test_writers_that_share_a_directory_and_a_clock_get_different_files(tmp_path
 
 @pytest.mark.parametrize("cut", [0, 1])
 def test_left_over_file_gets_its_final_name(tmp_path, opened, cut):
-    one = opened()
-    for number in range(3):
-        one.write(page(number))
-    left = kill(one)
+    left = kill(opened(0, 1, 2))
     size = left.stat().st_size - cut
     os.truncate(left, size)
     two = writer(tmp_path)
@@ -188,22 +184,17 @@ def test_left_over_file_gets_its_final_name(tmp_path, opened, cut):
     assert two.written.files == 0
 
 
-def test_left_over_file_cut_at_any_byte_keeps_its_whole_pages(tmp_path, no_fsync):
-    start = tmp_path / "start"
-    one = writer(start)
-    one.open()
-    one.write(page(1))
+def test_left_over_file_cut_at_any_byte_keeps_its_whole_pages(tmp_path, opened, no_fsync):
+    one = opened(1)
     before = one.written.bytes
     one.write(page(2))
-    data = kill(one).read_bytes()
-    (name,) = names(start)
+    path = kill(one)
+    data, left = path.read_bytes(), path.with_suffix("")
     for size in range(len(data) + 1):
-        (start / name).write_bytes(data[:size])
-        two = writer(start)
-        assert len(two.open()) == 1
-        left = start / name.removesuffix(".open")
+        path.write_bytes(data[:size])
+        assert len(writer(tmp_path).open()) == 1
         if size < before:
-            assert names(start) == []
+            assert names(tmp_path) == []
             continue
         assert left.read_bytes() == data[: len(data) if size == len(data) else before]
         left.unlink()
@@ -220,21 +211,18 @@ def test_left_over_file_without_a_whole_page_is_removed(tmp_path, data):
 
 
 def test_file_of_a_living_process_is_left_alone(tmp_path, opened):
-    living = opened()
-    living.write(page(1))
+    living = opened(1)
     other = tmp_path / "other-1-0.warc.gz.open"
     other.write_bytes(b"")
     assert len(writer(tmp_path).open()) == 1
     living.write(page(2))
     living.close()
-    assert numbers(tmp_path / names(tmp_path)[0]) == [1, 2]
+    assert numbers(only(tmp_path)) == [1, 2]
 
 
-def test_file_that_its_writer_ends_meanwhile_is_left_alone(tmp_path, monkeypatch):
+def test_file_that_its_writer_ends_meanwhile_is_left_alone(tmp_path, opened, monkeypatch):
     """Between finding the name, opening the file, and locking it."""
-    one, two = writer(tmp_path), writer(tmp_path)
-    one.open()
-    one.write(page(1))
+    one, two = opened(1), writer(tmp_path)
     flock = fcntl.flock
 
     def end_then_lock(fd, operation):
@@ -244,17 +232,16 @@ def test_file_that_its_writer_ends_meanwhile_is_left_alone(tmp_path, monkeypatch
 
     monkeypatch.setattr(fcntl, "flock", end_then_lock)
     assert two.open() == []
-    assert numbers(tmp_path / names(tmp_path)[0]) == [1]
+    assert numbers(only(tmp_path)) == [1]
     gone = tmp_path / "test-9-0.warc.gz.open"
     assert lock_existing(gone) is None
 
 
 @pytest.mark.parametrize("and_then", ["nothing", "another file"])
 def test_new_file_that_another_process_takes_for_a_dead_one_is_given_up(
-    tmp_path, monkeypatch, and_then
+    tmp_path, opened, monkeypatch, and_then
 ):
-    one = writer(tmp_path)
-    one.open()
+    one = opened()
     flock = fcntl.flock
 
     def removed_before_lock(fd, operation):
@@ -272,12 +259,11 @@ def test_new_file_that_another_process_takes_for_a_dead_one_is_given_up(
     assert numbers(tmp_path / names(tmp_path)[-1]) == [1]
 
 
-def test_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
+def test_file_system_without_locks_is_an_error(opened, monkeypatch):
     def no_locks(_fd, _operation):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    one = writer(tmp_path)
-    one.open()
+    one = opened()
     monkeypatch.setattr(fcntl, "flock", no_locks)
     with pytest.raises(WarcWriteError, match="No locks available"):
         one.write(page(1))
@@ -324,32 +310,30 @@ def test_sync_before_the_first_page_and_after_the_last_does_nothing(tmp_path, op
     one.write(page())
     one.close()
     one.sync()
-    assert len(names(tmp_path)) == 1
+    assert only(tmp_path).suffix == ".gz"
 
 
 # --- errors -----------------------------------------------------------------------------------
 
 
 def test_full_disk_leaves_whole_pages_and_writing_resumes_with_room(tmp_path, opened):
-    one = opened()
-    one.write(page(1))
+    one = opened(1)
     size = one.written.bytes
     for limit in (size, size + 1, size + 300):
-        with file_size_limit(limit), pytest.raises(WarcWriteError) as caught:
+        with full_disk(limit, WarcWriteError) as caught:
             one.write(page(2))
         assert is_disk_full(caught.value)
         assert str(one._path) in str(caught.value)
         assert one._path.stat().st_size == one.written.bytes == size
     one.write(page(3))
     one.close()
-    (name,) = names(tmp_path)
-    assert complaints(tmp_path / name) == {}
-    assert numbers(tmp_path / name) == [1, 3]
+    assert complaints(only(tmp_path)) == {}
+    assert numbers(only(tmp_path)) == [1, 3]
 
 
 def test_full_disk_at_the_start_of_a_file_leaves_no_file(tmp_path, opened):
     one = opened()
-    with file_size_limit(100), pytest.raises(WarcWriteError):
+    with full_disk(100, WarcWriteError):
         one.write(page(1))
     assert names(tmp_path) == []
     one.write(page(2))
@@ -359,18 +343,17 @@ def test_full_disk_at_the_start_of_a_file_leaves_no_file(tmp_path, opened):
 
 def test_pages_that_were_added_are_lost_together(tmp_path, opened):
     """Also if the write that failed came before the last of them."""
-    one = opened()
-    one.write(page(1))
+    one = opened(1)
     one.add(page(2))
     large = page(3, body=random.Random(1).randbytes(1 << 20))
-    with file_size_limit(one.written.bytes + 300), pytest.raises(WarcWriteError):
+    with full_disk(one.written.bytes + 300, WarcWriteError):
         one.add(large)
     one.add(page(4))
     with pytest.raises(WarcWriteError):
         one.flush()
     one.write(page(5))
     one.close()
-    assert numbers(tmp_path / names(tmp_path)[0]) == [1, 4, 5]
+    assert numbers(only(tmp_path)) == [1, 4, 5]
 
 
 def test_compressed_body_is_stored_as_it_came(tmp_path, opened):
@@ -383,10 +366,9 @@ def test_compressed_body_is_stored_as_it_came(tmp_path, opened):
     left = kill(one)
     os.truncate(left, left.stat().st_size - 1)
     writer(tmp_path).open()
-    (name,) = names(tmp_path)
-    data = (tmp_path / name).read_bytes()
-    assert numbers(tmp_path / name) == [1]
-    assert complaints(tmp_path / name) == {}
+    data = only(tmp_path).read_bytes()
+    assert numbers(only(tmp_path)) == [1]
+    assert complaints(only(tmp_path)) == {}
     assert coded[:60_000] in data
     assert len(data) < len(coded) + 3000
 
@@ -395,13 +377,9 @@ def test_torn_file_that_cannot_be_cut_is_written_to_no_more(tmp_path, opened, mo
     def refuse(*_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    one = opened()
-    one.write(page(1))
+    one = opened(1)
     monkeypatch.setattr(os, "ftruncate", refuse)
-    with (
-        file_size_limit(one.written.bytes + 300),
-        pytest.raises(WarcWriteError, match="File too large"),
-    ):
+    with full_disk(one.written.bytes + 300, WarcWriteError):
         one.write(page(2))
     monkeypatch.undo()
     one.write(page(3))
@@ -436,8 +414,7 @@ def test_file_that_cannot_be_ended_is_recovered_later(tmp_path):
         one.close()
     (tmp_path / "moved").rename(tmp_path / "warc")
     assert len(writer(tmp_path / "warc").open()) == 1
-    (name,) = names(tmp_path / "warc")
-    assert numbers(tmp_path / "warc" / name) == [1]
+    assert numbers(only(tmp_path / "warc")) == [1]
 
 
 def test_page_that_cannot_be_stored_touches_no_file(tmp_path, opened):

@@ -12,10 +12,9 @@ from webcrawl.urls.extraction.kinds import DEFAULT_KINDS
 
 def paths(case, *, is_padded, kinds):
     """The links of a case as its row has them."""
-    body = case.body if isinstance(case.body, bytes) else case.body.encode()
     charset = case.content_type.partition("charset=")[2]
     links = extract(
-        body + PADDING * is_padded, url=URL, charset=charset, limit=100, kinds=kinds
+        case.body + PADDING * is_padded, url=URL, charset=charset, limit=100, kinds=kinds
     ).links
     return [link.url.removeprefix("http://a.test") for link in links]
 

@@ -11,6 +11,7 @@ from collections import deque
 from functools import partial
 
 import pytest
+from text_tables import pieces
 
 from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.net.content_type import content_type_of
@@ -103,6 +104,7 @@ READERS = {
     "feed": partial(within, iter_feed, b"<rss><item><title>"),
     "feed, attributes": partial(within, iter_feed, b"<rss><link "),
     "sitemap": partial(within, iter_sitemap, b"<urlset><url><loc>"),
+    "sitemap, CDATA": partial(within, iter_sitemap, b"<loc><![CDATA["),
     "sitemap, attributes": partial(within, iter_sitemap, b"<urlset><url><link "),
     "list of URLs": partial(within, iter_sitemap, b"http://a.test/"),
     "PDF": partial(within, iter_pdf, b""),
@@ -133,20 +135,19 @@ READERS = {
     "menu's error": gopher_menu.is_error,
 }
 ATTACKS = [
-    *("<", ">", "</", "<a", "<a ", "<a href=", "<a href='", '<a href="', "<a b'", "<!--", "<!"),
-    *("<?", "--!>", "<![CDATA[", "]]>", "<script>", "</script", "<style>", "<title>"),
-    *("<meta ", "<meta charset", "<?xml ", "<svg><title/>", "<math>"),
-    *("<base href=", "<template>", "<p><template shadowrootmode=open>", "</template>"),
-    *("<td background=x>", "<svg><base href=x>", "<img srcset='", "<p style='url(", "<item>"),
-    *("<loc>", "<loc a='", "<entry xml:base='", "<iframe src="),
-    *('"', "'", "'\"", "\\", '\\"', "\\'", "=", "x", "x ", "x=", "x='", 'x="y"', "x:", " ", "\t"),
-    *("\n", "&", "&amp;", "&#1", "url(", "url( ", "url('", 'url("\\', "@import", "@import "),
-    *('@import "', "/*", "*/", "*", "\\a ", "(", ")", "/(a(b))", ",", ";", "; x=", ';"\\', "<x>;"),
-    *(":", "::", "1 ", "0", "0.", "1x, ", "20", "2031-", "?date", "%", "%2", "%41", ".", "a."),
-    *("../", "//", "?", "#", "@", "[", "$", "a*", "-", "\r", "\0", "é", "\ufeff", "\x1b$B", ";s="),
-    *(";P=", "C=N;", " Jan  ", "Jan 1 2020 ", "User-agent: x\n", "Allow: /*a$\n", "Disallow"),
-    *("Crawl-delay: 1\n", "/URI (", "/URI(x()", "/URI<", "/ObjStm", "/ObjStm stream\n"),
-]  # fmt: skip
+    *pieces(r"""
+    < > </ <a <a_ <a_href= <a_href=' <a_href=" <a_b' <!-- <! <? --!> <![CDATA[ ]]> <script>
+    </script <style> <title> <meta_ <meta_charset <?xml_ <svg><title/> <math> <base_href=
+    <template> <p><template_shadowrootmode=open> </template> <td_background=x>
+    <svg><base_href=x> <img_srcset=' <p_style='url( <item> <loc> <loc_a=' <entry_xml:base='
+    <iframe_src= " ' '" \ \" \' = x x_ x= x=' x="y" x: _ & &amp; &#1 url( url(_ url(' url("\
+    @import @import_ @import_" /* */ * \a_ ( ) /(a(b)) , ; ;_x= ;"\ <x>; : :: 1_ 0 0. 1x,_
+    20 2031- ?date % %2 %41 . a. ../ // ? # @ [ $ a* - é ;s= ;P= C=N; _Jan__ Jan_1_2020_
+    Disallow /URI_( /URI(x() /URI< /ObjStm
+    """),
+    *("\t", "\n", "\r", "\0", "\ufeff", "\x1b$B"),
+    *("User-agent: x\n", "Allow: /*a$\n", "Crawl-delay: 1\n", "/ObjStm stream\n"),
+]
 
 
 def growth(read, short, long):

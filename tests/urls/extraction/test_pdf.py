@@ -10,9 +10,6 @@ import pikepdf
 import pytest
 from fpdf import FPDF
 from fpdf.enums import EncryptionMethod
-from holding import gives_way
-from hypothesis import given
-from hypothesis import strategies as st
 
 from webcrawl.urls.extraction.document import MarkupDocument
 from webcrawl.urls.extraction.pdf import iter_pdf
@@ -148,19 +145,3 @@ def test_damaged_object_streams_count_for_the_bound():
     started = time.thread_time()
     assert links(bomb, max_bytes=len(bomb)) == []
     assert time.thread_time() - started < 0.2  # 0.02; 1 s for all of them
-
-
-PARTS = [b"/URI ", b"(", b")", b"\\", b"/ObjStm", b"stream\n", b"x\x9c", b"<", b">", b"4"]
-
-
-@given(st.lists(st.sampled_from(PARTS) | st.binary(max_size=9)))
-def test_no_bytes_of_a_pdf_raise(parts):
-    links(b"".join(parts))
-
-
-@pytest.mark.parametrize(
-    "piece", [b"/URI (", b"/URI (x)", b"/URI()", b"/ObjStm", b"/ObjStm stream\nx\x9c", b"("]
-)
-def test_reading_a_pdf_never_blocks_the_event_loop(piece):
-    body = piece * (400_000 // len(piece))
-    assert gives_way(lambda: iter_pdf(MarkupDocument(body, "http://a.test/")), secs=0.04)

@@ -5,112 +5,122 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
+from text_tables import table
 
 from webcrawl.urls import Link
-from webcrawl.urls.extraction.robots_meta import RobotsDirectives, followed, robots_directives
+from webcrawl.urls.extraction.robots_meta import followed, robots_directives
 
-NOTHING = RobotsDirectives()
-NOINDEX = RobotsDirectives(noindex=True)
-NOFOLLOW = RobotsDirectives(nofollow=True)
-NOARCHIVE = RobotsDirectives(noarchive=True)
-BOTH = RobotsDirectives(noindex=True, nofollow=True)
+
+def said(directives):
+    """The names of those that are set, in one line."""
+    return " ".join(name for name, is_set in asdict(directives).items() if is_set)
 
 
 def header(*values, agent="webcrawl/2.0"):
-    return robots_directives(agent=agent, headers=[value.encode() for value in values])
+    directives = robots_directives(agent=agent, headers=[one.encode("latin-1") for one in values])
+    return said(directives)
 
 
-GOOGLE = "developers.google.com/search/docs/crawling-indexing/robots-meta-tag"
-NUTCH = "Nutch, HTMLMetaProcessor: a directive counts wherever it stands in the value"
-MDN = "MDN, X-Robots-Tag: one header for several crawlers"
+def element(*metas, **more):
+    return said(robots_directives(agent="WebCrawl", metas=metas, **more))
+
+
+# Google says so on developers.google.com/search/docs/crawling-indexing/robots-meta-tag, Nutch in
+# HTMLMetaProcessor (a directive counts wherever it stands in the value), and MDN under X-Robots-Tag
+# (one header for several crawlers).
 
 # Directives as a header and an element may separate them.
-SEPARATED = [
-    ("", NOTHING, GOOGLE),
-    ("noindex", NOINDEX, GOOGLE),
-    (" NoIndex , NOFOLLOW ", BOTH, GOOGLE),
-    ("none", BOTH, GOOGLE),
-    ("all", NOTHING, GOOGLE),
-    ("index, follow", NOTHING, GOOGLE),
-    ("noarchive", NOARCHIVE, GOOGLE),
-    ("nocache", NOARCHIVE, "Bing"),
-    ("bogus,,noindex", NOINDEX, GOOGLE),
-    ("noimageindex, nosnippet, notranslate", NOTHING, GOOGLE),
-    ("max-snippet: -1, noindex", NOINDEX, GOOGLE),
-    ("max-image-preview:none", NOTHING, GOOGLE),
-    ("max-image-preview : none, max-video-preview=none, nofollow", NOFOLLOW, GOOGLE),
-    ("max-snippet, noindex", NOINDEX, GOOGLE),
-    ("unavailable_after: Fri, 25 Jun 2010 15:00:00 PST, noindex", NOINDEX, GOOGLE),
-    ("unavailable_after: 25 Jun 2010 15:00:00 PST", NOTHING, GOOGLE),
-    ("unavailable_after: Saturday, 25-Jun-10 15:00:00 GMT; nofollow", NOFOLLOW, GOOGLE),
-    ("unavailable_after: 2010-06-25T15:00-08:00, nofollow", NOFOLLOW, GOOGLE),
-    ("unavailable_after", NOTHING, GOOGLE),
-    ("noindex nofollow", BOTH, NUTCH),
-    ("noindex;nofollow", BOTH, NUTCH),
-    ("noindex; nofollow;", BOTH, NUTCH),
-    ("noindex/nofollow", BOTH, NUTCH),
-    ("noindex|nofollow", BOTH, NUTCH),
-    ("noindex+nofollow", BOTH, NUTCH),
-    ("noindex.nofollow", BOTH, NUTCH),
-    ("noindex-nofollow", BOTH, NUTCH),
-    ("noindexnofollow", BOTH, NUTCH),
-    ("noindex\t\nnofollow", BOTH, NUTCH),
-    ("'noindex', \"nofollow\"", BOTH, NUTCH),
-    ("\xa0noindex\xa0nofollow", BOTH, NUTCH),
-    ("noindex=true", NOINDEX, NUTCH),
-    ("noindex:", NOINDEX, NUTCH),
-    ("index, follow; noarchive", NOARCHIVE, NUTCH),
-    ("15:00, noindex", NOINDEX, NUTCH),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("value", "expected", "source"), SEPARATED)
-def test_directives_are_found_however_they_are_separated(value, expected, source):
-    header = robots_directives(agent="webcrawl/2.0", headers=[value.encode("latin-1")])
-    element = robots_directives(agent="webcrawl", metas=[("robots", value)])
-    assert (header, element) == (expected, expected)
+SEPARATED = """
+    noindex                                                       | noindex          | Google
+    none                                                          | noindex nofollow | Google
+    all                                                           |                  | Google
+    index, follow                                                 |                  | Google
+    noarchive                                                     | noarchive        | Google
+    nocache                                                       | noarchive        | Bing
+    bogus,,noindex                                                | noindex          | Google
+    noimageindex, nosnippet, notranslate                          |                  | Google
+    max-snippet: -1, noindex                                      | noindex          | Google
+    max-image-preview:none                                        |                  | Google
+    max-image-preview : none, max-video-preview=none, nofollow    | nofollow         | Google
+    max-snippet, noindex                                          | noindex          | Google
+    unavailable_after: Fri, 25 Jun 2010 15:00:00 PST, noindex     | noindex          | Google
+    unavailable_after: 25 Jun 2010 15:00:00 PST                   |                  | Google
+    unavailable_after: Saturday, 25-Jun-10 15:00:00 GMT; nofollow | nofollow         | Google
+    unavailable_after: 2010-06-25T15:00-08:00, nofollow           | nofollow         | Google
+    unavailable_after                                             |                  | Google
+    noindex nofollow                                              | noindex nofollow | Nutch
+    noindex;nofollow                                              | noindex nofollow | Nutch
+    noindex; nofollow;                                            | noindex nofollow | Nutch
+    noindex/nofollow                                              | noindex nofollow | Nutch
+    noindex|nofollow                                              | noindex nofollow | Nutch
+    noindex+nofollow                                              | noindex nofollow | Nutch
+    noindex.nofollow                                              | noindex nofollow | Nutch
+    noindex-nofollow                                              | noindex nofollow | Nutch
+    noindexnofollow                                               | noindex nofollow | Nutch
+    'noindex', "nofollow"                                         | noindex nofollow | Nutch
+    noindex=true                                                  | noindex          | Nutch
+    noindex:                                                      | noindex          | Nutch
+    index, follow; noarchive                                      | noarchive        | Nutch
+    15:00, noindex                                                | noindex          | Nutch
+"""
 
 
 @pytest.mark.parametrize(
     ("value", "expected", "source"),
     [
-        ("webcrawl: noindex", NOINDEX, GOOGLE),
-        ("WebCrawl:noindex", NOINDEX, GOOGLE),
-        ("otherbot: noindex", NOTHING, GOOGLE),
-        ("otherbot: noindex, nofollow", NOTHING, GOOGLE),
-        ("otherbot: noindex, nofollow, webcrawl: nofollow", NOFOLLOW, MDN),
-        ("webcrawl: nofollow, otherbot: noindex", NOFOLLOW, MDN),
-        ("noindex, otherbot: nofollow", NOINDEX, MDN),
-        ("otherbot: max-snippet: 5, noindex", NOTHING, MDN),
-        ("otherbot: noindex webcrawl: nofollow", NOFOLLOW, NUTCH),
-        ("otherbot: noindex; nofollow", NOTHING, NUTCH),
-        ("360spider : noindex", NOTHING, GOOGLE),
-        ("webcrawler: noindex, my-webcrawl: noindex", NOTHING, GOOGLE),
-        ("webcrawl: unavailable_after: 2010-06-25T15:00-08:00, nofollow", NOFOLLOW, GOOGLE),
-        ("otherbot: unavailable_after: 25 Jun 2010 15:00:00 PST, noindex", NOTHING, GOOGLE),
-        ("*: noindex", NOINDEX, "as in robots.txt"),
-        ("robots: noindex", NOINDEX, "as the element is called"),
+        *table(SEPARATED),
+        ("", "", "Google"),
+        (" NoIndex , NOFOLLOW ", "noindex nofollow", "Google"),
+        ("noindex\t\nnofollow", "noindex nofollow", "Nutch"),
+        ("\xa0noindex\xa0nofollow", "noindex nofollow", "Nutch"),
     ],
 )
+def test_directives_are_found_however_they_are_separated(value, expected, source):
+    assert header(value) == element(("robots", value)) == expected
+
+
+NAMES = """
+    webcrawl: noindex                                              | noindex  | Google
+    WebCrawl:noindex                                               | noindex  | Google
+    otherbot: noindex                                              |          | Google
+    otherbot: noindex, nofollow                                    |          | Google
+    otherbot: noindex, nofollow, webcrawl: nofollow                | nofollow | MDN
+    webcrawl: nofollow, otherbot: noindex                          | nofollow | MDN
+    noindex, otherbot: nofollow                                    | noindex  | MDN
+    otherbot: max-snippet: 5, noindex                              |          | MDN
+    otherbot: noindex webcrawl: nofollow                           | nofollow | Nutch
+    otherbot: noindex; nofollow                                    |          | Nutch
+    360spider : noindex                                            |          | Google
+    webcrawler: noindex, my-webcrawl: noindex                      |          | Google
+    webcrawl: unavailable_after: 2010-06-25T15:00-08:00, nofollow  | nofollow | Google
+    otherbot: unavailable_after: 25 Jun 2010 15:00:00 PST, noindex |          | Google
+    *: noindex                                                     | noindex  | robots.txt
+    robots: noindex                                                | noindex  | the element
+"""
+
+
+@pytest.mark.parametrize(("value", "expected", "source"), table(NAMES))
 def test_a_name_in_the_header_is_whom_the_directives_behind_it_are_for(value, expected, source):
     assert header(value) == expected
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("otherbot: noindex", NOINDEX), ("otherbot: noindex, nofollow", BOTH)],
+    [("otherbot: noindex", "noindex"), ("otherbot: noindex, nofollow", "noindex nofollow")],
 )
 def test_a_name_in_the_content_of_an_element_has_no_meaning(value, expected):
     # Google knows names in the header alone; Nutch finds the directives behind it.
-    assert robots_directives(agent="webcrawl", metas=[("robots", value)]) == expected
+    assert element(("robots", value)) == expected
 
 
 def test_headers_and_elements_add_up():
-    assert header("noindex", "otherbot: noarchive", "webcrawl: nofollow") == BOTH
+    both = "noindex nofollow"
+    assert header("noindex", "otherbot: noarchive", "webcrawl: nofollow") == both
     metas = [("robots", "NOINDEX"), ("webcrawl", "nofollow"), ("otherbot", "noarchive")]
-    assert robots_directives(agent="WebCrawl", metas=metas) == BOTH
-    assert robots_directives(agent="webcrawl", metas=metas[:1], headers=[b"nofollow"]) == BOTH
-    assert robots_directives(agent="webcrawl") == NOTHING
+    assert element(*metas) == both
+    assert element(metas[0], headers=[b"nofollow"]) == both
+    assert element() == ""
 
 
 def test_links_with_nofollow_are_told_from_the_others():

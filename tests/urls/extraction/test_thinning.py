@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
+from text_tables import lines, pieces, shown
 
 from webcrawl.urls.extraction import html as extraction
 from webcrawl.urls.extraction import thinning
@@ -26,23 +27,46 @@ from webcrawl.urls.extraction.thinning import (
 URL = "http://a.test/"
 
 
+def links_of(html, charset=None, **more):
+    body = html if isinstance(html, bytes) else html.encode()
+    return extract(body, url=URL, charset=charset, limit=10_000, **more).links
+
+
 def whole_and_thinned(html, **more):
     found = []
     for answer in (False, True):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(extraction, "is_rich", lambda _body, answer=answer: answer)
-            links = extract(html.encode(), url=URL, charset="utf-8", limit=10_000, **more).links
-            found.append(links)
+            found.append(links_of(html, "utf-8", **more))
     return found
 
 
 attribute = st.sampled_from(
     ["class=c", "title='a > b'", 'title="a < b"', "data-x='{\"k\": [1]}'", "hidden", "id=i/"]
 )
-name = st.sampled_from(
-    ["div", "DIV", "span", "b", "article", "abbr", "address", "strong", "time", "listing", "menu"]
-)  # fmt: skip
+name = st.sampled_from(pieces("div DIV span b article abbr address strong time listing menu"))
 text = st.sampled_from(["text", " ", "don't ", '"quoted" ', "&amp;", "1 > 0 ", "\n"])
+
+
+INSIDE = [
+    *("text", "<b>bo</b>ld", "<span>x</span> y", "", " <img src=x alt='an > image'>"),
+    "<b><IMG alt=''><img alt='two &amp; more'>",
+]
+LEAVES = lines("""
+    <!-- <a href=/no>no</a> -->
+    <script>var x = '<a href=/no>' < 1</script>
+    <STYLE>a > b {}</STYLE>
+    <textarea><a href=/no></textarea>
+    <!---->
+    <!-->
+    <link rel=next href=/next>
+    <area href=/area>
+    <br>
+    <img src=x>
+    <iframe src=/frame>fallback <a href=/no></a></iframe>
+    <meta name=x content=y>
+    <title>a < b</title>
+""")
 
 
 @st.composite
@@ -52,30 +76,13 @@ def elements(draw, depth=3):
     for _ in range(draw(st.integers(0, 3))):
         kind = draw(st.integers(0, 9))
         if kind == 0:
-            out.append(draw(st.sampled_from([
-                "<!-- <a href=/no>no</a> -->", "<script>var x = '<a href=/no>' < 1</script>",
-                "<STYLE>a > b {}</STYLE>", "<textarea><a href=/no></textarea>", "<!---->", "<!-->",
-                "<link rel=next href=/next>", "<area href=/area>", "<br>", "<img src=x>",
-                "<iframe src=/frame>fallback <a href=/no></a></iframe>", "<meta name=x content=y>",
-                "<title>a < b</title>",
-            ])))  # fmt: skip
+            out.append(draw(st.sampled_from(LEAVES)))
         elif kind < 4 or depth == 0:
             out.append(draw(text))
         elif kind < 7:
             attributes = " ".join(draw(st.lists(attribute, max_size=2, unique=True)))
             href = f"href=/{draw(st.integers(0, 5))}"
-            inside = draw(
-                st.sampled_from(
-                    [
-                        "text",
-                        "<b>bo</b>ld",
-                        "<span>x</span> y",
-                        "",
-                        " <img src=x alt='an > image'>",
-                        "<b><IMG alt=''><img alt='two &amp; more'>",
-                    ]
-                )
-            )
+            inside = draw(st.sampled_from(INSIDE))
             out.append(f"<a {attributes} {href} >{inside}</a>")
         else:
             tag = draw(name)
@@ -93,43 +100,45 @@ def test_thinned_page_has_the_same_links_and_texts(html):
 @pytest.mark.parametrize(
     "html",
     [
-        "<a title='<b>x</b>' href=/x>text</a><a href=/y>y</a>",
-        "<a title=\"don't > <i>\" href='/x'>text</a><a href=/y>y</a>",
-        "<a href=/x>one<a href=/y>two</a>",
+        *lines("""
+        <a title='<b>x</b>' href=/x>text</a><a href=/y>y</a>
+        <a title="don't > <i>" href='/x'>text</a><a href=/y>y</a>
+        <a href=/x>one<a href=/y>two</a>
+        <a/href=/x>one</a/>
+        <frameset><frame src=/x></frameset>
+        <base href=/b/><meta http-equiv=refresh content='0;url=r'><a href=x>x</a>
+        <script src=s></script><a href=/x>x</a><SCRIPT>never closed <a href=/no>
+        <style><a href=/no></style><a href=/x>x</a>
+        <a href=/x>x</a><!-- never closed <a href=/no>
+        <a href=/x>x</a><iframe src=/f>never closed <a href=/no>
+        <a href=/x>x</a><a href=/never title='closed <p>x</p>
+        <linkx href=/no rel=next><basement href=/no><arena href=/no><a-b href=/no>
+        <scripture><a href=/x>x</a></scripture><sty><a href=/y>y</a>
+        text < <a href=/x>1 < 2</a> & > text
+        <svg><title/><path/></svg><a href=/x>x</a>
+        <svg viewBox='0 0'><style/><a href=/x>x</a></svg><a href=/y>y</a>
+        <svg/><title><a href=/no></title><a href=/x>x</a>
+        <svg><g><p><style><a href=/no></style><a href=/x>x</a>
+        <svg><font color=red><xmp><a href=/no></xmp><a href=/x>x</a>
+        <svg><font><xmp/><a href=/x>x</a>
+        <svg><![CDATA[<a href=/no>]]><a href=/x>x</a></svg><![CDATA[<a href=/no>]]>
+        <math><mi><title><a href=/no></title></mi><mtext/><style/><a href=/x>x</a></math>
+        <svg><svg></svg><title/><a href=/x>x</a></svg><script><a href=/no></script>
+        <svg><iframe src=/f /><a href=/x>x</a></svg>
+        <!-- --!><a href=/x>x</a><!--> --><a href=/y>y</a><!---><a href=/z>z</a>
+        <!--!> <a href=/no> <!--><a href=/x>x</a>
+        <script><!-- '<script></script>' <a href=/no> --></script><a href=/x>x</a>
+        <script><!--> <script></script><a href=/x>x</a>
+        <title></titles><a href=/no></title/><a href=/x>x</a>
+        <titles><a href=/x>x</a>
+        <!x <a href=/no>><?y <a href=/no>></ <a href=/no>></><a href=/x>x</a>
+        <div <style><a href=/x>x</a><p title='<!--'><a href=/y>y</a>
+        <iframe srcdoc='<p></iframe>' src=/f><a href=/no></iframe><a href=/x>x</a>
+        <a href=/x>one<!-- c -->two<script>s</script>three</a>
+        """),
         "<a\nhref=/x>one</a\n><A\tHREF=/y>two</A >",
-        "<a/href=/x>one</a/>",
-        "<frameset><frame src=/x></frameset>",
-        "<base href=/b/><meta http-equiv=refresh content='0;url=r'><a href=x>x</a>",
-        "<script src=s></script><a href=/x>x</a><SCRIPT>never closed <a href=/no>",
-        "<style><a href=/no></style><a href=/x>x</a>",
-        "<a href=/x>x</a><!-- never closed <a href=/no>",
-        "<a href=/x>x</a><iframe src=/f>never closed <a href=/no>",
-        "<a href=/x>x</a><a href=/never title='closed <p>x</p>",
-        "<linkx href=/no rel=next><basement href=/no><arena href=/no><a-b href=/no>",
-        "<scripture><a href=/x>x</a></scripture><sty><a href=/y>y</a>",
-        "text < <a href=/x>1 < 2</a> & > text",
-        "<svg><title/><path/></svg><a href=/x>x</a>",
-        "<svg viewBox='0 0'><style/><a href=/x>x</a></svg><a href=/y>y</a>",
-        "<svg/><title><a href=/no></title><a href=/x>x</a>",
         "<svg><desc><textarea><a href=/no></textarea></desc><title>t</title></svg><a href=/x>x</a>",
-        "<svg><g><p><style><a href=/no></style><a href=/x>x</a>",
-        "<svg><font color=red><xmp><a href=/no></xmp><a href=/x>x</a>",
-        "<svg><font><xmp/><a href=/x>x</a>",
-        "<svg><![CDATA[<a href=/no>]]><a href=/x>x</a></svg><![CDATA[<a href=/no>]]>",
-        "<math><mi><title><a href=/no></title></mi><mtext/><style/><a href=/x>x</a></math>",
-        "<svg><svg></svg><title/><a href=/x>x</a></svg><script><a href=/no></script>",
-        "<svg><iframe src=/f /><a href=/x>x</a></svg>",
-        "<!-- --!><a href=/x>x</a><!--> --><a href=/y>y</a><!---><a href=/z>z</a>",
-        "<!--!> <a href=/no> <!--><a href=/x>x</a>",
-        "<script><!-- '<script></script>' <a href=/no> --></script><a href=/x>x</a>",
-        "<script><!--> <script></script><a href=/x>x</a>",
-        "<title></titles><a href=/no></title/><a href=/x>x</a>",
-        "<titles><a href=/x>x</a>",
-        "<!x <a href=/no>><?y <a href=/no>></ <a href=/no>></><a href=/x>x</a>",
-        "<div <style><a href=/x>x</a><p title='<!--'><a href=/y>y</a>",
         f"<iframe title='{'x' * SAFE_TAG_BYTES}' src=/f>in</iframe><a href=/x>x</a>",
-        "<iframe srcdoc='<p></iframe>' src=/f><a href=/no></iframe><a href=/x>x</a>",
-        "<a href=/x>one<!-- c -->two<script>s</script>three</a>",
     ],
 )
 def test_corner_cases_are_read_as_the_parser_reads_them(html):
@@ -145,28 +154,28 @@ def test_a_thinned_link_does_not_say_what_a_script_or_a_style_sheet_does(raw):
     assert [link.text for link in thinned] == ["onetwothree"]
 
 
-NASTY = (
-    "<svg> </svg> <svg/> <SVG_x='0'> <math> </Math> <g> </g> <mi> </mi> <mtext/> <desc> </desc>"
-    " <foreignObject> <font> <path/> <title> <title/> </title> </titles> <style> <style/> </style>"
-    " <p> </p> <span> <br> <script> <script/> </script> <textarea> </TextArea> <xmp> </xmp>"
-    " <noembed> </noembed> <iframe_src=/f> <iframe/> </iframe> <!-- --> --!> <!--> <!---> <!x>"
-    " <template> </template> <x-a> </x-a> <p><template_shadowrootmode=open>"
-    " <?php_?> </> - ! > text <a_href=/1> <a_href=/2> <a_href=/3/> <area_href=/4> _"
-)
+NASTY = """
+    <svg> </svg> <svg/> <SVG_x='0'> <math> </Math> <g> </g> <mi> </mi> <mtext/> <desc> </desc>
+    <foreignObject> <font> <path/> <title> <title/> </title> </titles> <style> <style/> </style>
+    <p> </p> <span> <br> <script> <script/> </script> <textarea> </TextArea> <xmp> </xmp>
+    <noembed> </noembed> <iframe_src=/f> <iframe/> </iframe> <!-- --> --!> <!--> <!---> <!x>
+    <template> </template> <x-a> </x-a> <p><template_shadowrootmode=open>
+    <?php_?> </> - ! > text <a_href=/1> <a_href=/2> <a_href=/3/> <area_href=/4> _
+"""
 
 
 @examples(500)
-@given(st.lists(st.sampled_from(NASTY.split()), max_size=10))
+@given(st.lists(st.sampled_from(pieces(NASTY)), max_size=10))
 def test_no_link_is_lost_by_thinning_whatever_the_nesting(tokens):
     """More may be found, in what a parser ignores for its place in the tree."""
-    html = "".join([*tokens, "<a href=/end>"]).replace("_", " ")
+    html = "".join([*tokens, "<a href=/end>"])
     whole, thinned = whole_and_thinned(html)
     assert {link.url for link in whole} <= {link.url for link in thinned}
 
 
 def test_page_of_many_tags_keeps_its_links():
     html = "".join(f"<div><p><a href=/{n}>page <b>{n}</b></a></p></div>" for n in range(2000))
-    links = extract(html.encode(), url=URL, charset=None, limit=10_000).links
+    links = links_of(html)
     assert [link.url for link in links] == [f"http://a.test/{n}" for n in range(2000)]
     assert links[7].text == "page 7"
 
@@ -189,11 +198,8 @@ def test_link_of_too_many_attributes_is_dropped_and_the_others_are_kept():
         b"<a %s href=/many>many</a><a href=/few>few</a><a title='%s' href=/long>long</a>"
         b"<iframe %s src=/f></iframe>"
     ) % (names, long_value, names)
-    links = extract(body, url=URL, charset=None, limit=10).links
-    assert [(link.url, link.text) for link in links] == [
-        ("http://a.test/few", "few"),
-        ("http://a.test/long", "long"),
-    ]
+    links = links_of(body)
+    assert shown(links) == "a /few few, a /long long"
 
 
 def attributes(start, count):
@@ -224,7 +230,7 @@ def test_no_spelling_gets_a_tag_of_countless_attributes_to_the_tree_builder(html
     for kind in ("x=''", "href=/"):  # where it ends, whether a quote is open or not
         for tag in (tags, f"{tags}<a {kind}>"):
             started = time.thread_time()
-            extract(tag.encode(), url=URL, charset="utf-8", limit=10)
+            links_of(tag, "utf-8")
             assert time.thread_time() - started < 0.5
 
 
@@ -234,12 +240,9 @@ def test_tag_ends_where_the_standard_says():
         b"<a =' href=/4>4</a><a href= >5</a><a href=/6 b=>6</a><a/href='/7'>7</a>"
         b"<a b='<'c=\"</\"href=/8 d>8</a><a href='/9>9</a>"
     )
-    links = extract(body + b" " * SAFE_BYTES, url=URL, charset=None, limit=10).links
-    assert [(link.url, link.text) for link in links] == [
-        *(("http://a.test/1", "1"), ("http://a.test/2%22", "2"), ("http://a.test/3?x%3Ey", "3")),
-        *((f"http://a.test/{n}", str(n)) for n in (4, 6, 7, 8)),
-    ]
-    assert links == extract(body, url=URL, charset=None, limit=10).links
+    links = links_of(body + b" " * SAFE_BYTES)
+    assert shown(links) == "a /1 1, a /2%22 2, a /3?x%3Ey 3, a /4 4, a /6 6, a /7 7, a /8 8"
+    assert links == links_of(body)
 
 
 def test_tags_in_pieces_do_not_get_a_page_through_unthinned():
@@ -272,21 +275,37 @@ def test_thinning_never_raises_and_never_adds_text(body):
     assert len(thin(body)) <= len(body) + len("</iframe>") * body.count(b"<")
 
 
-PIECES = [
-    "<img src=/i alt='an image'>", "<IMG srcset='/1 1x, /2 2x'>", "<script src=/s></script>",
-    "<script src='/s'>if (a < b) { '<a href=/no>' }</script>", "<object data=/o>inside</object>",
-    "<form action=/f><input></form>", "<video src=/v poster='/p'><source src=/w></video>",
-    "<audio src=/u></audio>", "<embed src=/e>", "<style>p { x: url(/c) } /* < */</style>",
-    "<p style='x: url(/d)' title=\"a > b\">x</p>", "<b STYLE='x: URL(/d)'>x</b>",
-    "<picture><source srcset='/w1, /w2'><img src=/w3></picture>", "<image src=/w4>",
-    "<trackless src=/no></trackless>", "<format action=/no></format>", "<track src=/t>",
-    "<link rel=icon href=/icon>", "<p style='x: none'>x</p>", "<img data-src=/l1 data-srcset=/l2>",
-    "<source data-srcset='/l3 1x'>", "<link rel=preload imagesrcset='/l4 1x, /l5 2x'>",
-    "<svg><g></g><image href=/m1 /><IMAGE xlink:href='/m2'/></svg>", "<input src=/no>",
-    "<input type=image src=/n1>", "<table BACKGROUND='/n2'><tr><td background = /n3>x</table>",
-    "<div background=/no>x</div>", "<p><template><img src=/no></template></p>",
-    "<x-a><template shadowrootmode=open><img src=/o1><base href=/no/></template></x-a>",
-]  # fmt: skip
+PIECES = lines("""
+    <img src=/i alt='an image'>
+    <IMG srcset='/1 1x, /2 2x'>
+    <script src=/s></script>
+    <script src='/s'>if (a < b) { '<a href=/no>' }</script>
+    <object data=/o>inside</object>
+    <form action=/f><input></form>
+    <video src=/v poster='/p'><source src=/w></video>
+    <audio src=/u></audio>
+    <embed src=/e>
+    <style>p { x: url(/c) } /* < */</style>
+    <p style='x: url(/d)' title="a > b">x</p>
+    <b STYLE='x: URL(/d)'>x</b>
+    <picture><source srcset='/w1, /w2'><img src=/w3></picture>
+    <image src=/w4>
+    <trackless src=/no></trackless>
+    <format action=/no></format>
+    <track src=/t>
+    <link rel=icon href=/icon>
+    <p style='x: none'>x</p>
+    <img data-src=/l1 data-srcset=/l2>
+    <source data-srcset='/l3 1x'>
+    <link rel=preload imagesrcset='/l4 1x, /l5 2x'>
+    <svg><g></g><image href=/m1 /><IMAGE xlink:href='/m2'/></svg>
+    <input src=/no>
+    <input type=image src=/n1>
+    <table BACKGROUND='/n2'><tr><td background = /n3>x</table>
+    <div background=/no>x</div>
+    <p><template><img src=/no></template></p>
+    <x-a><template shadowrootmode=open><img src=/o1><base href=/no/></template></x-a>
+""")
 
 
 @given(st.lists(st.sampled_from(PIECES) | elements(depth=1), max_size=6).map("".join))

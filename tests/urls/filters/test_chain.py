@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
+from text_tables import table
 
 from webcrawl.urls import HTTP_SCHEMES
 from webcrawl.urls.filters import chain as chains
@@ -34,13 +35,9 @@ from webcrawl.urls.filters.scope import (
 
 URL = "http://a.test/"
 PAGES = [
-    *(
-        "http://a.test/x/x/x/x",
-        "http://a.test/calendar/2040-01",
-        "http://b.test/?a&b",
-        "http://a.test",
-    ),
-    *("http://a.test:25/", "ftp://a.test/", "http://www.a.test/x?", "http://b.test/" + 30 * "y"),
+    *("http://a.test/x/x/x/x", "http://a.test/calendar/2040-01", "http://b.test/?a&b"),
+    *("http://a.test", "http://a.test:25/", "ftp://a.test/", "http://www.a.test/x?"),
+    "http://b.test/" + 30 * "y",
 ]
 
 
@@ -58,14 +55,9 @@ def test_url_of_exactly_the_length_passes(length, refused):
     assert chain.refusal(URL.ljust(length, "x"), 0) == refused
 
 
-def test_chain_takes_filters_of_the_user():
-    chain = FilterChain([UrlFilter("query", lambda url: bool(url.query))], max_depth=1)
-    assert chain.refusal(URL + "?x", 0) == "query"
-    assert chain.refusal(URL, 1) is None
-
-
-def test_empty_chain_refuses_nothing():
-    assert FilterChain([]).refusal("x", 9) is None
+def refusals(chain, urls, depth=0, page_host=""):
+    """What refuses each of *urls* at once."""
+    return [why for _, why in chain.answers(urls, depth, page_host)]
 
 
 def asking():
@@ -84,35 +76,19 @@ def asking():
 
 @pytest.mark.parametrize(
     ("url", "questions"),
-    [
-        ("http://a.test/x/y", [("server", "http", "a.test", None), ("url", "x", "y", "")]),
-        (
-            "ftp://a/X/y/",
-            [("server", "ftp", "a", None), ("url", "x", "y", "", ""), ("link", "a", "a.test")],
-        ),
-        (
-            "https://[::1]:81/X?Y=/Z/",
-            [
-                ("server", "https", "::1", 81),
-                ("url", "x", "Y=/Z/"),
-                ("link", "::1", "a.test"),
-            ],
-        ),
-        ("http://a.test/?", [("server", "http", "a.test", None), ("url", "", "")]),
-        (
-            "http://b.test:8080",
-            [
-                ("server", "http", "b.test", 8080),
-                ("url", "", ""),
-                ("link", "b.test", "a.test"),
-            ],
-        ),
-    ],
+    table("""
+        http://a.test/x/y        | server http a.test None, url x y
+        ftp://a/X/y/             | server ftp a None, url x y  , link a a.test
+        https://[::1]:81/X?Y=/Z/ | server https ::1 81, url x Y=/Z/, link ::1 a.test
+        http://a.test/?          | server http a.test None, url
+        http://b.test:8080       | server http b.test 8080, url  , link b.test a.test
+    """),
 )
 def test_filters_are_asked_what_they_need_to_know(url, questions):
     asked, filters = asking()
     assert FilterChain(filters).refusal(url, 7, "a.test") is None
-    assert asked == questions
+    told = ", ".join(" ".join(map(str, question)) for question in asked)
+    assert told.rstrip() == questions
 
 
 def test_server_that_passed_is_not_asked_about_again_within_bounds(monkeypatch):
@@ -129,7 +105,7 @@ def test_each_server_of_a_scheme_is_asked_about(scheme):
     asked, filters = asking()
     chain = FilterChain(filters)
     for host in ("a", "b.test", "a"):
-        [why for _, why in chain.answers([f"{scheme}://{host}/x", f"{scheme}://{host}/y/"], 0)]
+        refusals(chain, [f"{scheme}://{host}/x", f"{scheme}://{host}/y/"])
     assert [one[2] for one in asked if one[0] == "server"] == ["a", "b.test"]
 
 
@@ -147,12 +123,6 @@ def test_url_that_passed_is_asked_about_again_only_for_its_depth_and_its_page(mo
         chain.refusal(f"http://a.test/{number}", 1, "b.test")
     chain.refusal(url, 2, "b.test")
     assert asked[-2:] == [question, link]
-
-
-def test_url_that_was_refused_is_refused_again():
-    chain = FilterChain([repeated_segments_filter(3)])
-    for _ in range(2):
-        assert chain.refusal("http://a.test/x/x/x/x", 0) == "repeated_segments"
 
 
 def test_server_that_was_refused_is_asked_about_again():
@@ -206,10 +176,10 @@ def test_links_of_a_page_are_refused_as_each_of_them_would_be(links, page_host):
 
     for depth in (5, 6):
         at_once, one_by_one = chain(), chain()
-        answers = [why for _, why in at_once.answers(links, depth, page_host)]
+        answers = refusals(at_once, links, depth, page_host)
         assert answers == [one_by_one.refusal(url, depth, page_host) for url in links]
-        assert answers == [why for _, why in one_by_one.answers(links, depth, page_host)]
-        [why for _, why in at_once.answers(links, depth, page_host)]
+        assert answers == refusals(one_by_one, links, depth, page_host)
+        refusals(at_once, links, depth, page_host)
         assert answers == [chain().refusal(url, depth, page_host) for url in links]
 
 
@@ -217,11 +187,11 @@ def test_expressions_do_not_see_urls_that_are_too_long():
     chain = FilterChain([length_filter(100), pattern_filter(patterns_from(["[0-9]+-x"]))])
     links = [URL + 20_000 * "1", URL + "1-x", URL]  # the first alone would take 0.3 s
     started = time.thread_time()
-    assert [why for _, why in chain.answers(links, 0)] == ["length", "pattern", None]
+    assert refusals(chain, links) == ["length", "pattern", None]
     assert time.thread_time() - started < 0.1
 
 
 def test_url_without_a_path_is_not_taken_for_a_server_that_passed():
     chain = FilterChain([ServerFilter("that", lambda _scheme, host, _port: host == "a.test")])
     urls = ["http://a.tes/", "http://a.test", "http://a.tes/"]
-    assert [why for _, why in chain.answers(urls, 0)] == [None, "that", None]
+    assert refusals(chain, urls) == [None, "that", None]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import hosts
+from text_tables import table
 
 from webcrawl.urls.filters import host_rules
 from webcrawl.urls.filters.host_rules import UrlHostRules
@@ -35,21 +36,23 @@ synonym(daedalus.apache.org)=apache.org
 @pytest.mark.parametrize(
     ("host", "canonical"),
     [
-        ("www.cnn.com", "cnn.com"),
-        ("cnn.com", "cnn.com"),
-        ("www2.cnn.com", "cnn.com"),
-        ("w3.org", "w3.org"),
-        ("w3.example.org", "example.org"),
-        ("www3.cnn.com", "www3.cnn.com"),
-        ("a.somehost.com", "a.somhost2.com"),
-        ("www.a.somehost.com", "a.somhost2.com"),
-        ("somehost.com", "somehost.com"),
-        ("daedalus.apache.org", "apache.org"),
-        ("www.daedalus.apache.org", "apache.org"),
-        ("www.com", "www.com"),
-        ("www.", "www."),
+        *table("""
+        www.cnn.com             | cnn.com
+        cnn.com                 | cnn.com
+        www2.cnn.com            | cnn.com
+        w3.org                  | w3.org
+        w3.example.org          | example.org
+        www3.cnn.com            | www3.cnn.com
+        a.somehost.com          | a.somhost2.com
+        www.a.somehost.com      | a.somhost2.com
+        somehost.com            | somehost.com
+        daedalus.apache.org     | apache.org
+        www.daedalus.apache.org | apache.org
+        www.com                 | www.com
+        www.                    | www.
+        127.0.0.1               | 127.0.0.1
+        """),
         ("", ""),
-        ("127.0.0.1", "127.0.0.1"),
     ],
 )
 def test_file_written_for_larm_works(tmp_path, host, canonical):
@@ -110,13 +113,15 @@ def test_international_names_may_be_written_as_such():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
+        *table("""
+        ends(a)=            | rules, line 1: 'ends' is none of startsWith, endsWith and synonym.
+        startsWith()=x      | rules, line 1: startsWith() names no host.
+        synonym(a.test)=    | rules, line 1: synonym(a.test) names no other host.
+        synonym(a.test)=b/c | rules, line 1: 'b/c' is no part of a host name.
+        synonym(a b)=c      | rules, line 1: 'a b' is no part of a host name.
+        synonym(ü b)=c      | rules, line 1: 'ü b' is no part of a host name.
+        """),
         ("\n# x\nwww.a.test", "rules, line 3: 'www.a.test' is no rule like startsWith(www.)=."),
-        ("ends(a)=", "rules, line 1: 'ends' is none of startsWith, endsWith and synonym."),
-        ("startsWith()=x", "rules, line 1: startsWith() names no host."),
-        ("synonym(a.test)=", "rules, line 1: synonym(a.test) names no other host."),
-        ("synonym(a.test)=b/c", "rules, line 1: 'b/c' is no part of a host name."),
-        ("synonym(a b)=c", "rules, line 1: 'a b' is no part of a host name."),
-        ("synonym(ü b)=c", "rules, line 1: 'ü b' is no part of a host name."),
         ("endsWith(a)=" + 254 * "x", f"rules, line 1: '{80 * 'x'}' is no part of a host name."),
         ("\nstartsWith(a\\\n.)=" + 999 * "x", "rules, line 2: a rule has at most 1000 characters."),
         (2000 * "x\\\n", "rules, line 1: a rule has at most 1000 characters."),

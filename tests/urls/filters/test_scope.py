@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
+from text_tables import table
 
 from webcrawl.urls import SCHEMES
 from webcrawl.urls.filters.chain import FilterChain, scheme_filter
@@ -21,34 +22,63 @@ from webcrawl.urls.filters.scope import (
     whitelist_filter,
 )
 
-
-@pytest.mark.parametrize(
-    ("url", "refused"),
-    [
-        ("http://a.test/", None),
-        ("http://a.test:8080/", None),
-        ("http://a.test:25/", "port"),
-        ("http://a.test:6667/x:80", "port"),
-        ("http://a.test/x:25", None),
-        ("http://a.test/x://y:25/", None),
-        ("http://[::25]/", None),
-        ("http://[::1]:25/", "port"),
-        ("ftp://a.test:22/", "port"),
-        ("gopher://a.test:7070/", None),
-        ("http://a:25/", "port"),
-        ("ftp://a:25/", "port"),
-    ],
-)
-def test_ports_that_browsers_refuse_are_refused(url, refused):
-    assert FilterChain([port_filter(frozenset())]).refusal(url, 0) == refused
+FILTERS = {
+    "port": port_filter(frozenset()),
+    "host_labels": host_labels_filter(10),
+    "restrict_to": restrict_filter(
+        patterns_from([r"http://[^/]*\.uni-muenchen\.de.*", "https://a/"])
+    ),
+    "pattern": pattern_filter(patterns_from(["/private/", r"\.cgi\b"])),
+}
 
 
 @pytest.mark.parametrize(
-    ("allowed", "refused", "passing"),
-    [({25, 8080}, (), {"", ":25", ":8080"}), ({8080}, {8080, 81}, {""}), ((), {81}, {"", ":8080"})],
+    ("name", "url", "is_refused"),
+    table("""
+        port        | http://a.test/          |
+        port        | http://a.test:8080/     |
+        port        | http://a.test:25/       | refused
+        port        | http://a.test:6667/x:80 | refused
+        port        | http://a.test/x:25      |
+        port        | http://a.test/x://y:25/ |
+        port        | http://[::25]/          |
+        port        | http://[::1]:25/        | refused
+        port        | ftp://a.test:22/        | refused
+        port        | gopher://a.test:7070/   |
+        port        | http://a:25/            | refused
+        port        | ftp://a:25/             | refused
+        host_labels | http://a.test/                   |
+        host_labels | http://www.a.b.c.d.e.f.co.uk/    |
+        host_labels | http://a.b.c.d.e.f.g.h.i.test/   |
+        host_labels | http://a.b.c.d.e.f.g.h.i.j.test/ | refused
+        host_labels | http://www.www.a.test/           |
+        host_labels | http://www.www.www.a.test/       | refused
+        host_labels | http://a.a.a/                    | refused
+        host_labels | http://1.1.1.1/                  |
+        host_labels | http://[2001:db8:1:1:1:1:1:1]/   |
+        host_labels | http://localhost/                |
+        restrict_to | http://www.uni-muenchen.de/x |
+        restrict_to | https://a/                   |
+        restrict_to | https://a/x                  | refused
+        restrict_to | http://b.test/?http://www.uni-muenchen.de/ | refused
+        pattern     | http://a.test/x/private/y    | refused
+        pattern     | http://a.test/x.cgi?y        | refused
+        pattern     | http://a.test/private        |
+    """),
 )
-def test_ports_may_be_allowed_and_refused(allowed, refused, passing):
-    chain = FilterChain([port_filter(frozenset(allowed), frozenset(refused))])
+def test_each_filter_refuses_its_own(name, url, is_refused):
+    """Ports that browsers refuse, hosts that a name server makes up, expressions that match as a
+    whole or are found."""
+    refusal = FilterChain([FILTERS[name]]).refusal(url, 0)
+    assert refusal == (name if is_refused else None)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "bad", "passing"),
+    [({25, 8080}, {8080}, {"", ":25", ":8080"}), ((), {81}, {"", ":25", ":8080"})],
+)
+def test_ports_may_be_allowed_and_bad(allowed, bad, passing):
+    chain = FilterChain([port_filter(frozenset(allowed), frozenset(bad))])
     for port in ("", ":25", ":81", ":8080"):
         why = None if port in passing else "port"
         assert chain.refusal(f"http://a.test{port}/", 0) == why
@@ -60,64 +90,34 @@ def test_bad_ports_are_the_fetch_standard_s_and_eight_of_databases():
     assert len(BAD_PORTS) == 83 + 8
 
 
-@pytest.mark.parametrize(
-    ("host", "refused"),
-    [
-        ("a.test", None),
-        ("www.a.b.c.d.e.f.co.uk", None),
-        ("a.b.c.d.e.f.g.h.i.test", None),
-        ("a.b.c.d.e.f.g.h.i.j.test", "host_labels"),
-        ("www.www.a.test", None),
-        ("www.www.www.a.test", "host_labels"),
-        ("a.a.a", "host_labels"),
-        ("1.1.1.1", None),
-        ("[2001:db8:1:1:1:1:1:1]", None),
-        ("localhost", None),
-    ],
-)
-def test_hosts_that_a_name_server_makes_up_are_refused(host, refused):
-    assert FilterChain([host_labels_filter(10)]).refusal(f"http://{host}/", 0) == refused
-
-
 def test_whitelist_is_of_sites_and_may_grow():
     domains = {"a.com", "b.co.uk"}
     chain = FilterChain([whitelist_filter(domains)])
-    assert chain.refusal("http://www.x.a.com/", 0) is None
-    assert chain.refusal("https://news.b.co.uk:81/x", 0) is None
-    assert chain.refusal("http://c.co.uk/", 0) == "whitelist"
-    assert chain.refusal("http://notb.co.uk/", 0) == "whitelist"
-    assert chain.refusal("http://bob.github.io/", 0) == "whitelist"
+    urls = [
+        *("http://www.x.a.com/", "https://news.b.co.uk:81/x", "http://notb.co.uk/"),
+        *("http://c.co.uk/", "http://www.alice.github.io/", "http://bob.github.io/"),
+    ]
+
+    def passing():
+        return [number for number, (_, why) in enumerate(chain.answers(urls, 0)) if why is None]
+
+    assert passing() == [0, 1]
     domains.add("alice.github.io")
-    assert chain.refusal("http://www.alice.github.io/", 0) is None
-    assert chain.refusal("http://bob.github.io/", 0) == "whitelist"
+    assert passing() == [0, 1, 4]
     domains.add("c.co.uk")
-    assert chain.refusal("http://c.co.uk/", 0) is None
+    assert passing() == [0, 1, 3, 4]
 
 
 def test_nielsen_s_mode_takes_only_links_within_the_page_s_own_domain():
     chain = FilterChain([whitelist_filter({"a.com", "b.com"}), own_domain_filter()])
     assert chain.refusal("http://www.a.com/", 0) is None, "a seed has no page"
-    assert chain.refusal("http://www.a.com/", 1, "a.com") is None
-    assert chain.refusal("http://a.com/", 1, "a.com") is None
-    assert chain.refusal("http://b.com/", 1, "a.com") == "own_domain"
-    assert chain.refusal("http://c.com/", 1, "c.com") == "whitelist"
-
-
-def test_restriction_is_to_what_an_expression_matches_as_a_whole():
-    chain = FilterChain(
-        [restrict_filter(patterns_from([r"http://[^/]*\.uni-muenchen\.de.*", "https://a/"]))]
-    )
-    assert chain.refusal("http://www.uni-muenchen.de/x", 0) is None
-    assert chain.refusal("https://a/", 0) is None
-    assert chain.refusal("https://a/x", 0) == "restrict_to"
-    assert chain.refusal("http://b.test/?http://www.uni-muenchen.de/", 0) == "restrict_to"
-
-
-def test_expression_refuses_where_it_is_found():
-    chain = FilterChain([pattern_filter(patterns_from(["/private/", r"\.cgi\b"]))])
-    assert chain.refusal("http://a.test/x/private/y", 0) == "pattern"
-    assert chain.refusal("http://a.test/x.cgi?y", 0) == "pattern"
-    assert chain.refusal("http://a.test/private", 0) is None
+    for url, page_host, why in (
+        ("http://www.a.com/", "a.com", None),
+        ("http://a.com/", "a.com", None),
+        ("http://b.com/", "a.com", "own_domain"),
+        ("http://c.com/", "c.com", "whitelist"),
+    ):
+        assert chain.refusal(url, 1, page_host) == why, url
 
 
 def test_each_expression_has_its_own_flags_alternatives_and_groups():

@@ -16,7 +16,7 @@ from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.lease.request_codec import LostRequestError
-from webcrawl.crawl.links.link_extractor import sitemap_max_bytes
+from webcrawl.crawl.links.link_extractor import SITEMAP_MAX_BYTES
 from webcrawl.crawl.links.submission import SITEMAP
 from webcrawl.frontier import ROBOTS_REDIRECT
 from webcrawl.hosts.robots.grammar import MAX_BYTES
@@ -81,13 +81,13 @@ class LeaseRequests:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec, items: ItemLimit) -> Self:
-        """By SITEMAP_MAX_BYTES and PAGE_MAX_BYTES; FatalError for one that cannot be."""
+        """By PAGE_MAX_BYTES; FatalError for a value that cannot be."""
         settings = crawler.settings
         return cls(
             crawler=crawler,
             codec=codec,
             items=items,
-            sitemap_bytes=sitemap_max_bytes(settings),
+            sitemap_bytes=SITEMAP_MAX_BYTES,
             page_bytes=page_max_bytes(settings),
         )
 

@@ -30,6 +30,7 @@ from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.html import HTML_TYPES, extract
 from webcrawl.urls.extraction.kinds import CSS_KINDS, FEED_KINDS, KINDS, SITEMAP_KINDS
 from webcrawl.urls.extraction.markup import root_of
+from webcrawl.urls.extraction.pdf import iter_pdf
 from webcrawl.urls.extraction.robots_meta import ALL_ROBOTS, robots_directives
 from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
 
@@ -45,6 +46,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+#: Bytes of a sitemap on the wire, and once more when decoded: the limit of the protocol.
+SITEMAP_MAX_BYTES: Final = 50 << 20
+#: Extractors by content type, or by root element.
+BUILT_IN: Final[dict[str, Extractor]] = {
+    "text/css": iter_css_links,
+    "feed": iter_feed,
+    "sitemap": iter_sitemap,
+    "application/pdf": iter_pdf,
+}
 _ALL_KINDS: Final = KINDS | FEED_KINDS | SITEMAP_KINDS
 _XML_TYPES: Final = frozenset({"text/xml", "application/xml"})
 # What browsers look into because it says nothing (MIME Sniffing Standard, section 7).
@@ -105,12 +115,12 @@ class PageLinks:
     def from_settings(
         cls, settings: BaseSettings, *, count: Callable[[str], object] = lambda _: None
     ) -> Self:
-        """By LINK_KINDS, LINK_EXTRACTORS, PAGE_MAX_LINKS, PAGE_MAX_BYTES, SITEMAP_MAX_BYTES and the
-        user agent. FatalError with one sentence for a value that cannot be."""
+        """By LINK_KINDS, LINK_EXTRACTORS, PAGE_MAX_LINKS, PAGE_MAX_BYTES and the user agent.
+        FatalError with one sentence for a value that cannot be."""
         limits = Limits(
             links=whole(settings, "PAGE_MAX_LINKS", at_least=0),
             bytes=page_max_bytes(settings),
-            sitemap_bytes=sitemap_max_bytes(settings),
+            sitemap_bytes=SITEMAP_MAX_BYTES,
         )
         return cls(
             kinds=link_kinds(settings),
@@ -271,14 +281,9 @@ def link_kinds(settings: BaseSettings) -> frozenset[str]:
 def link_extractors(settings: BaseSettings) -> dict[str, Extractor | None]:
     """LINK_EXTRACTORS by content type; FatalError for one that cannot be had."""
     try:
-        given = settings.getwithbase("LINK_EXTRACTORS")
+        given = {**BUILT_IN, **settings.getdict("LINK_EXTRACTORS")}
         return {
             str(kind).lower(): load_object(path) if path else None for kind, path in given.items()
         }
     except (AttributeError, ImportError, NameError, TypeError, ValueError) as error:
         raise FatalError(f"LINK_EXTRACTORS cannot be used: {error}.") from error
-
-
-def sitemap_max_bytes(settings: BaseSettings) -> int:
-    """SITEMAP_MAX_BYTES, which bounds a sitemap on the wire, and once more when decoded."""
-    return whole(settings, "SITEMAP_MAX_BYTES", at_least=1)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.seeds.domains import SeedDomains
     from webcrawl.crawl.seeds.ranks import HostRanks
-    from webcrawl.hosts.budgets.depths import Depths
     from webcrawl.seen.eliminator import Eliminator
     from webcrawl.urls import Link
 
@@ -30,7 +29,6 @@ class LinkSource(NamedTuple):
     url: of the document; empty for seeds.
     depth: of the links.
     rank: of the document's host in the seed list; 0 if it is not known.
-    depths: of the links within the host and domain of the document.
     chain: the hops before them, as in ``Entry``.
     at: when they were found, epoch seconds.
     score: of the document, as in ``Entry``.
@@ -39,7 +37,6 @@ class LinkSource(NamedTuple):
     url: str
     depth: int
     rank: int
-    depths: Depths
     chain: bytes
     at: float
     score: int = 0
@@ -156,11 +153,11 @@ class LinkIntake:
             return
         via_hosts = [host_of(batch.source.url) for batch in batches]
         own_domains = [registered_domain(host) for host in via_hosts]
-        for batch, via_host, own in zip(batches, via_hosts, own_domains, strict=True):
+        for batch, via_host in zip(batches, via_hosts, strict=True):
             if self._hinted is not None and any(link.modified for link in batch.links):
-                self._follow_hints(batch, self._entries(batch, via_host, own), self._hinted)
+                self._follow_hints(batch, self._entries(batch, via_host), self._hinted)
         if len(batches) == 1:
-            entry = self._entries(batches[0], via_hosts[0], own_domains[0])
+            entry = self._entries(batches[0], via_hosts[0])
             self._eliminator.submit(batches[0].fingerprints, entry)
         else:
             places = [(n, i) for n, batch in enumerate(batches) for i in range(len(batch.links))]
@@ -170,7 +167,7 @@ class LinkIntake:
             def encoded(at: int) -> bytes:
                 n, i = places[at]
                 if n not in entries:
-                    entries[n] = self._entries(batches[n], via_hosts[n], own_domains[n])
+                    entries[n] = self._entries(batches[n], via_hosts[n])
                 return entries[n](i)
 
             names = [name for batch in batches for name in batch.fingerprints]
@@ -198,12 +195,12 @@ class LinkIntake:
         if others:
             self._linked(domain, others)
 
-    def _entries(self, batch: LinkBatch, via_host: str, own_domain: str) -> Callable[[int], bytes]:
+    def _entries(self, batch: LinkBatch, via_host: str) -> Callable[[int], bytes]:
         """A function that makes the entry of a link of *batch* from its index."""
         links, hosts, source = batch.links, batch.hosts, batch.source
         own_key = self._key_of(via_host) if source.rank else ""
-        # By host: the politeness key, the rank, and both depths.
-        places: dict[str, tuple[str, int, Depths]] = {}
+        # By host: the politeness key and the rank.
+        places: dict[str, tuple[str, int]] = {}
 
         def entry(i: int) -> bytes:
             link, host = links[i], hosts[i]
@@ -214,9 +211,8 @@ class LinkIntake:
                 place = places[host] = (
                     key,
                     source.rank if key == own_key else self._ranks.rank(key),
-                    source.depths.of(host, via_host=via_host, via_domain=own_domain),
                 )
-            key, rank, inner = place
+            key, rank = place
             return encode(
                 Entry(
                     url=link.url,
@@ -227,8 +223,6 @@ class LinkIntake:
                     kind=link.kind,
                     discovered_at=source.at,
                     chain=source.chain,
-                    host_depth=inner.host,
-                    domain_depth=inner.domain,
                     score=source.score,
                 )
             )

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from webcrawl.crawl.links.submission import LinkSubmitter
-    from webcrawl.hosts.budgets.depths import Depths
     from webcrawl.items import Page
     from webcrawl.revisit.history import History
     from webcrawl.seen.content import ContentSeen
@@ -175,14 +174,14 @@ class PageIntake:
         return _NOTHING
 
     def submit(
-        self, page: Page, links: Sequence[Link], *, result: PageResult, chain: bytes, depths: Depths
+        self, page: Page, links: Sequence[Link], *, result: PageResult, chain: bytes
     ) -> bool:
         """Submit *links* of *page* as ``LinkSubmitter.submit_page``. False if its URL goes back."""
         if result.state >= PageState.PUT_BACK:
             return False
         try:
             why = self.links.submit_page(
-                page, links, chain=chain, depths=depths, score=result.score, since=result.since
+                page, links, chain=chain, score=result.score, since=result.since
             )
         except DISK_ERRORS as error:
             self._fails(result, error)

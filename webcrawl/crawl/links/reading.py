@@ -72,10 +72,11 @@ _decode: Final = json_decoder(_Deaths)
 class ReadingWatch:
     """One reading at a time, in the main thread. Until ``open`` nothing is written or cut off.
 
-    *max_secs* are seconds of the thread's CPU time.
+    A document is cut off after *max_secs* of the thread's CPU time, while nothing else can go on:
+    the largest pages take 0.1 s, and sitemaps and feeds are read in slices.
     """
 
-    def __init__(self, *, jobdir: Path, max_secs: float) -> None:
+    def __init__(self, *, jobdir: Path, max_secs: float = 5.0) -> None:
         self._slot_path = jobdir / "reading"
         self._deaths_path = jobdir / "poison.json"
         self._max_secs = max_secs

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, host_of, normalize
 from webcrawl.urls.extraction.robots_meta import followed
-from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.links.link_intake import LinkSink
     from webcrawl.crawl.seeds import Seed
-    from webcrawl.hosts.budgets.depths import DepthBudgets
     from webcrawl.items import Page
     from webcrawl.urls.filters.table import FilterTable
 
@@ -35,7 +32,6 @@ _HOP_BYTES = 16
 _NO_FORM = bytes(8)
 # Stands for the URL of a hop after which a cookie was set.
 _PASSED = bytes(8)
-_ENTERED = Depths()
 
 #: The kind of a link to a sitemap.
 SITEMAP: Final = "sitemap"
@@ -54,7 +50,6 @@ class LinkRules:
     max_redirects: how many may follow one another.
     keeps_cookies: a redirect that sets a cookie may lead back: with it the answer may be another.
     obeys_nofollow: links that a page asks not to follow are not submitted.
-    depth_budgets: bounds of depth within host and domain.
     takes_robots_sitemaps: those that a robots.txt names are submitted.
     kinds_of: the kinds of links that a host's pages are followed by, None for all.
     follows: what documents and robots.txt name is submitted; else seeds alone.
@@ -65,7 +60,6 @@ class LinkRules:
     comparison_form: Callable[[str], str]
     max_redirects: int
     obeys_nofollow: bool
-    depth_budgets: DepthBudgets
     takes_robots_sitemaps: bool = True
     follows: bool = True
     keeps_cookies: bool = False
@@ -108,7 +102,6 @@ class LinkSubmitter:
         links: Sequence[Link] | None = None,
         *,
         chain: bytes = b"",
-        depths: Depths = _ENTERED,
         score: int = 0,
         since: float = 0.0,
     ) -> str:
@@ -117,13 +110,13 @@ class LinkSubmitter:
 
         Of what it says was modified only what was so *since*, epoch seconds, goes as a hint; 0.0:
         nothing. Targets of redirects stay on their level, and so do sitemaps. *chain* is how the
-        page was come to, as in ``Entry``, *depths* are its own within host and domain, as is
-        *score*. OSError when the disk is full: nothing counts as submitted then.
+        page was come to, as in ``Entry``, as is *score*. OSError when the disk is full: nothing
+        counts as submitted then.
         """
         if not self._rules.follows:
             return ""
         links = page.links if links is None else links
-        source = LinkSource(page.url, page.depth, page.rank, depths, chain, self._clock(), score)
+        source = LinkSource(page.url, page.depth, page.rank, chain, self._clock(), score)
         if page.redirect_target:  # the only link of its page
             been = chain = chain + self._hop(page.url)
             if self._rules.keeps_cookies and _sets_cookie(page):
@@ -145,8 +138,7 @@ class LinkSubmitter:
                 self._filters.refused["sitemap_nesting"] += len(sitemaps)
             else:
                 self._submit(sitemaps, source._replace(chain=chain))
-        deeper, below = depths.deeper(), page.depth + 1
-        self._submit(links, source._replace(depth=below, depths=deeper, chain=b""))
+        self._submit(links, source._replace(depth=page.depth + 1, chain=b""))
         return ""
 
     def submit_sitemaps(self, urls: Sequence[str], *, via: str, depth: int) -> None:
@@ -161,7 +153,7 @@ class LinkSubmitter:
         found = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
         links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(found) if url is not None]
         self.sitemaps += len(links)
-        self._submit(links, LinkSource(via, depth, 0, _ENTERED, b"", self._clock()))
+        self._submit(links, LinkSource(via, depth, 0, b"", self._clock()))
 
     def _followed(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
         """Those that the page does not ask to leave alone, of kinds that its host's table has."""
@@ -181,7 +173,6 @@ class LinkSubmitter:
         nowhere but there."""
         found = [link.url for link in links]
         via = source.url
-        via_host = host_of(via)
         # A site may redirect back to what is rewritten: it is not rewritten there, or it were lost.
         urls, answers = self._filters.judge(
             found, source.depth, via, leads_back=lambda url: _leads_back(url, been)
@@ -191,9 +182,6 @@ class LinkSubmitter:
             links = [replace(link, url=url) for link, url in zip(links, urls, strict=True)]
         accepted = [link for link, (_, why) in zip(links, answers, strict=True) if why is None]
         hosts = [host for host, why in answers if why is None]
-        if self._rules.depth_budgets.refusal(source.depths) is not None:
-            accepted = self._within_budget(accepted, source.depths, via_host)
-            hosts = [host_of(link.url) for link in accepted]
         if not accepted:
             return
         names = fingerprints(map(self.comparison_form, [link.url for link in accepted]))
@@ -204,19 +192,6 @@ class LinkSubmitter:
             elif link.kind in _FORWARDS and link.url != via:
                 names[i] = forwarded(link.url, names[i], _forms(self._hop(via)))
         self.sink.submit(LinkBatch(accepted, hosts, names, source))
-
-    def _within_budget(self, links: Sequence[Link], depths: Depths, via_host: str) -> list[Link]:
-        """Those of *links* that are not too deep within their host or domain."""
-        via_domain = registered_domain(via_host)
-        kept = []
-        for link in links:
-            inner = depths.of(host_of(link.url), via_host=via_host, via_domain=via_domain)
-            why = self._rules.depth_budgets.refusal(inner)
-            if why is None:
-                kept.append(link)
-            else:
-                self._filters.refused[why] += 1
-        return kept
 
     def _hop(self, url: str) -> bytes:
         """*url* in a chain: the fingerprints of itself and of its form."""
@@ -249,7 +224,7 @@ class LinkSubmitter:
                 [Link(url) for url in kept],
                 [*compress(hosts, passed)],
                 fingerprints(map(self.comparison_form, kept)),
-                LinkSource("", 0, 0, _ENTERED, b"", self._clock()),
+                LinkSource("", 0, 0, b"", self._clock()),
                 SeedFacts([seed.rank for seed in compress(seeds, passed)], hosts),
             )
         )

@@ -12,7 +12,6 @@ from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from webcrawl import settings as defaults
 from webcrawl.configuration.values import dictionary, part_of, whole, words
 from webcrawl.errors import FatalError
 from webcrawl.urls.filters.chain import FilterChain, length_filter, scheme_filter
@@ -42,7 +41,7 @@ from webcrawl.urls.filters.table import FilterTable, OwnFilter, UrlProcessor
 from webcrawl.urls.normalizer import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Container, Mapping
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -52,6 +51,13 @@ if TYPE_CHECKING:
 
 OPEN, SEEDS, DOMAIN = "open", "seeds", "domain"
 
+#: The built-in filters, each with its place.
+BUILT_IN: Final = {
+    "scheme": 100, "port": 200, "host_labels": 300, "length": 400, "segments": 500,
+    "repeated_segments": 600, "growing_segments": 700, "parameters": 800, "listing_sort": 900,
+    "calendar": 1000, "action": 1100, "segment_name": 1200, "extension": 1300,
+    "restrict_to": 1400, "pattern": 1500, "depth": 1600, "whitelist": 1700, "own_domain": 1800,
+}  # fmt: skip
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Events are announced so many years ahead.
@@ -104,9 +110,9 @@ def own_filters(crawler: Crawler) -> dict[Any, OwnFilter]:
     """A user's own filters in URL_FILTERS, by its keys; FatalError with one sentence for what is no
     filter."""
     own: dict[Any, OwnFilter] = {}
-    names = set(defaults.URL_FILTERS_BASE)
+    names = set(BUILT_IN)
     for key in _places(crawler.settings):
-        if key in defaults.URL_FILTERS_BASE:
+        if key in BUILT_IN:
             continue
         part = part_of(crawler, "URL_FILTERS", key, like=UrlProcessor)
         name = str(getattr(part, "name", "") or _WORD.sub("_", type(part).__name__).lower())
@@ -122,12 +128,11 @@ def own_filters(crawler: Crawler) -> dict[Any, OwnFilter]:
 
 def _places(settings: BaseSettings) -> list[Any]:
     """The keys of URL_FILTERS in their order, without those that are switched off."""
-    base = settings.getdict("URL_FILTERS_BASE") or defaults.URL_FILTERS_BASE
-    places = {**base, **dictionary(settings, "URL_FILTERS")}
+    places = {**BUILT_IN, **dictionary(settings, "URL_FILTERS")}
     for key, place in places.items():
         if not (place is None or isinstance(place, (int, float))):
             raise FatalError(f"URL_FILTERS, the place of {key}, must be a number, not {place!r}.")
-        if place is None and isinstance(key, str) and key not in base and "." not in key:
+        if place is None and isinstance(key, str) and key not in BUILT_IN and "." not in key:
             raise FatalError(f"URL_FILTERS switches off {key!r}, which is no filter.")
     return sorted((key for key in places if places[key] is not None), key=places.__getitem__)
 
@@ -141,27 +146,26 @@ def _built_in(
 ) -> list[Filter]:
     scope = scope_of(settings)
     filters = _of_servers(settings, schemes, frozenset() if for_seeds else BAD_PORTS)
-    for limited, kinds in _LIMITED.items():
-        most = whole(settings, limited, at_least=0)
-        if most:
-            filters += [kind(most) for kind in kinds]
-    filters += [host_labels_filter(), parameters_filter()]
-    known: dict[str, Filter] = {
-        "listing_sort": listing_sort_filter(),
-        "calendar": calendar_filter(this_year + _CALENDAR_YEARS),
-        "action": action_filter(),
-    }
-    for name in words(settings, "URL_KNOWN_PATHS"):
-        if name not in known:
-            raise FatalError(f"URL_KNOWN_PATHS may name {', '.join(known)}, not {name}.")
-        filters.append(known[name])
+    if most := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
+        filters.append(length_filter(most))
+    filters += [
+        segments_filter(),
+        repeated_segments_filter(),
+        growing_segments_filter(),
+        host_labels_filter(),
+        parameters_filter(),
+        listing_sort_filter(),
+        calendar_filter(this_year + _CALENDAR_YEARS),
+        action_filter(),
+    ]
     names = frozenset(name.lower() for name in words(settings, "URL_REFUSED_SEGMENTS"))
     if names:
         filters.append(segment_names_filter(names))
-    refused = _extensions(settings, "URL_REFUSED_EXTENSIONS")
-    allowed = _extensions(settings, "URL_EXTENSIONS")
-    if refused or allowed:
-        filters.append(extension_filter(refused, allowed))
+    endings = words(settings, "URL_REFUSED_EXTENSIONS")
+    if endings:
+        filters.append(
+            extension_filter(frozenset(one.removeprefix(".").lower() for one in endings))
+        )
     filters += _patterns(settings)
     if scope != OPEN and domains is not None:
         filters.append(whitelist_filter(domains))
@@ -182,17 +186,10 @@ def redirect_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> F
 def _of_servers(
     settings: BaseSettings, schemes: frozenset[str], bad_ports: frozenset[int] = BAD_PORTS
 ) -> list[Filter]:
-    ports = port_filter(
-        _ports(settings, "URL_PORTS"), _ports(settings, "URL_REFUSED_PORTS"), bad_ports
-    )
-    return [scheme_filter(schemes), ports]
-
-
-_LIMITED: Final[dict[str, tuple[Callable[[int], Filter], ...]]] = {
-    "URL_MAX_LENGTH_BYTES": (length_filter,),
-    "URL_MAX_SEGMENTS": (segments_filter,),
-    "URL_MAX_REPEATED_SEGMENTS": (repeated_segments_filter, growing_segments_filter),
-}
+    ports = words(settings, "URL_PORTS")
+    if not all(port.isdecimal() and int(port) < 1 << 16 for port in ports):
+        raise FatalError(f"URL_PORTS must be port numbers, not {settings['URL_PORTS']!r}.")
+    return [scheme_filter(schemes), port_filter(frozenset(map(int, ports)), bad_ports)]
 
 
 def _patterns(settings: BaseSettings) -> list[Filter]:
@@ -211,14 +208,3 @@ def _patterns(settings: BaseSettings) -> list[Filter]:
             except ValueError as error:
                 raise FatalError(f"{setting} {error}{more}.") from error
     return filters
-
-
-def _ports(settings: BaseSettings, setting: str) -> frozenset[int]:
-    ports = words(settings, setting)
-    if not all(port.isdecimal() and int(port) < 1 << 16 for port in ports):
-        raise FatalError(f"{setting} must be port numbers, not {settings[setting]!r}.")
-    return frozenset(int(port) for port in ports)
-
-
-def _extensions(settings: BaseSettings, setting: str) -> frozenset[str]:
-    return frozenset(word.removeprefix(".").lower() for word in words(settings, setting))

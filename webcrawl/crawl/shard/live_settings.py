@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from webcrawl.configuration.values import number, positive, whole
 from webcrawl.errors import FatalError
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import DelayPolicy
 
+# Of the workers, for hosts of one registered domain while others wait: thousands of hosts of a
+# tarpit must not hold all of them.
+_DOMAIN_SHARE: Final = 0.1
+
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class LiveSettings:
@@ -25,7 +29,6 @@ class LiveSettings:
 
     settings: those that it was read from.
     workers: CONCURRENT_REQUESTS.
-    domain_share: FRONTIER_DOMAIN_SHARE.
     lease_secs: FRONTIER_LEASE_SECS.
     grace_secs: SHUTDOWN_GRACE_SECS.
     item_secs: ITEM_TIMEOUT_SECS.
@@ -37,7 +40,6 @@ class LiveSettings:
 
     settings: BaseSettings
     workers: int
-    domain_share: float
     lease_secs: float
     grace_secs: float
     item_secs: float
@@ -49,13 +51,9 @@ class LiveSettings:
     @classmethod
     def from_settings(cls, settings: BaseSettings, *, delay: DelayPolicy) -> Self:
         """FatalError with one sentence for a bad value."""
-        domain_share = positive(settings, "FRONTIER_DOMAIN_SHARE")
-        if domain_share > 1:
-            raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {domain_share:g}.")
         return cls(
             settings=settings,
             workers=whole(settings, "CONCURRENT_REQUESTS", at_least=1),
-            domain_share=domain_share,
             lease_secs=_lease_secs(settings),
             grace_secs=number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
             item_secs=positive(settings, "ITEM_TIMEOUT_SECS"),
@@ -70,11 +68,11 @@ class LiveSettings:
     @property
     def hosts_of_domain(self) -> int:
         """How many hosts of a registered domain may be in process while others wait."""
-        return max(1, int(self.domain_share * self.workers))
+        return max(1, int(_DOMAIN_SHARE * self.workers))
 
     def take(self, other: LiveSettings) -> None:
         """Have the values of *other*; what shards hold of this one stays the same objects."""
-        for name in ("settings", "workers", "domain_share", "grace_secs", "item_secs"):
+        for name in ("settings", "workers", "grace_secs", "item_secs"):
             setattr(self, name, getattr(other, name))
         for word, quota in self.quotas.items():
             _copy(other.quotas[word], quota)

@@ -251,7 +251,7 @@ class Shard:
         def even(sizes: tuple[int, int]) -> int:
             return max(sizes[0] // shards, sizes[1])
 
-        self.frontier.resize(queues=part("FRONTIER_BACK_QUEUES_MAX"), rests=even(_RESTS))
+        self.frontier.resize(queues=part("queues"), rests=even(_RESTS))
         if isinstance(self.eliminator, Eliminator):  # a user's own has its own bounds
             self.eliminator.resize(
                 buffer_size=part("SEEN_BUFFER_SIZE"), cache_size=part("SEEN_CACHE_SIZE")
@@ -260,8 +260,8 @@ class Shard:
         for table in (self.ranks, self._tables.domains):
             table.resize(even(_NEW_RANKS))
         self.hosts.records.resize(
-            size=part("HOSTS_CACHE_SIZE"),
-            robots_size=part("ROBOTS_CACHE_SIZE"),
+            size=part("hosts"),
+            robots_size=part("robots"),
             counters=even(_COUNTERS),
             database_kib=even(_DATABASE_KIB),
         )

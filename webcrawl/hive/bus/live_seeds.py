@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self
 import msgspec
 from msgspec import UNSET, UnsetType
 from scrapy import FormRequest, Request
+from scrapy_redis.defaults import START_URLS_KEY
 
 from webcrawl.configuration.decoding import UndecodableError, converted, json_decoder
 from webcrawl.configuration.values import flag, whole
@@ -140,7 +141,7 @@ class SeedSource(NamedTuple):
     @classmethod
     def from_settings(cls, settings: BaseSettings, spider: str) -> Self:
         """By scrapy-redis' REDIS_START_URLS_KEY, _AS_SET, _AS_ZSET and _BATCH_SIZE. FatalError."""
-        key = str(settings["REDIS_START_URLS_KEY"])
+        key = str(settings.get("REDIS_START_URLS_KEY", START_URLS_KEY))
         try:
             key %= {"name": spider}
         except (TypeError, ValueError, KeyError) as error:

@@ -20,7 +20,6 @@ import msgspec
 from webcrawl.configuration.decoding import Count, Epoch, UndecodableError, msgpack_decoder
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.frontier.entry import Entry  # noqa: TC001  # msgspec reads it
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.urls import Link, host_of
 
 if TYPE_CHECKING:
@@ -51,8 +50,8 @@ class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     source: str
     depth: Count
     rank: Count
-    host_depth: Count
-    domain_depth: Count
+    unused: Count
+    unused_too: Count
     chain: bytes
     at: Epoch
     ranks: list[Count] | None = None
@@ -110,8 +109,8 @@ def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
             source.url,
             source.depth,
             source.rank,
-            source.depths.host,
-            source.depths.domain,
+            0,
+            0,
             source.chain,
             source.at,
             None if seeds is None else [*seeds.ranks],
@@ -182,7 +181,6 @@ def _batch_of(message: _Links) -> LinkBatch:
             message.source,
             message.depth,
             message.rank,
-            Depths(message.host_depth, message.domain_depth),
             message.chain,
             message.at,
             message.score,

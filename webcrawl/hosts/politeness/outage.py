@@ -27,7 +27,7 @@ import math
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from webcrawl.configuration.values import number, positive, whole
+from webcrawl.configuration.values import number, whole
 from webcrawl.net.walls import WALLS
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ _ANSWERED: Final = frozenset(
 )
 # With fewer hosts than this failing in a row, it is the hosts.
 _FEWEST: Final = 3
+# Seconds between two tries in an outage.
+_PROBE_SECS: Final = 5.0
 
 
 @dataclasses.dataclass(eq=False)
@@ -131,11 +133,11 @@ class Outage:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, **parts: Any) -> Self:
-        """By OUTAGE_HOSTS, OUTAGE_PROBE_SECS and OUTAGE_END_SECS; FatalError for bad values.
+        """By OUTAGE_HOSTS and OUTAGE_END_SECS; FatalError for bad values.
         *parts* are the other arguments."""
         return cls(
             hosts=whole(settings, "OUTAGE_HOSTS", at_least=0),
-            probe_secs=positive(settings, "OUTAGE_PROBE_SECS"),
+            probe_secs=_PROBE_SECS,
             end_secs=number(settings, "OUTAGE_END_SECS", at_least=0),
             **parts,
         )

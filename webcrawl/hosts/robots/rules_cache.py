@@ -50,6 +50,8 @@ logger = logging.getLogger(__name__)
 
 # RFC 9309, section 2.3.1.4: "for example, 30 days".
 _UNREACHABLE_SECS = 30 * 24 * 3600.0
+# Seconds after a failure until robots.txt is asked for again.
+_RETRY_SECS = 600.0
 # Rules kept ready: those of the hosts in use. Others take 0.05 ms to be read again.
 _READY = 2**13
 _READY_BYTES = 64 * 2**20  # five of the largest files there can be, or 30,000 usual ones
@@ -119,16 +121,14 @@ class RobotsCache:
         store: HostRecords | RecordsReader,
         clock: Callable[[], float] = wall_time,
     ) -> Self:
-        """Build by ROBOTS_EXPIRE_SECS, ROBOTS_RETRY_SECS and the user agent of the settings;
+        """Build by ROBOTS_EXPIRE_SECS and the user agent of the settings;
         *clock* gives epoch seconds. Raises FatalError with one sentence."""
         return cls(
             store=store,
             user_agent=user_agent_token(settings),
             size=_READY,
             max_bytes=_READY_BYTES,
-            times=AnswerTimes(
-                positive(settings, "ROBOTS_EXPIRE_SECS"), positive(settings, "ROBOTS_RETRY_SECS")
-            ),
+            times=AnswerTimes(positive(settings, "ROBOTS_EXPIRE_SECS"), _RETRY_SECS),
             clock=clock,
         )
 

@@ -12,7 +12,6 @@ from webcrawl.crawl.links.page_intake import PageIntake, PageResult
 from webcrawl.crawl.seeds import BadLine, parse_line
 from webcrawl.crawl.seeds.seed_line import is_sayable
 from webcrawl.frontier.entry import decode
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.hosts.robots.grammar import read
 from webcrawl.items import is_success
 from webcrawl.jobs.inspect.stopped_job import opened
@@ -182,7 +181,7 @@ class _Run:
             return
         content, result = self._shard.content, PageResult()
         links, _ = self._intake.read(page, lambda _: None, content=content, result=result)
-        self._intake.submit(page, links, result=result, chain=b"", depths=Depths())
+        self._intake.submit(page, links, result=result, chain=b"")
         self.built.links += len(links)
         if result.claim:
             content.commit(result.claim)

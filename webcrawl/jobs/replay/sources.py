@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import xxhash
 
-from webcrawl.crawl.links.link_extractor import PageLinks, sitemap_max_bytes
+from webcrawl.crawl.links.link_extractor import SITEMAP_MAX_BYTES, PageLinks
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_crawl, jobdirs_of
 from webcrawl.items import is_success
@@ -93,11 +93,10 @@ class StoredPages:
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
         """As ``PageLinks.from_settings``."""
-        most = max(page_max_bytes(settings), sitemap_max_bytes(settings))
         return cls(
             links=PageLinks.from_settings(settings),
             schemes=followed_schemes(settings),
-            max_bytes=most,
+            max_bytes=max(page_max_bytes(settings), SITEMAP_MAX_BYTES),
         )
 
     def of(self, path: Path, *, start: int = 0, robots: bool = False) -> Iterator[Stored]:

@@ -44,12 +44,12 @@ def ask_for_token(title: str) -> str:
 
 
 def drawing(figure: Figure) -> str:
-    """The chart of *figure* as an SVG document, which is light or dark as its reader is."""
+    """The chart of *figure* as a document of SVG, light or dark as its reader is."""
     return _templates().get_template("drawing.svg").render(figure=figure)
 
 
 def write_drawings(directory: Path, figures: Iterable[Figure]) -> None:
-    """The charts of *figures* as SVG files."""
+    """The charts of *figures* as files of SVG."""
     directory.mkdir(parents=True, exist_ok=True)
     for figure in figures:
         if figure.chart is not None:

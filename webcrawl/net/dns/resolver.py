@@ -22,7 +22,7 @@ from scrapy import signals
 
 from webcrawl.clock import now
 from webcrawl.configuration.memory_budget import size_of
-from webcrawl.configuration.values import part_of, positive, whole
+from webcrawl.configuration.values import part_of, positive
 from webcrawl.doctor.histogram import latencies_of
 from webcrawl.errors import FatalError
 from webcrawl.net.dns import wire as dnswire
@@ -49,6 +49,8 @@ _FAILURE_TTL: Final = 5
 _MIN_NEGATIVE_TTL: Final = 30
 # Aliases that leave one answer and need another question.
 _MAX_ALIASES: Final = 8
+# Questions in all, each with twice the time of the one before.
+_TRIES: Final = 3
 # Addresses of one name that are kept; a hostile answer could have 512.
 _MAX_KEPT: Final = 16
 
@@ -120,8 +122,8 @@ class Resolver:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Resolver:
-        """Build a resolver by DNS_SERVERS or DNS_CLIENT_CLASS, DNS_QUERY_TIMEOUT_SECS, DNS_TRIES,
-        DNS_CACHE_SIZE and HOSTS_FILE.
+        """Build a resolver by DNS_SERVERS or DNS_CLIENT_CLASS, DNS_QUERY_TIMEOUT_SECS, HOSTS_FILE
+        and the share of names in MEMORY_BUDGET.
 
         The name servers of /etc/resolv.conf when neither is set; none but those named when it is.
         Raises FatalError with one sentence for a value that cannot work.
@@ -129,24 +131,22 @@ class Resolver:
         settings = crawler.settings
         named = [server_address(s) for s in settings.getlist("DNS_SERVERS")]
         timeout = positive(settings, "DNS_QUERY_TIMEOUT_SECS")
-        tries = whole(settings, "DNS_TRIES", at_least=1)
         servers: NameServers | ClientQuestions
         if path := settings.get("DNS_CLIENT_CLASS"):
             if named:
                 raise FatalError("DNS_SERVERS are not asked where DNS_CLIENT_CLASS is: set one.")
             client = part_of(crawler, "DNS_CLIENT_CLASS", path, like=DnsClient)
-            servers = ClientQuestions(client, timeout=timeout, tries=tries)
+            servers = ClientQuestions(client, timeout=timeout, tries=_TRIES)
         else:
             servers = NameServers(
                 servers=(lambda: named) if named else SystemServers().current,
                 timeout=timeout,
-                tries=tries,
+                tries=_TRIES,
                 rng=generator("message ids"),
             )
-        cache_size = size_of(settings, "DNS_CACHE_SIZE")
         return cls(
             servers=servers,
-            cache_size=cache_size,
+            cache_size=size_of(settings, "names"),
             hosts=hosts_of(settings),
             took=latencies_of(crawler).dns.add,
         )

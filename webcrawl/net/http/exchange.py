@@ -342,9 +342,10 @@ class Exchange(asyncio.Protocol):
                     self._raw = None
             self._parse(data)
             raw = None if self._is_whole else self._raw
-            if raw is not None and data[-1:] == b"\n" and b"".join(raw[-3:]).endswith(b"0\n\n"):
-                # This may be the end, for which the parser would wait.
-                self._read_again(raw)
+            if raw is not None and data[-1:] == b"\n":
+                last = data if len(data) > 2 else b"".join(raw[-3:])
+                if last.endswith(b"0\n\n"):  # it may be the end, for which the parser would wait
+                    self._read_again(raw)
 
     def _parse(self, data: bytes) -> None:
         assert self._parser is not None

@@ -6,11 +6,10 @@ page that does. Pages that no processing module gets are stored, too: robots.txt
 documents that were seen before, if need be as revisit records.
 
 Settings: WARC_DIR (default JOBDIR/warc), WARC_PREFIX of file names, WARC_MAX_FILE_BYTES (a file is
-ended before the page that would exceed it), WARC_MAX_FILE_SECS (and after the first page since its
-time was over), WARC_REVISIT_MAX_BYTES of the table of payloads in JOBDIR/warc, WARC_OPERATOR and
-WARC_DESCRIPTION. Stats, of this run: ``warc/records``,
-``warc/bytes`` (compressed), ``warc/files``, ``warc/revisits``, ``warc/recovered`` (files that an
-earlier run left unfinished).
+ended before the page that would exceed it, and with the first page after a day),
+WARC_REVISIT_MAX_BYTES of the table of payloads in JOBDIR/warc, WARC_OPERATOR and WARC_DESCRIPTION.
+Stats, of this run: ``warc/records``, ``warc/bytes`` (compressed), ``warc/files``,
+``warc/revisits``, ``warc/recovered`` (files that an earlier run left unfinished).
 
 On opening, files that a killed run left behind are cut to whole pages and given their final names.
 After an ``OSError`` of ``write``, which ends the crawl, the file is as whole as before.
@@ -20,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import re
 import socket
 from dataclasses import asdict
@@ -31,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import scrapy
 
 from webcrawl import __version__
-from webcrawl.configuration.values import number, whole
+from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 from webcrawl.pipelines.module import ProcessingModule, output_directory
 from webcrawl.pipelines.warc.payloads import StoredPayloads
@@ -49,6 +47,8 @@ logger = logging.getLogger(__name__)
 DEFAULT_PREFIX: Final = "webcrawl"
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]+")
+# A day, in seconds.
+_MAX_FILE_SECS: Final = 86_400.0
 _SPECIFICATIONS: Final = "http://iipc.github.io/warc-specifications/specifications"
 
 
@@ -59,8 +59,6 @@ class WarcPipeline(ProcessingModule):
     off_loop: ClassVar[bool] = True
     output: ClassVar[tuple[str, str]] = ("WARC_DIR", "warc")
     name: ClassVar[str] = "warc"
-
-    _max_file_secs: float
 
     def __init__(self, *, writer: WarcWriter, payloads: StoredPayloads | None) -> None:
         self._writer = writer
@@ -78,7 +76,6 @@ class WarcPipeline(ProcessingModule):
             payloads=payloads,
         )
         module = super().from_crawler(crawler, writer=writer, payloads=payloads)
-        module._max_file_secs = number(settings, "WARC_MAX_FILE_SECS", at_least=0) or math.inf
         crawler.signals.connect(module.store, signal=unprocessed)
         return module
 
@@ -104,7 +101,7 @@ class WarcPipeline(ProcessingModule):
 
     def batch_done(self) -> None:
         self._writer.flush()
-        self._writer.close_older(self._max_file_secs)
+        self._writer.close_older(_MAX_FILE_SECS)
         if self._payloads is not None:
             self._payloads.commit()
         self._count()

@@ -25,14 +25,15 @@ _LONG_SEGMENT: Final = 128
 _SHORTEST_ORIGIN: Final = 9
 
 
-def segments_filter(most: int) -> UrlFilter:
-    """Refuses paths of more than *most* segments: a space that grows with each relative link."""
+def segments_filter(most: int = 20) -> UrlFilter:
+    """Refuses paths of more than *most* segments: a space that grows with each relative link
+    (Heritrix: 20)."""
     return UrlFilter(
         "segments", lambda url: len(url.segments) > most, lambda shape: shape.segments > most
     )
 
 
-def repeated_segments_filter(most: int) -> UrlFilter:
+def repeated_segments_filter(most: int = 3) -> UrlFilter:
     """Filter of paths with repeated segments.
 
     It refuses paths with a segment, or a group of up to 8, more than *most* times in a row, or
@@ -53,7 +54,7 @@ def repeated_segments_filter(most: int) -> UrlFilter:
     return UrlFilter("repeated_segments", refuses, lambda shape: shape.segments > most)
 
 
-def growing_segments_filter(most: int) -> UrlFilter:
+def growing_segments_filter(most: int = 3) -> UrlFilter:
     """Filter of paths with growing segments.
 
     It refuses paths in which more than *most* segments in a row grow by what they end with, each
@@ -179,16 +180,12 @@ def segment_names_filter(names: frozenset[str]) -> UrlFilter:
     return UrlFilter("segment_name", lambda url: not names.isdisjoint(url.segments))
 
 
-def extension_filter(refused: frozenset[str], allowed: frozenset[str]) -> UrlFilter:
-    """Filter by the extension of the path's last segment, without dot, in lower case.
-
-    It refuses those of *refused*, or, if *allowed* is not empty, those that are not in it. What has
-    no extension passes: most pages have none.
-    """
+def extension_filter(refused: frozenset[str]) -> UrlFilter:
+    """Refuses paths whose last segment has an extension of *refused*, small, without dot."""
 
     def refuses(url: SplitUrl) -> bool:
         _, dot, extension = url.segments[-1].rpartition(".")
-        return bool(dot) and (extension in refused or bool(allowed and extension not in allowed))
+        return bool(dot) and extension in refused
 
     return UrlFilter("extension", refuses)
 

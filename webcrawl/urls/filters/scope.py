@@ -38,21 +38,16 @@ MAX_PATTERNS: Final = 100
 _AGAIN: Final = 2
 
 
-def port_filter(
-    allowed: frozenset[int],
-    refused: frozenset[int] = frozenset(),
-    bad: frozenset[int] = BAD_PORTS,
-) -> ServerFilter:
+def port_filter(allowed: frozenset[int], bad: frozenset[int] = BAD_PORTS) -> ServerFilter:
     """Filter by port. The port that belongs to the scheme passes.
 
-    It refuses ports of *refused* and *bad* ones, or, if *allowed* is not empty, in place of these
-    those that are not in it.
+    It refuses *bad* ones, or, if *allowed* is not empty, those that are not in it.
     """
 
     def refuses(_scheme: str, _host: str, port: int | None) -> bool:
         if port is None:
             return False
-        return port in refused or (port not in allowed if allowed else port in bad)
+        return port not in allowed if allowed else port in bad
 
     return ServerFilter("port", refuses)
 

@@ -1,7 +1,5 @@
 """What counts for and against a host, and what its URLs wait for."""
 
-from __future__ import annotations
-
 import pytest
 from conftest import FakeClock
 from host_rig import Records
@@ -39,10 +37,6 @@ def entry(number, *, host="a.test", extra=b""):
     return Entry(url=f"http://{host}/x/{number}", host=host, extra=extra)
 
 
-def fetch(tested=False, duplicate=False):
-    return {"tested": tested, "seen": duplicate}
-
-
 class Parked:
     """The frontier, as far as gates see it."""
 
@@ -58,20 +52,19 @@ class Parked:
             self.pushed += entries[0]
 
 
+SEEN = {"tested": True, "seen": True}
+NO_DOCUMENT = {"tested": False, "seen": False}
+NEITHER = "http_200 http_301 http_429 http_503 timeout robots_denied host_failing"
+
+
 @pytest.mark.parametrize(
     ("outcome", "got", "counts"),
     [
-        ("http_200", fetch(tested=True), (1, 0)),
-        ("http_200", fetch(tested=True, duplicate=True), (0, 1)),
-        ("http_200", fetch(), (0, 0)),
-        ("http_301", fetch(), (0, 0)),
-        ("http_404", fetch(), (0, 1)),
-        ("http_410", fetch(), (0, 1)),
-        ("http_429", fetch(), (0, 0)),
-        ("http_503", fetch(), (0, 0)),
-        ("timeout", fetch(), (0, 0)),
-        ("robots_denied", fetch(), (0, 0)),
-        ("host_failing", fetch(), (0, 0)),
+        ("http_200", {"tested": True, "seen": False}, (1, 0)),
+        ("http_200", SEEN, (0, 1)),
+        ("http_404", NO_DOCUMENT, (0, 1)),
+        ("http_410", NO_DOCUMENT, (0, 1)),
+        *((outcome, NO_DOCUMENT, (0, 0)) for outcome in NEITHER.split()),
     ],
 )
 def test_an_outcome_counts_for_or_against_its_host(keeper, records, outcome, got, counts):
@@ -87,7 +80,7 @@ def test_urls_wait_for_the_first_gate_that_holds_them(keeper):
     assert len(frontier.pushed) == 10
     assert frontier.counts == {"url_space": 5}
     for number in range(5):
-        keeper.ended(entry(number), "http_200", **fetch(tested=True, duplicate=True))
+        keeper.ended(entry(number), "http_200", **SEEN)
     # The pattern is parked: those that were let in are stopped, and give their room back.
     assert [admission.stops(entry(number)) for number in range(5, 10)] == 5 * ["learned_trap"]
     admission.push([encode(entry(number)) for number in range(20, 25)])
@@ -107,22 +100,21 @@ def test_requests_of_a_spider_itself_pass_and_take_no_room(keeper):
     admission.push([encode(entry(number)) for number in range(15)])
     assert (len(frontier.pushed), frontier.counts) == (60, {"url_space": 5})
     for number in range(50):
-        keeper.ended(entry(number), "http_200", **fetch(tested=True, duplicate=True))
+        keeper.ended(entry(number), "http_200", **SEEN)
     before = keeper.learned.stats()
     admission.push([encode(own[0])])
     assert len(frontier.pushed) == 61
     assert admission.stops(own[0]) == ""
     for one in own:
-        keeper.ended(one, "http_200", **fetch(tested=True, duplicate=True))
+        keeper.ended(one, "http_200", **SEEN)
     assert keeper.learned.stats() == before
 
 
 def test_an_excepted_host_is_held_by_neither(keeper):
-    frontier = Parked()
     gates = keeper.gates()
-    admission = Admission(frontier=frontier, gates=gates)
+    admission = Admission(frontier=Parked(), gates=gates)
     for number in range(20):
-        keeper.ended(entry(number), "http_200", **fetch(tested=True, duplicate=True))
+        keeper.ended(entry(number), "http_200", **SEEN)
     assert [gate.holds(entry(1)) for gate in gates] == [True, True]
     assert admission.stops(entry(1))
     for gate in gates:
@@ -144,7 +136,7 @@ def test_hosts_have_accounts_of_their_own_whatever_the_politeness_key_is(keeper,
         gate.let_in(www)
     assert gate.holds(www)
     assert not gate.holds(shop)
-    keeper.ended(www, "http_404", **fetch())
+    keeper.ended(www, "http_404", **NO_DOCUMENT)
     assert {host: record.fruitless for host, record in records.hosts.items()} == {"www.a.test": 1}
     keeper.test_exceptions.rules.add("www.a.test")
     assert not gate.holds(www)

@@ -1,7 +1,5 @@
 """URLs of a host beyond what its pages earn wait; sound sites are crawled to their ends."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from types import SimpleNamespace
@@ -38,6 +36,11 @@ def let_in(space, count, host="a.test", entry=None):
             space.let_in(entry)
             found += 1
     return found
+
+
+def ended(space, count=1, *, fresh=False, fruitless=False):
+    for _ in range(count):
+        space.ended(A, fresh=fresh, fruitless=fruitless)
 
 
 def test_what_soft_errors_link_to_must_bring_new_content():
@@ -104,21 +107,6 @@ class Crawl:
         return self
 
 
-def test_base_is_for_nothing_and_each_page_earns_more():
-    space = space_of()
-    assert let_in(space, 150) == 100
-    space.ended(A, fresh=True, fruitless=False)
-    # One place is free again, and ten are new.
-    assert let_in(space, 150) == 11
-    for _ in range(5):
-        space.ended(A, fresh=False, fruitless=True)
-    assert let_in(space, 150) == 0
-    for _ in range(5):
-        space.ended(A, fresh=False, fruitless=False)
-    assert let_in(space, 150) == 5
-    assert let_in(space, 150, "b.test") == 100
-
-
 def test_a_large_sound_site_is_crawled_to_its_end():
     """20,000 pages, ten links to new ones each; one URL in four is dead or a duplicate."""
     left = 20_000
@@ -160,15 +148,14 @@ def test_what_a_host_may_name_and_nothing_more_is_fetched_in_few_passes(base, pa
 def test_room_that_was_given_in_advance_is_for_hosts_that_have_some():
     space = space_of()
     let_in(space, 1000)
-    for _ in range(100):
-        space.ended(A, fresh=False, fruitless=False)
+    ended(space, 100)
     space.release_more()
     assert let_in(space, 1000) == 100
-    for number in range(100):
-        space.ended(A, fresh=False, fruitless=number < 99)
+    ended(space, 99, fruitless=True)
+    ended(space)
     space.release_more()
     assert let_in(space, 1000) == 101  # as many as were on nobody's account so far
-    space.ended(A, fresh=False, fruitless=True)
+    ended(space, fruitless=True)
     space.release_more()
     assert let_in(space, 1000) == 0
 
@@ -183,8 +170,8 @@ def test_what_pages_earned_survives_a_restart():
     records = Records()
     space = space_of(records)
     let_in(space, 100)
-    for number in range(60):
-        space.ended(A, fresh=number < 20, fruitless=number >= 20)
+    ended(space, 20, fresh=True)
+    ended(space, 40, fruitless=True)
     again = space_of(records)
     assert let_in(again, 1000) == 100 + 10 * 20 - 40
     assert (records.get("a.test").fresh, records.get("a.test").fruitless) == (20, 40)
@@ -228,8 +215,7 @@ def test_held_urls_are_looked_at_now_and_then_if_there_is_room():
 def test_a_host_that_has_nothing_to_expect_is_no_reason_to_look_again():
     space = space_of()
     let_in(space, 100)
-    for _ in range(100):
-        space.ended(A, fresh=False, fruitless=True)
+    ended(space, 100, fruitless=True)
     assert let_in(space, 10) == 0
     assert not space.can_release_more
     let_in(space, 101, "b.test")
@@ -242,7 +228,7 @@ def test_a_url_space_of_zero_bounds_no_host():
     records = Records()
     space = space_of(records, base=0)
     assert let_in(space, 10_000) == 10_000
-    space.ended(A, fresh=True, fruitless=False)
+    ended(space, fresh=True)
     space.let_out(A)
     assert records.hosts == {}
     assert not space.can_release_more
