@@ -69,8 +69,10 @@ class Frontier:
         )
         self.parked, self.due = parts.parked, parts.due
         self._front = parts.front
-        self._back = parts.back
-        self.longest_tails = parts.back.tails.longest
+        back = self._back = parts.back
+        # As those of the back end.
+        self.key_of, self.has_more, self.is_far = back.key_of, back.has_more, back.is_far
+        self.resize_shares, self.longest_tails = back.resize_shares, back.tails.longest
         self._log = parts.log
         self._shared = parts.shared
         self._finished = parts.finished
@@ -115,18 +117,6 @@ class Frontier:
         now = self._clock()
         return supply_of(self._front, self._back, self._leases, now=now, soon=self._parts.soon)
 
-    def key_of(self, entry: Entry) -> str:
-        """The politeness key of *entry* now: its host, or a part of that."""
-        return self._back.key_of(entry)
-
-    def has_more(self, key: str) -> bool:
-        """Whether URLs of the politeness key *key* wait in its back-end queue."""
-        return self._back.has_more(key)
-
-    def is_far(self, host: str) -> bool:
-        """Whether URLs of *host* wait, and it is far off."""
-        return self._back.is_far(host)
-
     def stats(self) -> dict[str, int]:
         """All counters and sizes under their names in the crawl's statistics."""
         sizes = {
@@ -156,11 +146,6 @@ class Frontier:
         on; queues that are there stay until they are empty."""
         self._back.resize(queues)
         self._back.remembered.resize(rests)
-
-    def resize_shares(self, *, workers: int, most: int) -> None:
-        """There are so many workers from now on, and so many hosts of a registered domain may be in
-        process while others wait. O(domains)."""
-        self._back.resize_shares(workers=workers, most=most)
 
     # --- in
 

@@ -101,6 +101,8 @@ class DiskSet:
         self._buffer_size = buffer_size
         self._clock = clock
         self._levels = Levels(path=path)
+        #: Files to fsync before the last snapshot may be published, and to delete when it was.
+        self.written, self.forget = self._levels.written, self._levels.forget
         self._compactor = Compactor(levels=self._levels, background=background, clock=clock)
         self._buffer = Buffer(size=0)
         self._sealed: deque[_Sealed] = deque()
@@ -258,14 +260,6 @@ class DiskSet:
         """The set without stretches that are not retired, and that state of the URL log."""
         runs = self._levels.snapshot()
         return msgspec.msgpack.encode(DiskSnapshot(VERSION, runs, pending, cursor, active))
-
-    def written(self) -> list[Path]:
-        """Files to fsync before the last snapshot may be published."""
-        return self._levels.written()
-
-    def forget(self) -> list[Path]:
-        """Files to delete now that the last snapshot was published."""
-        return self._levels.forget()
 
     def stats(self) -> dict[str, int | float]:
         """Counters and gauges by their names in Scrapy's stats."""

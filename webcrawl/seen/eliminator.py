@@ -51,6 +51,8 @@ class Eliminator:
         self._background = background
         background.on_done = self._call_on_merged
         self._set = seen
+        #: As those of the set: whether a fingerprint was submitted before is ``knows``.
+        self.resize, self.knows = seen.resize, seen.find
         self._log = UrlLog(path=path, aside=background.aside, file_bytes=log_file_bytes)
         self._stretches: deque[Stretch] = deque()
         self._left = 0  # payloads in the log after the last stretch
@@ -60,11 +62,6 @@ class Eliminator:
 
     def _call_on_merged(self) -> None:
         self.on_merged()
-
-    def resize(self, *, buffer_size: int, cache_size: int) -> None:
-        """Change the numbers of entries of T, from the next one on, and of the cache; nothing for a
-        set of another kind."""
-        self._set.resize(buffer_size=buffer_size, cache_size=cache_size)
 
     # Submitting
 
@@ -112,10 +109,6 @@ class Eliminator:
     def certainly_seen(self, fp: int) -> bool:
         """Whether *fp* is known to have been submitted, without looking further."""
         return fp in self._set
-
-    def knows(self, fp: int) -> bool:
-        """Whether *fp* was submitted before. May block for a few reads of 8 kB."""
-        return self._set.find(fp)
 
     def _seal(self) -> None:
         """End the stretch of the log that is being written."""

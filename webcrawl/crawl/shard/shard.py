@@ -265,7 +265,7 @@ class Shard:
             counters=even(_COUNTERS),
             database_kib=even(_DATABASE_KIB),
         )
-        self.hosts.robots.resize(size=even(_RULES), max_bytes=even(_RULES_BYTES))
+        self.hosts.robots.robots.resize(size=even(_RULES), max_bytes=even(_RULES_BYTES))
 
     def open(self, state: StateDirectory, *, forgets: bool = False) -> None:
         """Open all of it as *state* has saved it, and attach the parts to that. Blocks.

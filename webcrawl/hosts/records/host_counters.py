@@ -123,16 +123,14 @@ class HostCounters:
         codec: Codec[HostCounter | _All] = Codec(_encode, self._decoded)
         self._counters = FactCache(database=database, kind=DOMAINS, codec=codec, size=size)
         self.caches = (self._counters, self._links)
+        #: Keep so many in memory; what is too much goes with the next ones that are found.
+        self.resize = self._counters.resize
         self._all = _All(0)
         # Whether that is in the cache.
         self._is_known = False
         self.linked = 0
         """Links between domains that were not known in memory, in this process. One that was merged
         since may count again."""
-
-    def resize(self, size: int) -> None:
-        """Keep *size* in memory; what is too much goes with the next ones that are found."""
-        self._counters.resize(size)
 
     def open(self) -> None:
         """Take up the key of the job from the open database, or draw one."""

@@ -71,6 +71,8 @@ class HostRecords:
             size=robots_size,
             max_bytes=robots_size * _ROBOTS_BYTES,
         )
+        # What is kept of robots.txt, opaque here, by its origin.
+        self.robots, self.put_robots = self._robots.get, self._robots.put
         # The rests that the frontier has no room for (frontier.rests.RestStore).
         self.rests = FactCache(database=database, kind=RESTS, codec=BYTES, size=_RESTS_HELD)
         # What hints have brought, by the URL's fingerprint; empty once its entry has it.
@@ -144,14 +146,6 @@ class HostRecords:
     def put(self, record: HostRecord) -> None:
         """Keep *record*. On disk, as it is by then, with the next ``flush``."""
         self._hosts.put(record.host, record)
-
-    def robots(self, origin: str) -> bytes | None:
-        """The last value put for *origin*; raises and takes as long as ``get``."""
-        return self._robots.get(origin)
-
-    def put_robots(self, origin: str, data: bytes) -> None:
-        """Keep *data*, opaque here, for *origin*."""
-        self._robots.put(origin, data)
 
     # --- writing
 

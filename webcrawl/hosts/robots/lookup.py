@@ -98,10 +98,6 @@ class RobotsSearch:
     # When origins were last asked for their robots.txt, by *clock*.
     _asked: OrderedDict[str, float] = dataclasses.field(default_factory=OrderedDict, init=False)
 
-    def resize(self, *, size: int, max_bytes: int) -> None:
-        """As ``RobotsCache.resize``."""
-        self.robots.resize(size=size, max_bytes=max_bytes)
-
     def look(self, url: str) -> RobotsFinding:
         """Whether *url* may be fetched now."""
         if not self.obey or not url.startswith(_WITH_ROBOTS):
