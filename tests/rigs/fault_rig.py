@@ -263,11 +263,11 @@ def scenario_of(seed):
 class FaultRig:
     """One job of a *scenario* in *directory*, and its simulated web."""
 
-    def __init__(self, directory, scenario, *, hit):
+    def __init__(self, directory, scenario, *, hit=None):
         seed = scenario.seed
         self._scenario = scenario
         self._visits = scenario.visits
-        self._hit = hit
+        self._hit = Counter() if hit is None else hit
         self.rng = random.Random(seed)
         self.lives = []
         self._directory = directory
@@ -779,7 +779,7 @@ def go_through(directory, faults, scenario, *, hit):
             raise
 
 
-def go_through_seed(directory, seed, hit, *, settings=None):
+def go_through_seed(directory, seed, hit=None, *, settings=None):
     """All that *seed* draws, with *settings*. An error tells the command that repeats it."""
     rng, scenario = random.Random(seed), scenario_of(seed)
     scenario.settings.update(settings or {})
