@@ -30,7 +30,7 @@ def test_no_visit_is_lost_or_early_after_faults(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("seeds", [range(12, 2012), range(REVISITING, REVISITING + 100)], ids=str)
-def test_a_job_is_whole_and_no_visit_lost_or_early_after_the_faults_of_many(tmp_path, seeds):
+def test_a_job_is_whole_after_the_faults_of_many_seeds(tmp_path, seeds):
     hit = Counter()
     for seed in seeds:
         directory = tmp_path / str(seed)

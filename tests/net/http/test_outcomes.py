@@ -292,7 +292,7 @@ def test_chunks_of_a_byte_are_no_framing_without_end():
     assert (response.body, response.flags) == (b"x" * 9000, [])
 
 
-def test_a_body_without_a_length_that_ends_in_a_reset_is_kept_where_data_loss_is_no_failure():
+def test_what_came_of_a_body_before_a_reset_may_be_kept():
     response = ending([head, TO_THE_END + b"abc", reset], DOWNLOAD_FAIL_ON_DATALOSS=False)
     assert (response.body, response.flags) == (b"abc", ["dataloss"])
 
@@ -407,7 +407,7 @@ def test_a_list_of_types_that_cannot_work_is_refused(setting, value):
         FetchLimits.from_settings(crawler.settings)
 
 
-async def test_names_come_from_the_name_servers_and_an_unused_address_is_passed_over():
+async def test_an_unused_address_from_the_name_servers_is_passed_over():
     records = {"a.test": ["300 A 127.0.0.77", "300 A 127.0.0.1"]}
     async with name_server(zone(records)) as names, raw_server(OK) as server:
         async with handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler:
