@@ -190,6 +190,12 @@ async def test_the_time_for_the_header_counts_from_each_request():
         assert server.connections == 1
 
 
+@pytest.mark.parametrize("line", [b"\r\n", b"\n"])
+def test_blank_lines_in_floods_are_no_answer(line):
+    assert outcome_of(ending([head, (line * 100_000,)])) == "bad_answer"
+    assert outcome_for(line * 9 + OK) == "http_200"
+
+
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("says", [b"220 a.test ESMTP\r\n", b"\r\n" * 200_000])
 async def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, scheme):
@@ -278,6 +284,12 @@ def test_framing_without_end_is_given_up(talk):
     result = ending(talk, PAGE_MAX_BYTES=10_000, DOWNLOAD_FAIL_ON_DATALOSS=False)
     assert result.flags == ["dataloss"]
     assert result.meta["download_seconds"] < 5
+
+
+def test_chunks_of_a_byte_are_no_framing_without_end():
+    says = CHUNKED + b"1\r\nx\r\n" * 9000 + b"0\r\n\r\n"
+    response = answer_to(says, PAGE_MAX_BYTES=10_000)
+    assert (response.body, response.flags) == (b"x" * 9000, [])
 
 
 def test_what_came_of_a_body_before_a_reset_may_be_kept():
@@ -520,6 +532,11 @@ async def test_an_answer_that_nobody_asked_for_is_never_the_next_one():
         assert server.connections == 2
 
 
+def test_redirects_are_not_followed():
+    says = b"HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+    assert answer_to(says).status == 301
+
+
 def tls_of(scheme):
     return untrusted("a.test") if scheme == "https" else None
 
@@ -665,3 +682,8 @@ async def test_certificates_are_not_verified_unless_the_setting_says_so(host):
     assert await outcome_at(OK, tls=tls, host=host, **verified) == "tls_failed"
     async with served(OK, tls=tls) as (_, get):
         assert (await get()).certificate.startswith(b"\x30\x82")
+
+
+async def test_a_handshake_that_stalls_is_a_connect_timeout():
+    async with raw_server([hold]) as server, handler_with(NET_CONNECT_TIMEOUT_SECS=0.1) as handler:
+        assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == "connect_timeout"
