@@ -215,30 +215,32 @@ def warc_urls(directory):
 
 def warc_kinds(directory):
     """Whether the answer of each URL is a ``response`` or a ``revisit``, robots.txt included."""
-    kinds = {}
+    wanted = WarcRecordType.response | WarcRecordType.revisit
+    return {
+        record.headers["WARC-Target-URI"]: record.headers["WARC-Type"]
+        for record in _warc_records(directory, record_types=wanted)
+    }
+
+
+def _warc_records(directory, **options):
     for path in sorted(directory.glob("*.warc.gz")):
         with path.open("rb") as stream:
-            wanted = WarcRecordType.response | WarcRecordType.revisit
-            for record in ArchiveIterator(stream, record_types=wanted):
-                kinds[record.headers["WARC-Target-URI"]] = record.headers["WARC-Type"]
-    return kinds
+            yield from ArchiveIterator(stream, **options)
 
 
 def warc_pages(directory):
     """Those and their bodies, not decoded."""
     pages = []
-    for path in sorted(directory.glob("*.warc.gz")):
-        with path.open("rb") as stream:
-            for record in ArchiveIterator(stream, auto_decode="transfer"):
-                if record.record_type in (WarcRecordType.response, WarcRecordType.resource):
-                    pages.append((record.headers["WARC-Target-URI"], record.reader.read()))
-                    number = record.record_id
-                elif (
-                    record.record_type == WarcRecordType.metadata
-                    and record.headers.get("WARC-Concurrent-To") == number
-                    and b"\r\nnotProcessed: " in record.reader.read()
-                ):
-                    pages.pop()
+    for record in _warc_records(directory, auto_decode="transfer"):
+        if record.record_type in (WarcRecordType.response, WarcRecordType.resource):
+            pages.append((record.headers["WARC-Target-URI"], record.reader.read()))
+            number = record.record_id
+        elif (
+            record.record_type == WarcRecordType.metadata
+            and record.headers.get("WARC-Concurrent-To") == number
+            and b"\r\nnotProcessed: " in record.reader.read()
+        ):
+            pages.pop()
     return pages
 
 
