@@ -310,17 +310,11 @@ def test_half_a_seed_list_is_named_at_the_start_and_in_the_summary(web, command,
 
 def test_with_a_log_file_the_sentence_is_in_it_too(jobdir, tmp_path):
     log = tmp_path / "log"
-    secret = {"FTP_PASSWORD": "hidden", "REDIS_URL": "redis://me:hidden@r.test"}
-    secret |= {"REDIS_PARAMS": '{"password": "hidden"}', "HIVE_STORE": "s3://x?a=b&password=hidden"}
-    secret |= {"OUTPUT_STORE_OPTIONS": '{"secret": "hidden"}'}
-    done = crawl("web", "-a", "sedes=x", jobdir=jobdir, LOG_FILE=log, LOG_LEVEL="DEBUG", **secret)
+    done = crawl("web", "-a", "sedes=x", jobdir=jobdir, LOG_FILE=log, LOG_LEVEL="DEBUG")
     assert done.returncode == 2
     assert is_one_sentence(done.stdout, "no argument sedes")
     text = log.read_text()
     assert f" ERROR: {done.stdout}" in text
-    assert "FTP_PASSWORD=***" in text
-    assert "REDIS_URL=redis://***@r.test" in text
-    assert "hidden" not in text
     # At INFO it would be a quarter of what is logged at the start.
     assert " DEBUG: Versions:\n" in text
 

@@ -58,15 +58,6 @@ def test_at_most_three_redirects_are_followed_and_each_in_its_own_turn(web):
     )
 
 
-def test_a_crawl_waiting_for_its_last_hosts_says_so(web):
-    settings = {"POLITENESS_MIN_DELAY": 1.5, "STATISTICS_INTERVAL_SECS": 0.5}
-    output = web.crawl(**settings, CLOSESPIDER_TIMEOUT=8)
-    assert "; politeness: " in output
-    assert "bound by  politeness" in output
-    assert "at last politeness since " in output
-    assert stats_of(web.job)["doctor/politeness_secs"] > 1
-
-
 def test_a_crawl_is_resumed_with_its_own_politeness_key_only(web):
     web.crawl(CLOSESPIDER_TIMEOUT=1)
     said = finish(web.command(POLITENESS_KEY="domain"), code=2)

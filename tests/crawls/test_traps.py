@@ -7,10 +7,9 @@ import re
 import sys
 import time
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
-from crawling import crawl_command, finish, run_crawl, start_crawl, stats_of, wait_until
+from crawling import crawl_of_urls, finish, run_crawl, start_crawl, stats_of, wait_until
 from http_site import HttpSite, serving
 
 from webcrawl.urls.filters.pattern import patterns_of
@@ -70,12 +69,9 @@ def site():
 
 
 def command(site, tmp_path, **settings):
-    seeds = tmp_path / "seeds.txt"
-    seeds.write_text(f"{site.url}/\n")
-    web = SimpleNamespace(dns="")
     values = {"POLITENESS_MIN_DELAY": 0.005, "POLITENESS_DELAY_FACTOR": 0}
     values |= {"TRAP_MIN_DUPLICATES": 20, **settings}
-    return crawl_command(web, seeds, tmp_path / "job", **values)
+    return crawl_of_urls(tmp_path, f"{site.url}/", **values)
 
 
 def test_a_trap_is_left_alone_and_comes_back_when_a_person_says_so(site, tmp_path):

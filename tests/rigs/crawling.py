@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import warc_checks
@@ -44,6 +45,13 @@ def crawl_command(web, seeds, jobdir, **settings):
     for name, value in options.items():
         command += ["-s", f"{name}={value}"]
     return command
+
+
+def crawl_of_urls(directory, *urls, dns="", **settings):
+    """The command that crawls from *urls*, with seeds and job in *directory*."""
+    seeds = directory / "seeds.txt"
+    seeds.write_text("".join(f"{url}\n" for url in urls))
+    return crawl_command(SimpleNamespace(dns=dns), seeds, directory / "job", **settings)
 
 
 class Simulation:
