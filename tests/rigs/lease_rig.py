@@ -161,6 +161,10 @@ def see(desk, fingerprint, state=PageState.STORED):
     return test
 
 
+def attempts_of(request):
+    return request.meta["fetch"].lease.entry.attempts
+
+
 def put_back(request):
     """The page of *request* could not be stored."""
     request.meta["fetch"].page.becomes(PageState.PUT_BACK)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from frontier_rig import POLICY, entry
-from lease_rig import LEASE_SECS, budgets, page, put_back, see
+from lease_rig import LEASE_SECS, attempts_of, budgets, page, put_back, see
 from msgspec.structs import replace
 from scrapy import Request
 from scrapy.signals import item_error, spider_error
@@ -82,7 +82,7 @@ def test_failures_are_tried_again_as_often_as_it_may_help(desk, failure, name, t
     for attempts in range(tries):
         assert desk.counts("retry/") == ({name: attempts} if attempts else {})
         request = desk.answer(failure)
-        assert request.meta["fetch"].lease.entry.attempts == attempts
+        assert attempts_of(request) == attempts
         assert request.meta["depth"] == 2
         assert desk.frontier.leased == 0
         desk.wait(120)
@@ -102,7 +102,7 @@ def test_a_url_that_meets_a_bug_at_the_end_is_for_the_next_run(desk, signal):
         desk.end(last, page(), during=raising(desk, KeyError("x"), signal=signal))
     desk.wait(120)
     assert desk.outcomes == {}
-    assert desk.next().meta["fetch"].lease.entry.attempts == 0
+    assert attempts_of(desk.next()) == 0
 
 
 def test_the_document_of_a_finished_page_is_seen_after_a_crash_too(desk):
@@ -130,7 +130,7 @@ def test_a_page_that_could_not_be_stored_goes_back_with_its_content(desk):
     desk.wait(3)
     again = desk.next()
     assert again.url == "http://a.test/0"
-    assert again.meta["fetch"].lease.entry.attempts == 0
+    assert attempts_of(again) == 0
     desk.end(again, page(), during=see(desk, 77))
     assert desk.outcomes == {"http_200": 1}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from frontier_rig import entry
-from lease_rig import LEASE_SECS, MAX_DELAY, ordinary, page
+from lease_rig import LEASE_SECS, MAX_DELAY, attempts_of, ordinary, page
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
@@ -246,7 +246,7 @@ def test_a_request_lost_on_a_kept_connection_is_sent_again_in_the_host_s_next_tu
     assert (record.failures, record.failed_with) == (0, "")
     desk.wait(3.1)
     again = desk.next()
-    assert (again.url, again.meta["fetch"].lease.entry.attempts) == ("http://a.test/0", 0)
+    assert (again.url, attempts_of(again)) == ("http://a.test/0", 0)
     desk.end(again, page())
     assert desk.outcomes == {"http_200": 1}
     assert desk.counts("retry/") == {}

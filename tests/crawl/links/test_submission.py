@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import seen_rig
+import warc_checks
 from disk import file_size_limit
 
 from webcrawl.crawl.links.link_intake import LinkIntake
@@ -16,7 +17,7 @@ from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.seeds.seed_reader import Seed
 from webcrawl.frontier import Entry, decode
 from webcrawl.hosts.budgets.depths import DepthBudgets, Depths
-from webcrawl.items import Page, RobotsDirectives
+from webcrawl.items import RobotsDirectives
 from webcrawl.storage.record_log import read_records
 from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.equivalence import Equivalence
@@ -113,17 +114,9 @@ def links(new):
     return new()
 
 
-def page_of(*found, url="http://a.test/", **more):
-    return Page(
-        url=url,
-        status=200,
-        headers=[],
-        body=b"",
-        wire_body=b"",
-        fetched_at=NOW,
-        links=[link if isinstance(link, Link) else Link(url=link) for link in found],
-        **more,
-    )
+def page_of(*found, **page):
+    links = [link if isinstance(link, Link) else Link(url=link) for link in found]
+    return warc_checks.page(**{"url": "http://a.test/", "links": links, **page})
 
 
 def seed(url, rank):
