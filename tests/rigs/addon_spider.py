@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from scrapy import Request, Spider
+from scrapy import Spider
 from scrapy.extensions.telnet import TelnetConsole
 from spidermon import MonitorSuite
 from spidermon.contrib.scrapy.monitors import (
@@ -59,20 +59,6 @@ class ShopByTelnet(Shop):
         said = await reader.readuntil(b">>> ")
         writer.close()
         return {"url": response.url, "name": said.decode()}
-
-
-class ShopInBrowser(Shop):
-    """The same, with the pages as a browser has them when their scripts have run."""
-
-    name = "browser"
-
-    async def start(self):
-        for url in self.start_urls:
-            yield Request(url, meta={"playwright": True})
-
-    def parse(self, response):
-        for request in response.follow_all(css="a", callback=self.parse_product):
-            yield request.replace(meta={"playwright": True})
 
 
 class Rendered:
