@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections import Counter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.signalmanager import SignalManager
@@ -15,9 +14,6 @@ from webcrawl.crawl.job.checkpointer import Checkpointer
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 from webcrawl.signals import checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Number:
@@ -45,11 +41,11 @@ class Crawl:
         self.job = Job(path=jobdir, kept=kept)
         self.job.open()
         # What the copy of a part that writes in place does.
-        self.copying: Callable[[], None] = lambda: None
+        self.copying = lambda: None
         self.number = Number()
         self.job.own.attach("number", self.number)
         self.signals = SignalManager()
-        self.failures: list[Exception] = []
+        self.failures = []
         self.stop = SimpleNamespace(has_begun=False, is_ending=False, fail=self.failures.append)
         self.checkpoints = Checkpointer(
             job=self.job,
@@ -58,13 +54,11 @@ class Crawl:
             facts=dict,
             stop=self.stop,
         )
-        self.counts: Counter[str] = Counter()
+        self.counts = Counter()
 
     async def begun(self):
         """Return when the checkpoint that was begun has been made, and kept."""
-        running = self.checkpoints._running
-        assert running is not None
-        await running
+        await self.checkpoints._running
 
     def _count(self, name):
         self.counts[name] += 1
@@ -105,7 +99,7 @@ async def test_the_crawl_goes_on_between_the_pieces_of_a_large_snapshot(crawl):
     class Large(Number):
         """Told a digit at a time."""
 
-        def snapshot(self):  # type: ignore[override]  # a member may do either
+        def snapshot(self):
             return (b"%d" % n for n in range(self.value))
 
     large = Large()
@@ -179,7 +173,7 @@ async def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(c
     assert crawl.counts == {"checkpoint/count": 5, "checkpoint/kept/count": 3}
     kept = sorted((crawl.job.path / "checkpoints").iterdir())
     checkpoints = [read_checkpoint(path) for path in kept]
-    assert [one and one.own.snapshots["number"] for one in checkpoints] == [b"2", b"3"]
+    assert [one.own.snapshots["number"] for one in checkpoints] == [b"2", b"3"]
 
 
 @pytest.mark.parametrize("error", [OSError("no room"), ValueError("a bug")])

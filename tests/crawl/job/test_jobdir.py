@@ -158,7 +158,6 @@ def test_a_job_in_use_is_refused_to_a_second_process_until_the_first_is_killed(j
         stdout=subprocess.PIPE,
     )
     with process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"open\n"
         with pytest.raises(FatalError) as caught:
             Job(path=jobdir).open()
@@ -438,7 +437,7 @@ def test_a_write_that_was_not_synced_is_lost_by_the_power_loss_of_these_tests(po
         path.write_bytes(b"old and new")
     with unnamed.open("rb") as file:
         os.fsync(file.fileno())
-    found: dict[str, set[bytes | None]] = {"synced": set(), "unnamed": set(), "unsynced": set()}
+    found = {"synced": set(), "unnamed": set(), "unsynced": set()}
     for world in worlds(200):
         for name, contents in found.items():
             path = world / name

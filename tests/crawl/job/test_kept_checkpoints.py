@@ -177,7 +177,6 @@ def test_a_kept_checkpoint_that_was_moved_away_is_refused_while_it_shares_files(
 
 def test_a_kept_checkpoint_can_be_asked_about(kept):
     checkpoint = read_checkpoint(kept)
-    assert checkpoint is not None
     assert (checkpoint.own.sequence, list(checkpoint.shards["00"].snapshots)) == (1, ["queue"])
 
 

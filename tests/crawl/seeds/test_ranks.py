@@ -194,7 +194,7 @@ class RanksMachine(RuleBasedStateMachine):
         self.directory = Path(tempfile.mkdtemp(prefix="ranks-"))
         self.ranks = opened(self.directory, capacity=capacity, recent=3)
         self.snapshot = self.ranks.snapshot()
-        self.model: dict[str, int] = {}
+        self.model = {}
 
     @rule(pairs=PAIRS)
     def add(self, pairs):
