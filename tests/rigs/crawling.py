@@ -69,15 +69,18 @@ class Simulation:
     def world(self):
         return self.web.world
 
+    @property
+    def stats(self):
+        """Those of the last crawl."""
+        return stats_of(self.job)
+
     def command(self, job=None, **settings):
         """`crawl_command` from all seeds."""
         return crawl_command(self.web, self.seeds, job or self.job, **settings)
 
     def crawl(self, *arguments, **settings):
         """Crawl to the end, which must be a good one; the output."""
-        done = run_crawl([*self.command(**settings), *arguments], timeout=240)
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return finish([*self.command(**settings), *arguments], timeout=240)
 
     def start(self, **settings):
         """`start_contacting` from all seeds."""
