@@ -130,6 +130,15 @@ def finish(command, *, code=0, timeout=120):
     return done.stdout
 
 
+def refusal(*words):
+    """What a command of Scrapy says that ends with 2."""
+    done = warm.scrapy(*words)
+    said = done.stdout + done.stderr
+    assert done.returncode == 2, said
+    assert "Traceback" not in said
+    return said
+
+
 def output_of(crawl, *, code=0, timeout=120):
     """What *crawl* writes to standard error until it ends with *code*."""
     output = crawl.communicate(timeout=timeout)[1]
