@@ -20,6 +20,7 @@ RARELY = {"CHECKPOINT_INTERVAL_SECS": 500, "STATS_FILE_INTERVAL_SECS": 500}
 RARELY |= {"CHECKPOINTS_KEPT_INTERVAL_SECS": 500}
 
 
+NO_FAULT = Fault()
 WALK = ("seeds={seeds}", "walkers=50")
 
 
@@ -40,7 +41,7 @@ def rig(request, tmp_path):
         yield rig
 
 
-def run(rig, *arguments, fault=Fault()):  # noqa: B008  # a value
+def run(rig, *arguments, fault=NO_FAULT):
     given = [word.format(seeds=rig._seeds) for one in arguments for word in ("-a", one)]
     command = ["crawl", "walk", *given, "-o", f"{rig.job.parent}/sample.jsonl"]
     command += ["-s", f"JOBDIR={rig.job}", *rig._options()]

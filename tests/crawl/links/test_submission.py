@@ -26,6 +26,7 @@ from webcrawl.urls.filters.table import FilterTable
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 NOW = 1_800_000_000.0
+ENTERED = Depths()
 
 
 @pytest.fixture
@@ -78,11 +79,11 @@ class Submitter(LinkSubmitter):
         } | rules
         super().__init__(sink=self.intake, rules=LinkRules(**rules), clock=lambda: NOW)
 
-    def page(self, *found, chain=b"", depths=Depths(), score=0, **page):  # noqa: B008  # frozen
+    def page(self, *found, chain=b"", depths=ENTERED, score=0, **page):
         """Submit a page that has the links *found*."""
         return self.submit_page(page_of(*found, **page), chain=chain, depths=depths, score=score)
 
-    def redirect(self, target, *, kind="redirect", chain=b"", depths=Depths(), **page):  # noqa: B008
+    def redirect(self, target, *, kind="redirect", chain=b"", depths=ENTERED, **page):
         answer = page_of(Link(url=target, kind=kind), **page)
         answer.redirect_target = target
         return self.submit_page(answer, chain=chain, depths=depths)
