@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from scrapy import Request, Spider
+from scrapy import Spider
 from scrapy.extensions.telnet import TelnetConsole
 from spidermon import MonitorSuite
 from spidermon.contrib.scrapy.monitors import (

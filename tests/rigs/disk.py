@@ -183,6 +183,10 @@ def item(number):
     return b"%05d" % number
 
 
+def items(*bounds):
+    return list(map(item, range(*bounds)))
+
+
 def drain(queue):
     """All that is left in *queue*."""
     return [queue.pop() for _ in range(len(queue))]
