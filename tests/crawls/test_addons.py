@@ -211,10 +211,5 @@ def test_the_web_spider_follows_the_links_of_rendered_pages(site, tmp_path):
 
 @pytest.mark.long
 def test_playwright_renders_pages_in_debian_s_chromium(site, tmp_path):
-    feed = tmp_path / "items.jsonl"
-    crawl(
-        *("browser", site, tmp_path / "job", "-O", str(feed)),
-        path="/scripted",
-        **PLAYWRIGHT,
-    )
-    assert names_in(feed) == ["apple"]
+    names, _ = items_of("browser", site, tmp_path, **PLAYWRIGHT)
+    assert names == ["apple"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.extensions.telnet import TelnetConsole
 from spidermon import MonitorSuite
 from spidermon.contrib.scrapy.monitors import (
@@ -68,7 +68,7 @@ class ShopInBrowser(Shop):
 
     async def start(self):
         for url in self.start_urls:
-            yield Request(url, meta={"playwright": True})
+            yield Request(f"{url}scripted", meta={"playwright": True})
 
     def parse(self, response):
         for request in response.follow_all(css="a", callback=self.parse_product):
