@@ -372,23 +372,6 @@ def test_the_facts_of_the_hive_are_those_of_the_first_drone(kind, tmp_path, monk
     assert store.suffixes(facts) == LIST
 
 
-def test_of_drones_that_found_a_hive_at_once_one_does(kind, tmp_path, monkeypatch):
-    """Each sees that there is none, and then all write."""
-    store_of(kind, tmp_path / "x", monkeypatch)
-    url = f"memory://{tmp_path}/at-once" if kind == "memory" else str(tmp_path / "at-once")
-    stores = [CheckpointStore(url=url) for _ in range(3)]
-    with monkeypatch.context() as patch:
-        founded = []
-        for n, store in enumerate(stores):
-            looks = iter([None])
-            real = store._facts
-            patch.setattr(store, "_facts", lambda looks=looks, real=real: next(looks, real()))
-            facts = HiveFacts(shards=n + 1, politeness_key="host")
-            founded.append(store.found(facts, f"{LIST}{n}"))
-    assert [facts.shards for facts in founded] == [1, 1, 1]
-    assert [store.suffixes(founded[0]) for store in stores] == [f"{LIST}0"] * 3
-
-
 def test_drones_that_found_a_hive_in_a_directory_at_once_agree(tmp_path):
     for n in range(10):
         url = str(tmp_path / f"{n}")

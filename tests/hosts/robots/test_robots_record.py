@@ -92,19 +92,3 @@ def test_a_packed_bomb_does_not_take_its_memory():
 def test_fields_that_a_later_version_added_are_passed_over():
     fields = msgspec.msgpack.decode(pack(FILE))
     assert unpack(msgspec.msgpack.encode([*fields, "new", 5])) == FILE
-
-
-def test_failing_counts_from_the_first_failure_and_a_gap_at_most_each():
-    entry = FILE
-    for now, failing_for in [
-        (5 * DAY, 0),  # was no failure before
-        (5 * DAY + 600, 600),
-        (6 * DAY, DAY),
-        (90 * DAY, 2 * DAY),  # nobody looked meanwhile
-        (80 * DAY, 2 * DAY),  # the clock was set back
-        (80 * DAY + 60, 2 * DAY + 60),
-    ]:
-        entry = after(entry, None, b"", now=now, longest_gap=DAY)
-        assert entry.failing_for == failing_for
-    again = after(entry, 200, b"x", now=81 * DAY, longest_gap=DAY)
-    assert (again.failing_for, again.file) == (0, b"x")
