@@ -100,7 +100,7 @@ def test_number_of_queues_and_counters_survive(rig_of):
         found = rig.stats()
         return [found[f"frontier/{name}"] for name in ("queues", "popped", "leased", "back")]
 
-    rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
+    rig.spread(20)
     for _ in range(7):
         rig.next()
     rig.publish()

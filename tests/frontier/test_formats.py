@@ -16,7 +16,7 @@ MEMBERS = {1: 10, 2: 11, 3: 12, 4: 13, 5: 13, 6: 13, 7: 14, 8: 14}
 
 @pytest.mark.parametrize("version", MEMBERS)
 def test_a_snapshot_of_an_earlier_format_is_migrated(rig, clock, version):
-    rig.push(*(entry(f"host{number}.test", number) for number in range(20)))
+    rig.spread(20)
     rig.next()
     rig.publish()
     members = msgspec.msgpack.decode(rig.published)

@@ -141,7 +141,7 @@ def test_urgent_levels_are_fetched_first_and_none_is_starved(rig_of):
 
 def test_queues_grow_until_the_workers_are_busy(rig_of):
     rig = rig_of(queues=3, max_queues=100)
-    rig.push(*(entry(f"h{n}.test", n) for n in range(200)))
+    rig.spread(200)
     assert all(rig.acquire() for _ in range(20))
     # As many as were asked for, no more: the others are still subject to priority.
     assert rig.stat("queues") == 20
@@ -150,7 +150,7 @@ def test_queues_grow_until_the_workers_are_busy(rig_of):
 
 def test_queues_stop_growing_at_their_ceiling(rig_of):
     rig = rig_of(queues=2, max_queues=5)
-    rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
+    rig.spread(20)
     leases = [*iter(rig.acquire, None)]
     assert len(leases) == 5
     assert rig.ready_at() is None
@@ -319,7 +319,7 @@ def test_statistics_count_everything(rig):
 
 
 def test_full_disk_hands_nothing_out_and_loses_nothing(rig):
-    rig.push(*(entry(f"h{n}.test", n) for n in range(10)))
+    rig.spread(10)
     lease = rig.acquire()
     rig.snapshot()  # a new segment: the next contact must be journaled
     with file_size_limit(8):

@@ -121,6 +121,10 @@ class Rig:
         """Push so many URLs of *host*, with their numbers from *start* on."""
         self.push(*(entry(host, n) for n in range(start, start + count)))
 
+    def spread(self, count):
+        """Push a URL of each of so many hosts."""
+        self.push(*(entry(f"h{n}.test", n) for n in range(count)))
+
     def publish(self):
         """A whole checkpoint."""
         self.prepare()()

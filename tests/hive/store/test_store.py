@@ -22,13 +22,12 @@ from published_shard import (
     objects_in,
     store_of,
 )
-from records_rig import damage_of
+from records_rig import damage_of, put
 from xxhash import xxh3_128_hexdigest
 
 from webcrawl.errors import ObjectStoreError, explained
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hive.store.upload import SupersededError
-from webcrawl.hosts.records import HostRecord
 
 PACK = 5000
 
@@ -200,13 +199,13 @@ def test_of_host_records_only_what_changed_is_uploaded(tmp_path, monkeypatch, sh
     """Until that is more than there was: then all of them are copied again."""
     store = store_of("memory", tmp_path, monkeypatch)
     for n in range(20_000):
-        shard.records.put(HostRecord(f"h{n}.test", pages=1))
+        put(shard.records, f"h{n}.test", 1)
     shard.records.flush()
     all_of_them = shard.save(store)
     uploaded = []
     for n in range(2, 12):
         for host in range(4000):
-            shard.records.put(HostRecord(f"h{host}.test", pages=n))
+            put(shard.records, f"h{host}.test", n)
         shard.records.domains.link(f"site{n}.test", ["a.test"])
         shard.records.flush()
         shard.records.database.resize(0 if n % 3 else 8192)  # stored, or only logged
@@ -231,7 +230,7 @@ def test_host_records_are_copied_again_where_it_is_not_known_what_changed(
     def change():
         nonlocal pages
         pages += 1
-        shard.records.put(HostRecord("a.test", pages=pages))
+        put(shard.records, "a.test", pages)
         shard.records.flush()
 
     for how in ("process", "copy", "changes"):
