@@ -109,6 +109,7 @@ def test_held_host_is_next_when_one_of_its_domain_comes_back(rig):
     lease = next(iter(rig.frontier._leases.entries))
     rig.finish(lease)
     rig.frontier.release(lease.entry.host, rest=0.0)
+    assert rig.ready_at() == rig.clock()
     assert len(taken(rig, 1)) == 1
     assert rig.stat("hosts/held") <= held
 
