@@ -52,6 +52,11 @@ class LeaseTable:
         """The leases whose entries are neither finished nor put back."""
         return self._entries.values()
 
+    @property
+    def contacts(self) -> int:
+        """Hosts in process."""
+        return len(self._hosts)
+
     def hand_out(self, entry: Entry, key: str, now: float, shard: object = None) -> Lease[Any]:
         """A lease on *entry*, and the contact of its politeness key."""
         lease = Lease(entry, next(_IDS), now, shard, key)
