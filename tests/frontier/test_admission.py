@@ -92,8 +92,7 @@ def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig):
 
 
 def test_gates_relent_when_nothing_else_is_left_to_fetch(rig):
-    gate = HostGate("full", "a.test", "b.test", more=["a.test", "b.test"])
-    admission = admission_of(rig, gate)
+    admission = admission_of(rig, HostGate("full", "a.test", "b.test", more=["a.test", "b.test"]))
     assert not admission.may_admit  # nobody waits for it
     admission.push(batch("a.test", "b.test", "a.test"))
     assert admission.may_admit

@@ -216,8 +216,7 @@ def test_queue_with_a_directory_of_its_own_is_read_there_until_it_has_drained(
     of_a, of_b, of_e = back.snapshot().members
     old = jobdir / "01/00000001"
     old.mkdir()
-    first = of_a.overflow.head_segment
-    segment_file(jobdir / "01", first).rename(segment_file(old, 0))
+    segment_file(jobdir / "01", of_a.overflow.head_segment).rename(segment_file(old, 0))
     of_a, of_e = (
         msgspec.structs.replace(
             one, overflow=msgspec.structs.replace(one.overflow, head_segment=0, tail_segment=0)

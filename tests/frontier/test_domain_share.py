@@ -87,8 +87,7 @@ def test_domains_beyond_their_shares_go_on_with_workers_that_nobody_needs(rig):
 
 
 def test_worker_is_kept_for_a_host_that_rests(rig, clock):
-    resting = hosts("small.test", 3, urls=2)
-    rig.push(*resting)
+    rig.push(*hosts("small.test", 3, urls=2))
     for _ in range(3):
         lease = rig.acquire()
         rig.finish(lease)

@@ -26,8 +26,7 @@ def test_a_snapshot_of_an_earlier_format_is_migrated(rig, clock, version):
     rig.unknown = {"forgotten_rest": 60.0}
     frontier = rig.start()
     assert len(frontier) == 20
-    is_quiet = 3 < version < 7
-    assert (frontier.acquire() is None) == is_quiet
+    assert (frontier.acquire() is None) == (3 < version < 7)
     clock.advance(60.0)
     assert frontier.acquire() is not None
     rig.publish()

@@ -355,8 +355,7 @@ class FrontierMachine(RuleBasedStateMachine):
         for host, (lease, at) in [*self.contacts.items()]:
             if lease.id in expired:
                 shared = cut_off(POLICY, now - at)
-                rest = max(shared, self.promised.get(host, 0.0))
-                self._released(host, rest, shared)
+                self._released(host, max(shared, self.promised.get(host, 0.0)), shared)
         for number in expired & self.leases.keys():
             self.waiting[name_of(self.leases.pop(number)[0].entry)] += 1
 
@@ -426,8 +425,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def _cut_off(self, contacts, promised):
         for host, at in contacts.items():
-            rest = cut_off(POLICY, self.clock.now - at)
-            self._rests(host, max(rest, promised.get(host, 0.0)))
+            self._rests(host, max(cut_off(POLICY, self.clock.now - at), promised.get(host, 0.0)))
 
     def _journaled(self):
         """The requeued entries that recovery found in the log."""
@@ -462,8 +460,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert len(frontier) + frontier.parked.size == total
         stats = frontier.stats()
         for reason in REASONS:
-            parked = stats.get(f"frontier/parked/{reason}", 0)
-            assert parked == len(self.parked.get(reason, []))
+            assert stats.get(f"frontier/parked/{reason}", 0) == len(self.parked.get(reason, []))
         assert stats["frontier/hosts/in_process"] == len(self.contacts)
         assert stats["frontier/addresses/in_process"] == len(self.claims)
         if self.spills:

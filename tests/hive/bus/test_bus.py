@@ -118,8 +118,7 @@ async def test_what_is_another_shard_s_is_refused_and_counted(bus, caplog):
         )
         a.send(foreign)
         a.send(mixed)
-        seeds = mixed._replace(seeds=SeedFacts([1, 2, 3], mixed.hosts))
-        a.send(seeds)
+        a.send(mixed._replace(seeds=SeedFacts([1, 2, 3], mixed.hosts)))
         for url in ("http://foreign.test/", "http://b.test/"):
             # Whose it is its URL says; the politeness key beside it is a claim.
             a.append(encode_entry(Entry(url=url, host="b.test", extra=b"plain/\x80"), None))
@@ -180,8 +179,7 @@ async def test_a_full_stream_gets_no_more_until_it_is_acknowledged(tmp_path, ser
         a.send(target=2)
         await until(lambda: c.shards[2].names)
         await asyncio.sleep(0.3)
-        size = await b.client.memory_usage(b._keys.stream(1))
-        assert 50_000 < size < 100_000
+        assert 50_000 < (await b.client.memory_usage(b._keys.stream(1))) < 100_000
         assert not a.is_done
         assert not b.shards[1].names
         b.shards[1].eliminator.is_full = False
@@ -345,8 +343,7 @@ async def test_sending_goes_on_when_redis_is_back(bus, server, caplog):
 
 
 async def test_a_redis_without_memory_gets_the_rest_later(tmp_path, redis_of):
-    more = ["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"]
-    server = redis_of(more=more)
+    server = redis_of(more=["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"])
     async with drones(tmp_path, server.url) as (a, b):
         b.shards[1].eliminator.is_full = True
         for _ in range(800):

@@ -85,8 +85,7 @@ class Unchanging:
 
     def check(self):
         found = objects_in(self._path)
-        changed = [name for name, data in found.items() if self._seen.get(name, data) != data]
-        assert changed == []
+        assert [name for name, data in found.items() if self._seen.get(name, data) != data] == []
         self._seen |= found
 
 
@@ -365,8 +364,7 @@ def test_a_shard_that_is_fetched_again_meanwhile_is_not_published_under_the_old_
 
 def test_the_facts_of_the_hive_are_those_of_the_first_drone(kind, tmp_path, monkeypatch):
     store = store_of(kind, tmp_path, monkeypatch)
-    later = HiveFacts(shards=9, politeness_key="domain")
-    facts = store.found(later, LIST + "b.test\n")
+    facts = store.found(HiveFacts(shards=9, politeness_key="domain"), LIST + "b.test\n")
     assert (facts.shards, facts.politeness_key) == (FACTS.shards, "host")
     assert store.suffixes(facts) == LIST
 

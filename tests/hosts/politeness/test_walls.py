@@ -206,8 +206,7 @@ def test_the_shell_of_an_application_is_a_document(host):
 
 def test_marks_are_looked_for_on_first_pages_and_where_the_outline_came_before(host):
     host.records.put(HostRecord(HOST, pages=8))
-    flagged = [host.answers(f"/{n}", ANUBIS % b"%d" % n) for n in range(3)]
-    assert flagged == [""] * 3
+    assert [host.answers(f"/{n}", ANUBIS % b"%d" % n) for n in range(3)] == [""] * 3
     assert host.stats == {"walls/flagged": 2}
     assert host.answers("/3", ANUBIS % b"3") == CHALLENGED
 
@@ -260,5 +259,4 @@ def test_in_answer_to_robots_txt_the_marks_of_a_challenge_decide_alone(host):
 
 def test_other_protocols_have_no_walls(host):
     url = f"ftp://{HOST}/a/"
-    answer = HtmlResponse(url, headers={"Cf-Mitigated": "challenge"})
-    assert host.walls.judge(url, answer) == ""
+    assert host.walls.judge(url, HtmlResponse(url, headers={"Cf-Mitigated": "challenge"})) == ""

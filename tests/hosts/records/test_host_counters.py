@@ -42,8 +42,7 @@ def left(tmp_path, executor):
     made = []
 
     def take_up():
-        copy = left_behind(tmp_path / "hosts", tmp_path / "copy")
-        made.append(opened(copy, executor))
+        made.append(opened(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor))
         return made[-1].domains
 
     yield take_up

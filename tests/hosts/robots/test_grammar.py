@@ -45,14 +45,12 @@ def test_a_line_that_is_no_rule_gives_no_rule(line):
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\n\n", "\r\r\n", "\n\r"])
 def test_lines_end_in_cr_lf_or_both(end):
-    text = end.join(["User-agent: *", "Disallow: /x", ""])
-    assert reading(text).rules == ONLY_X
+    assert reading(end.join(["User-agent: *", "Disallow: /x", ""])).rules == ONLY_X
 
 
 @pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
 def test_nothing_else_ends_a_line(separator):
-    text = f"User-agent: *\nDisallow: /x{separator}Disallow: /y"
-    assert len(reading(text).rules) == 1
+    assert len(reading(f"User-agent: *\nDisallow: /x{separator}Disallow: /y").rules) == 1
 
 
 @pytest.mark.parametrize(("pattern", "answer"), [("/à", "/\xc3\xa0"), ("/<id>/x", "/<id>/x")])

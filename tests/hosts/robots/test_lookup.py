@@ -111,8 +111,7 @@ def test_five_redirects_are_followed_and_a_sixth_means_no_rules(search):
     ],
 )
 def test_a_redirect_that_cannot_be_followed_means_no_rules(search, location):
-    headers = {} if location is None else {"Location": location}
-    search.gets(302, **headers)
+    search.gets(302, **{"Location": location} if location is not None else {})
     assert search.status(SECRET) == "ALLOWED"
 
 
@@ -325,8 +324,7 @@ def test_the_next_step_of_a_search_waits_for_no_floor(search):
 
 
 def test_a_robots_txt_that_holds_for_less_than_the_floor_is_asked_for_then(clock):
-    robots = robots_cache(Records(), clock=clock, expire=5.0)
-    search = search_of(robots, clock)
+    search = search_of(robots_cache(Records(), clock=clock, expire=5.0), clock)
     search.asked(PAGE)
     search.gets(200, RULES)
     clock.advance(5.0)
