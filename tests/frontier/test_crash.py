@@ -4,9 +4,10 @@ from collections import Counter
 
 import msgspec
 import pytest
-from frontier_rig import entry, urls_of
+from frontier_rig import POLICY, entry, urls_of
 
 from webcrawl.frontier import back_queue, front_end, overflow
+from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Result
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.record_log import CorruptRecordError
@@ -237,19 +238,8 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig):
     rig.next()
     rig.kill()
     rig.clock.now -= 3600
-    asked = []
-
-    class Recording:
-        def rest(self, facts):
-            asked.extend(facts.times)
-            return 5.0
-
-    rig._delay = Recording()
-    rig.frontier = rig._new()
-    asked.clear()
-    rig.frontier.open(rig.published)
-    assert asked == [0.0]
-    assert_rests(rig, 5.0)
+    rig.start()
+    assert_rests(rig, cut_off(POLICY, 0.0))
 
 
 def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig):

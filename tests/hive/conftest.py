@@ -1,9 +1,17 @@
-"""Redis servers, which end with the test."""
+"""The loop of a crawl, and Redis servers that end with the test."""
 
+import asyncio
 import contextlib
 
 import pytest
+from loopback import run_on_uvloop
 from redis_server import RedisServer
+
+
+@pytest.fixture(autouse=True)
+def loop_of_a_crawl(request, monkeypatch):
+    if request.path.parent.name != "launch":  # which is no crawl
+        monkeypatch.setattr(asyncio, "run", run_on_uvloop)
 
 
 @pytest.fixture

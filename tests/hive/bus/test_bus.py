@@ -7,7 +7,6 @@ import logging
 
 import pytest
 from bus_rig import BusDrone, links
-from loopback import run_on_uvloop
 from redis_server import RedisServer, Sentinel
 
 from webcrawl.crawl.links.link_intake import SeedFacts
@@ -17,11 +16,6 @@ from webcrawl.hive.membership.keys import Keys
 from webcrawl.storage.record_log import pack_many
 
 NAMES = itertools.count()
-
-
-@pytest.fixture(autouse=True)
-def loop_of_a_crawl(monkeypatch):
-    monkeypatch.setattr(asyncio, "run", run_on_uvloop)
 
 
 @pytest.fixture(scope="module")
@@ -301,7 +295,7 @@ async def test_what_redis_may_have_lost_is_sent_again(bus, server, empty):
         await until(lambda: len(shard.names) == 100 and a.is_done)
 
 
-async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(bus, server):
+async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(bus):
     async with bus() as (a, b, shard):
         a.send()
         await names_in(shard)

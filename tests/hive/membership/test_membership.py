@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from loopback import run_on_uvloop
 from redis.exceptions import OutOfMemoryError
 from redis_server import RedisServer, Sentinel
 from scrapy.settings import Settings
@@ -23,11 +22,6 @@ from webcrawl.hive.membership.report import Report
 
 NAMES = itertools.count()
 NOTHING = Report()
-
-
-@pytest.fixture(autouse=True)
-def loop_of_a_crawl(monkeypatch):
-    monkeypatch.setattr(asyncio, "run", run_on_uvloop)
 
 
 @pytest.fixture(scope="module")

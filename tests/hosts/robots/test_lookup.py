@@ -177,13 +177,12 @@ def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search
     assert search.settled == 1
 
 
-@pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"]])
+@pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"], ["undecodable"]])
 def test_half_a_robots_txt_is_none(search, flags):
-    for _ in range(2):
-        search.gets(200, b"User-agent: *\n", flags=flags)
-        assert search.status() == "UNKNOWN"
-    search.gets(200, b"User-agent: *\n", flags=flags)
-    assert search.status() == "UNREACHABLE"
+    request = Request(ROBOTS, meta={"wire_body": b"packed"})
+    for status in ("UNKNOWN", "UNKNOWN", "UNREACHABLE"):
+        search.gets(200, b"User-agent: *\n", flags=flags, request=request)
+        assert search.status() == status
     assert search.reason(PAGE) == "incomplete"
 
 
@@ -194,22 +193,10 @@ def test_the_status_of_robots_txt_counts_however_its_body_ends(search, status, f
     assert search.status() == "ALLOWED"
 
 
-def test_a_robots_txt_of_which_half_can_be_decoded_is_none(search):
-    request = Request(ROBOTS, meta={"wire_body": b"packed"})
-    for _ in range(3):
-        search.gets(200, b"User-agent: *\n", flags=["undecodable"], request=request)
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == "incomplete"
-
-
-def test_a_robots_txt_that_is_not_packed_though_it_says_so_is_read(search):
-    search.gets(200, RULES, flags=["not_decoded"], request=Request(ROBOTS))
+@pytest.mark.parametrize("flag", ["not_decoded", "truncated"])
+def test_a_robots_txt_that_is_only_long_or_says_that_it_is_packed_is_read(search, flag):
+    search.gets(200, RULES, flags=[flag], request=Request(ROBOTS))
     assert search.status() == "ALLOWED"
-    assert search.status(SECRET) == "DENIED"
-
-
-def test_a_robots_txt_that_is_only_long_is_read_as_far_as_it_counts(search):
-    search.gets(200, RULES, flags=["truncated"])
     assert search.status(SECRET) == "DENIED"
 
 
@@ -302,7 +289,7 @@ def test_a_robots_txt_by_ftp_counts_too(search):
     assert search.status("ftp://a.test/file") == "DENIED"
 
 
-def test_a_robots_txt_whose_rules_get_lost_is_not_asked_for_again_at_once(search, robots, clock):
+def test_a_robots_txt_whose_rules_get_lost_is_not_asked_for_again_at_once(search, clock):
     """As of a URL in a shard that is not its own, whose rules go to another one."""
     search.robots_url(PAGE)
     search.asked(PAGE)
