@@ -30,9 +30,8 @@ def write_twice(path):
 
 
 def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path):
-    start = tmp_path / "start"
+    start, out = tmp_path / "start", tmp_path / "out"
     start.mkdir()
-    out = tmp_path / "out"
     out.mkdir()
     states = []
     for left in die_between_lines("tests.hosts.records.test_records_crash:write_twice", start, out):
@@ -114,9 +113,7 @@ def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path):
             assert len(found) == 1, "a batch is there in part"
             states |= found
             records.close()
-            for file in (tmp_path / "cut").iterdir():
-                file.unlink()
-            (tmp_path / "cut").rmdir()
+            shutil.rmtree(tmp_path / "cut")
     assert states == {0, 1, 2, 3, 4, 5}
 
 

@@ -21,8 +21,13 @@ ENTRIES = st.builds(
     file_at=TIMES,
     file=st.none() | st.binary(max_size=200),
 )
-DAY = 86_400.0
-FILE = after(None, 200, b"User-agent: *", now=1.0, longest_gap=DAY)
+
+
+def kept(file):
+    return after(None, 200, file, now=1.0, longest_gap=86_400.0)
+
+
+FILE = kept(b"User-agent: *")
 
 
 @given(ENTRIES)
@@ -33,13 +38,13 @@ def test_an_unpacked_entry_is_the_packed_one(entry):
 @pytest.mark.parametrize("size", [0, 1, MAX_BYTES - 1, MAX_BYTES])
 def test_files_of_any_size_are_packed_whole(size):
     for file in (b"a" * size, random.Random(1).randbytes(size)):
-        entry = after(None, 200, file, now=1.0, longest_gap=DAY)
+        entry = kept(file)
         assert unpack(pack(entry)) == entry
         assert entry.file == file
 
 
 def test_no_more_of_a_file_is_kept_than_is_read():
-    entry = after(None, 200, b"a" * (MAX_BYTES + 1), now=1.0, longest_gap=DAY)
+    entry = kept(b"a" * (MAX_BYTES + 1))
     assert len(entry.file) == MAX_BYTES
 
 
