@@ -24,7 +24,7 @@ def small(monkeypatch):
 def visit(rig, **rest):
     """The next contact; its host is released and the entry finished."""
     lease = rig.next()
-    rig.release(lease.entry.host, fetched=True, **rest)
+    rig.release(lease.entry.host, **rest)
     rig.finish(lease)
 
 
@@ -40,7 +40,7 @@ def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig):
     rig.fill("a.test", 5)
     for _ in range(3):
         rig.next()
-        rig.release("a.test", fetched=True)
+        rig.release("a.test")
     rig.publish()
     rig.crash()
     assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(5)]
@@ -185,7 +185,7 @@ def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
     rig.fill("a.test", 4)
     rig.publish()
     rig.next()
-    rig.release("a.test", fetched=True, at_least=60.0)
+    rig.release("a.test", at_least=60.0)
     if is_forbidden:
         rig.next()
         rig.release("a.test", fetched=False)

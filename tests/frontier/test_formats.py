@@ -67,7 +67,7 @@ def test_a_release_of_an_earlier_format_is_taken_up(rig, clock):
     rig.fill("a.test", 2)
     rig.publish()
     rig.next()
-    rig.release("a.test", fetched=True, at_least=600.0)
+    rig.release("a.test", at_least=600.0)
 
     def change(tag, *rest):
         if tag != 6:

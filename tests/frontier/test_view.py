@@ -55,7 +55,7 @@ def test_the_view_has_what_a_restart_hands_out(rig_of, seed, trust_done, monkeyp
             case 2 | 3:
                 lease = rig.next()
                 if lease is not None:
-                    rig.release(lease.entry.host, fetched=True)
+                    rig.release(lease.entry.host)
                     leases.append(lease)
             case 4 if leases:
                 rig.finish(leases.pop(rng.randrange(len(leases))))
@@ -126,7 +126,7 @@ def test_the_clock_of_a_host_is_that_of_the_last_word(rig, clock):
     first = rig.next()
     rig.publish()
     assert rig.view().times(first.entry.host).contact == pytest.approx(clock.now)
-    rig.release(first.entry.host, fetched=True, at_least=77.0)
+    rig.release(first.entry.host, at_least=77.0)
     rig.frontier._log.write()
     over = rig.view().times(first.entry.host)
     assert (over.contact, over.min_rest) == (0.0, 77.0)

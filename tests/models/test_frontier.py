@@ -477,7 +477,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def _finish_the_crawl(self):
         for host in [*self.contacts]:
-            self.rig.release(host, fetched=True)
+            self.rig.release(host)
             self._released(host, cut_off(POLICY, 0.0), cut_off(POLICY, 0.0))
         for lease, _ in self.leases.values():
             self.rig.finish(lease)

@@ -243,7 +243,7 @@ class Rig:
         self,
         host,
         *,
-        fetched,
+        fetched=True,
         took=0.0,
         at_least=0.0,
         shared_rest=None,
@@ -255,7 +255,7 @@ class Rig:
 
     def fetch(self, lease, *, took=0.1, note=b""):
         """Download and process: release, then finish."""
-        self.release(lease.entry.host, fetched=True, took=took)
+        self.release(lease.entry.host, took=took)
         self.frontier.finish(lease, note=note)
 
     def view(self, *, trust_done=True):
