@@ -22,7 +22,7 @@ def small(monkeypatch):
 
 
 def visit(rig, **rest):
-    """The next contact; its host is released and the entry finished."""
+    """Fetch the next entry: release its host and finish it."""
     lease = rig.next()
     rig.release(lease.entry.host, **rest)
     rig.finish(lease)

@@ -34,7 +34,7 @@ def test_a_snapshot_of_an_earlier_format_is_migrated(rig, clock, version):
 
 
 def as_before(rig, change):
-    """The process dies, and each record of its done log is what *change* makes of it."""
+    """Kill the process and pass each record of its done log through *change*."""
     rig.kill()
     path = max((rig.path / "done").iterdir())
     writes = [msgspec.msgpack.decode(payload) for _, payload in read_records(path)]

@@ -40,7 +40,7 @@ def seed():
 
 @pytest.fixture
 def bus(tmp_path, server):
-    """Two drones, of which b has the shard 1, and that shard."""
+    """Return a function that starts two drones; b holds shard 1."""
 
     @contextlib.asynccontextmanager
     async def made(**more):

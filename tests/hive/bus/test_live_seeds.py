@@ -74,7 +74,7 @@ class Reader:
             await self.seeds.published()
 
     async def gets(self, number):
-        """One more is pushed, and submitted."""
+        """Push one more URL and wait until it is submitted."""
         with self.server.client() as client:
             client.lpush(KEY, *urls(number))
         await self.until(len(self.urls) + 1)

@@ -34,7 +34,7 @@ class Scripts(LocalHive):
 
 
 async def begun(local, supervisor):
-    """The task of a supervisor whose drones are ready."""
+    """Start a supervisor and return its task once its drones are ready."""
     task = asyncio.create_task(supervisor.run())
     await local.until_ready()
     return task

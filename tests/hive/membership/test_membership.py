@@ -31,17 +31,17 @@ def server(tmp_path_factory):
 
 
 class Member(Membership):
-    """A membership whose report says nothing unless it is given."""
+    """Membership with an empty report by default."""
 
     def beat(self, report=NOTHING):
         return super().beat(report)
 
     def take(self, *shards):
-        """Claim shards that nobody has had."""
+        """Claim shards that were never held."""
         return self.claim(dict.fromkeys(shards, Owner(0, "")))
 
     def another(self, name, lease_secs=10.0):
-        """Another drone, which has had no beat."""
+        """Return another drone, before its first beat."""
         return Member(client=self._client, keys=self._keys, drone=name, lease_secs=lease_secs)
 
 
@@ -65,7 +65,7 @@ async def drones(server, *names, lease_secs=10.0, **given):
     "kind", [{}, {"password": "geheim"}, {"cluster": True}, {"tls": True}, {"port": True}]
 )
 async def test_the_life_of_a_shard_on_each_kind_of_server(redis_of, kind):
-    """Claim, acknowledge, release, leave, claim; that on a port is reached by a sentinel."""
+    """Claim, acknowledge, release, leave, claim. A sentinel leads to the server with a port."""
     server = redis_of(**kind)
     url = server.url
     if "tls" in kind:

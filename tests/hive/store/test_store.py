@@ -45,7 +45,7 @@ def store(kind, tmp_path, monkeypatch):
 
 @pytest.fixture
 def living(tmp_path):
-    """Opens shards, in directories of drones, which end with the test."""
+    """Return a function that opens a shard in a drone's directory."""
     with contextlib.ExitStack() as stack:
 
         def make(name="d0", taken=()):
@@ -63,7 +63,7 @@ def shard(living):
 
 @pytest.fixture
 def adopt(tmp_path, store, living):
-    """Opens the newest checkpoint as another drone."""
+    """Return a function that opens the newest checkpoint as another drone."""
 
     def make(name="d1", *, token=2, taken=()):
         store.fetch(newest_of(store), tmp_path / name / "shards/00", token=token, before=0)

@@ -31,7 +31,7 @@ HOST = "a.test"
 
 
 class Polite(Politeness):
-    """The politeness of one domain, HOST, told of contacts with its hosts."""
+    """Politeness for one domain, HOST."""
 
     def ended(
         self,
@@ -71,7 +71,7 @@ def polite_in(
     records, clock, *, policy=POLICY, backoff=0.0, most=4, rules=None, rng=None, **limits
 ):
     return Polite(
-        # Of hosts none is told apart.
+        # No host has rules of its own.
         policy=HostDelays(policy=policy, rules=HostRules.from_settings(get_project_settings())),
         records=records,
         clock=clock,

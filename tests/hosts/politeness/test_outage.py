@@ -49,7 +49,7 @@ class Rig:
         return [self.outage.lookup_failed(host) for host in hosts]
 
     def work_later(self):
-        """At the next time to look."""
+        """Advance to the next probe and do it."""
         self.clock.advance(5)
         self.outage.work()
 

@@ -38,7 +38,7 @@ def records(tmp_path, executor):
 
 @pytest.fixture
 def left(tmp_path, executor):
-    """Opens what the process that is killed now leaves."""
+    """Return a function that opens what a process killed now would leave."""
     made = []
 
     def take_up():

@@ -43,7 +43,7 @@ def path(jobdir):
 
 @pytest.fixture
 def opening(path, executor):
-    """Opens records of the same directory, or of another, which are closed at the end."""
+    """Return a function that opens records and closes them after the test."""
     made = []
 
     def make(where=path, **sizes):

@@ -55,7 +55,7 @@ def test_nothing_else_ends_a_line(separator):
 
 @pytest.mark.parametrize(("pattern", "answer"), [("/à", "/\xc3\xa0"), ("/<id>/x", "/<id>/x")])
 def test_a_pattern_stays_whole(pattern, answer):
-    """Also one whose UTF-8 ends in a blank of Latin-1, or with a tag in it."""
+    """Even if its UTF-8 ends in a blank of Latin-1, or if it has a tag in it."""
     assert patterns(f"User-agent: *\nDisallow: {pattern}") == [answer]
 
 
@@ -99,7 +99,7 @@ WIDE = GROUP.decode()
         b"<pre>",  # a tag
     ],
 )
-def test_junk_before_it_hides_no_group(junk):
+def test_junk_before_a_group_does_not_hide_it(junk):
     assert patterns(junk + GROUP) == ["/x"]
 
 
@@ -119,7 +119,7 @@ def test_junk_before_it_hides_no_group(junk):
         b"<pre>User-agent: *<br>Disallow: /x</pre>",  # tags for lines
     ],
 )
-def test_junk_hides_no_group(body):
+def test_junk_within_a_group_does_not_hide_it(body):
     assert patterns(body) == ["/x"]
 
 
@@ -135,7 +135,7 @@ def test_junk_hides_no_group(body):
         b"User-agent: a\n// User-agent: *\nDisallow: /x",  # slashes, later
     ],
 )
-def test_what_names_nobody_or_no_rule_forbids_nothing(body):
+def test_lines_without_a_group_or_a_rule_forbid_nothing(body):
     assert patterns(body) == []
 
 

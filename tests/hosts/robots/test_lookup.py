@@ -25,6 +25,10 @@ class Search(RobotsSearch):
     def status(self, url=PAGE):
         return self.look(url).status.name
 
+    def failure(self):
+        assert self.status() == "UNREACHABLE"
+        return self.reason(PAGE)
+
     def gets(self, status, body=b"", *, url=PAGE, flags=(), request=None, **headers):
         response = Response(
             ROBOTS, status=status, body=body, headers=headers, flags=flags, request=request
@@ -117,8 +121,7 @@ def test_a_redirect_that_cannot_be_followed_means_no_rules(search, location):
 
 def test_a_redirect_to_a_refused_robots_txt_makes_it_unreachable(search, clock):
     assert search.gets(301, Location="http://other.test/robots.txt") is None
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == "robots_unreachable"
+    assert search.failure() == "robots_unreachable"
     clock.advance(601.0)
     assert search.status() == "UNKNOWN"
 
@@ -142,8 +145,7 @@ def test_a_host_that_cannot_say_is_asked_again_and_then_let_alone(search, clock,
         search.gets(status)
         assert search.status() == "UNKNOWN"
     search.gets(status)
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == "robots_unreachable"
+    assert search.failure() == "robots_unreachable"
     clock.advance(599)
     assert search.status() == "UNREACHABLE"
     clock.advance(1)
@@ -172,8 +174,7 @@ def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search
         assert search.status() == "UNKNOWN"
         assert search.settled == 0
     search.answered(PAGE, outcome, None)
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == outcome
+    assert search.failure() == outcome
     assert search.settled == 1
 
 
@@ -194,7 +195,7 @@ def test_the_status_of_robots_txt_counts_however_its_body_ends(search, status, f
 
 
 @pytest.mark.parametrize("flag", ["not_decoded", "truncated"])
-def test_a_robots_txt_that_is_only_long_or_says_that_it_is_packed_is_read(search, flag):
+def test_a_long_or_wrongly_labelled_robots_txt_is_read(search, flag):
     search.gets(200, RULES, flags=[flag], request=Request(ROBOTS))
     assert search.status() == "ALLOWED"
     assert search.status(SECRET) == "DENIED"
@@ -205,8 +206,7 @@ def test_the_reason_is_that_of_the_last_time(search, clock):
     clock.advance(600)
     for _ in range(3):
         search.gets(503)
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == "robots_unreachable"
+    assert search.failure() == "robots_unreachable"
 
 
 def test_a_failure_after_a_redirect_is_retried_where_the_redirect_led(search):
@@ -260,8 +260,7 @@ def test_a_failed_robots_redirect_is_repeated_then_unreachable(search):
     for _ in range(2):
         assert search.answered("http://a.test", "http_503", None) == "http://b.test/rules.txt"
     assert search.answered("http://a.test", "http_503", None) is None
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == "http_503"
+    assert search.failure() == "http_503"
 
 
 def test_a_robots_redirect_may_lead_back_or_on_to_a_third_host(search):
