@@ -16,6 +16,7 @@ import duckdb
 import pytest
 import warm
 from contracts.modules import ModuleContract, Run, a_page, run_module
+from text_tables import lines
 
 from webcrawl.errors import FatalError
 from webcrawl.pipelines import main_text as module
@@ -259,12 +260,18 @@ def test_a_stray_quote_in_a_tag_opens_no_value(tag):
 
 @pytest.mark.parametrize(
     "hidden",
-    [
-        "<!-->", "<!-- > <p> --!>", "<script><!-- <script> </script> <p>hidden --></script>",
-        "<svg><path d='>'/><title>hidden</title></svg>", "<style>p{}</STYLE >", "<?php hidden ?>",
-        "</ hidden>", '<i title="<script>">', "<iframe><p>hidden</iframe>",
-    ],
-)  # fmt: skip
+    lines("""
+        <!-->
+        <!-- > <p> --!>
+        <script><!-- <script> </script> <p>hidden --></script>
+        <svg><path d='>'/><title>hidden</title></svg>
+        <style>p{}</STYLE >
+        <?php hidden ?>
+        </ hidden>
+        <i title="<script>">
+        <iframe><p>hidden</iframe>
+    """),
+)
 def test_elements_without_text_hide_no_more_than_the_standard_says(hidden):
     found = main_text(
         a_page(f"<p>one {hidden}two <b>th</b>ree < four <i></i><svg-icon>five</svg-icon></p>"),
