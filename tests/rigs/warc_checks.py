@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -175,3 +176,20 @@ def warc_of(directory, *pages, **more):
         writer.write(one)
     writer.close()
     return max(directory.glob("*.warc.gz"))
+
+
+def killed_at(number, worker, directory):
+    """Kill the Python code *worker*, which prints numbers, when it has said *number*; the last that
+    it has said."""
+    with warm.Popen(
+        [sys.executable, "-c", worker, directory],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        said = -1
+        while said < number:
+            said = int(process.stdout.readline())
+        process.kill()
+        rest = process.stdout.read().split("\n")[:-1]
+    return int(rest[-1]) if rest else said
