@@ -168,12 +168,13 @@ def page(number=0, **more):
 
 
 def warc_of(directory, *pages, **more):
-    """The finished file of *pages*, the last by name in *directory*."""
+    """The finished file of *pages*, the last by name in *directory*. Beside one may be the reason
+    why no module got it."""
     values = {"prefix": "x", "max_file_bytes": 1 << 40, "warcinfo": [("software", "tests")], **more}
     writer = WarcWriter(directory=directory, **values)
     writer.open()
     for one in pages:
-        writer.write(one)
+        writer.write(*(one if isinstance(one, tuple) else (one,)))
     writer.close()
     return max(directory.glob("*.warc.gz"))
 

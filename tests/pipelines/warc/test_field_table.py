@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from fastwarc.warc import ArchiveIterator
 from text_tables import table, words
-from warc_checks import page
+from warc_checks import page, warc_of
 
 from webcrawl.pipelines.warc.payloads import StoredPayloads
-from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.signals import CONTENT_SEEN
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "warc.md").read_text(encoding="utf-8")
@@ -44,25 +43,19 @@ def headers(tmp_path_factory):
     directory = tmp_path_factory.mktemp("warc")
     payloads = StoredPayloads(directory=directory, max_bytes=1 << 20)
     payloads.open()
-    writer = WarcWriter(
-        directory=directory,
-        prefix="x",
-        max_file_bytes=1 << 30,
-        warcinfo=[("software", "tests")],
+    tls = {"tls": "TLSv1.3 TLS_AES_128_GCM_SHA256"}
+    ftp = {"url": "ftp://a.test/x", "protocol": "FTP", **tls}
+    path = warc_of(
+        directory,
+        page(1, body=b"long", truncated="length", **tls),
+        page(2, body=b"same", **tls),
+        (page(3, body=b"same", **tls), CONTENT_SEEN),
+        page(4, body=b"", status=304, stored_at=1.5, **tls),
+        page(5, body=b"a file", truncated="time", **ftp),
+        page(6, body=b"", status=550, reason="No such file", **ftp),
         payloads=payloads,
     )
-    writer.open()
-    tls = "TLSv1.3 TLS_AES_128_GCM_SHA256"
-    writer.write(page(1, body=b"long", truncated="length", tls=tls))
-    writer.write(page(2, body=b"same", tls=tls))
-    writer.write(page(3, body=b"same", tls=tls), CONTENT_SEEN)
-    writer.write(page(4, body=b"", status=304, stored_at=1.5, tls=tls))
-    ftp = {"url": "ftp://a.test/x", "protocol": "FTP", "tls": tls}
-    writer.write(page(5, body=b"a file", truncated="time", **ftp))
-    writer.write(page(6, body=b"", status=550, reason="No such file", **ftp))
-    writer.close()
     payloads.close()
-    (path,) = directory.glob("*.warc.gz")
     with path.open("rb") as file:
         return [dict(record.headers.asdict()) for record in ArchiveIterator(file)]
 
