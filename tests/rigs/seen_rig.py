@@ -149,8 +149,8 @@ def publish(eliminator):
     return snapshot
 
 
-def told(stats):
-    """The counts among *stats* as lines, in the order of their names."""
+def count_lines(stats):
+    """Return the counts in *stats* as lines, sorted by name."""
     counts = {name: value for name, value in stats.items() if not name.endswith("seconds")}
     return [f"{name} {counts[name]}" for name in sorted(counts)]
 

@@ -17,7 +17,7 @@ from webcrawl.storage.line_log import LineLog
 
 @contextmanager
 def in_use(path):
-    """The job in *path* as a process has it that runs."""
+    """Hold the job in *path* open, as a running crawl does."""
     job = Job(path=path)
     job.open(spider="web")
     try:

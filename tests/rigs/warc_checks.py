@@ -168,8 +168,8 @@ def page(number=0, **more):
 
 
 def warc_of(directory, *pages, **more):
-    """The finished file of *pages*, the last by name in *directory*. Beside one may be the reason
-    why no module got it."""
+    """Write *pages* to a WARC file in *directory*. A page may come with the reason why it was not
+    processed."""
     values = {"prefix": "x", "max_file_bytes": 1 << 40, "warcinfo": [("software", "tests")], **more}
     writer = WarcWriter(directory=directory, **values)
     writer.open()
@@ -180,8 +180,8 @@ def warc_of(directory, *pages, **more):
 
 
 def killed_at(number, worker, directory):
-    """Kill the Python code *worker*, which prints numbers, when it has said *number*; the last that
-    it has said."""
+    """Run the Python code *worker*, which prints numbers, and kill it when it has printed *number*.
+    Return the last number that it printed."""
     with warm.Popen(
         [sys.executable, "-c", worker, directory],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -12,12 +12,12 @@ from seen_rig import (
     HeldExecutor,
     InlineExecutor,
     bloom_eliminator,
+    count_lines,
     damage_of,
     drain,
     names,
     publish,
     submit,
-    told,
 )
 from text_tables import lines
 
@@ -127,7 +127,7 @@ def test_stats_are_all_of_these(inline):
     assert stats.pop("seen/bloom/error_rate") < 1e-9
     assert stats.pop("seen/bloom/expected_loss") < 1e-6
     assert "seen/bloom/save_seconds" in stats
-    assert told(stats) == lines("""
+    assert count_lines(stats) == lines("""
         seen/bloom/capacity 100
         seen/bloom/filters 1
         seen/bloom/measured_loss 0

@@ -13,7 +13,7 @@ import pytest
 from disk import file_size_limit
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill, damage_of, told
+from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill, count_lines, damage_of
 from strategies import examples
 from text_tables import lines
 
@@ -128,7 +128,7 @@ def test_stats_are_all_of_these(content):
     content.test(50)
     stats = content.stats()
     assert stats.keys() >= {"content/spill/seconds", "content/compact/seconds"}
-    assert told(stats) == lines("""
+    assert count_lines(stats) == lines("""
         content/bytes 12304
         content/compact/count 0
         content/duplicates 1

@@ -11,13 +11,13 @@ from contracts.eliminator import EliminatorContract
 from disk import file_size_limit, flip
 from seen_rig import (
     HeldExecutor,
+    count_lines,
     damage_of,
     disk_eliminator,
     drain,
     names,
     publish,
     submit,
-    told,
 )
 from text_tables import lines
 
@@ -277,7 +277,7 @@ class TestStats:
         inline.add(fingerprint("added"))
         stats = inline.stats()
         assert stats.keys() >= {"seen/merge/seconds", "seen/compact/seconds"}
-        assert told(stats) == lines("""
+        assert count_lines(stats) == lines("""
             seen/buffer/entries 3
             seen/buffer/hits 2
             seen/bytes 12304

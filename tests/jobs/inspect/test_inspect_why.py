@@ -237,7 +237,7 @@ def test_robots_txt_is_not_spoken_of_when_nobody_asks(crawled):
 
 
 def texts(job, *urls, **changed):
-    """What is told of each of *urls*, a second later, but for what differs from run to run."""
+    """Return what ``scrapy why`` prints of each of *urls*, without what differs from run to run."""
     found = [why_text(why(url, job.path, **changed), now=2.0) for url in urls]
     return re.sub(r"(checkpoint \d+) of .*", r"\1", "\n".join(found))
 

@@ -65,8 +65,8 @@ NOT_OURS = (
 )
 
 
-def told(found):
-    """The report *found* as text, without the rows of nothing."""
+def as_text(found):
+    """Write the report *found* as text, without rows of zeros."""
     text = [*found.head, *found.alarms]
     text += [f"{name}: {value}" for name, value in found.summary if name != "free on its disk"]
     for one in found.figures():
@@ -80,7 +80,7 @@ def told(found):
 def test_figures_are_those_of_the_log_and_the_stats(tmp_path):
     write_log(tmp_path, KNOWN + DEAD)
     (tmp_path / "stats.json").write_text(json.dumps(STATS))
-    text = told(report_of(tmp_path, price=36.0))
+    text = as_text(report_of(tmp_path, price=36.0))
     assert text == golden("report.txt", text)
 
 

@@ -29,7 +29,7 @@ def writer_with(directory, payloads, **more):
 
 
 def stored(directory, *pages, payloads=None, **more):
-    """The files of *pages*; those beside which no other reason stands have content seen before."""
+    """Store *pages* and return the files. A page without a reason has content seen before."""
     payloads = payloads or opened(directory)
     writer = writer_with(directory, payloads, **more)
     for one in pages:

@@ -21,7 +21,7 @@ from webcrawl.pipelines.warc.records import page_records, warcinfo_record
 
 @pytest.fixture
 def stored(tmp_path):
-    """Stores pages in a file that no validator but those of *complained* complains of."""
+    """Store pages in a file that every validator accepts, except for those in *complained*."""
 
     def store(*pages, complained=frozenset()):
         path = tmp_path / "x.warc.gz"
