@@ -152,7 +152,7 @@ def rows_of(job):
 
 
 def forge(manifest, *, has_checksum=False, **changed):
-    """Change values in the file *manifest*. Remove its checksum, or keep the one that is wrong now."""
+    """Change values in the file *manifest*. Remove its checksum, or keep the old, wrong one."""
     text = json.loads(manifest.read_text("utf-8")) | changed
     if not has_checksum:
         del text["crc32"]
