@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import subprocess
@@ -104,6 +105,12 @@ def _read(path, *, decode=False):
                 )
             )
     return found
+
+
+def text_of(path):
+    """Return the records in *path* as text, with ``...`` for their identifiers."""
+    text = gzip.decompress(path.read_bytes()).decode().replace("\r\n", "\n")
+    return re.sub(r"(?<=<urn:uuid:)[0-9a-f-]+", "...", text)
 
 
 def urls(path):
