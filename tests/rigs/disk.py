@@ -29,8 +29,7 @@ def file_size_limit(size_bytes):
 
 @contextmanager
 def full_disk(size_bytes, error=OSError):
-    """A disk that is full at *size_bytes*: what is done within must end in *error*, which is that
-    of the system."""
+    """A disk that is full at *size_bytes*. The code inside must raise *error* for that reason."""
     with file_size_limit(size_bytes), pytest.raises(error, match="File too large") as caught:
         yield caught
 
@@ -193,7 +192,7 @@ def drain(queue):
 
 
 def flipped(data, at, change=1):
-    """*data* with its byte *at* changed."""
+    """Return *data* with the byte *at* changed."""
     return data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
 
 
