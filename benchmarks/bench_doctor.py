@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import random
 import re
 import stat
 import subprocess
@@ -180,6 +181,7 @@ class Servers(SimulatedWeb):
         made = preset(**{"name": "clean", "network": 44, "seed": 3, **world.web})
         super().__init__(made, log=None)
         self._net = net
+        self._random = random.Random(1).random
         self._free_at = 0.0
 
     def route(self, address: str) -> Route:
@@ -190,7 +192,7 @@ class Servers(SimulatedWeb):
         if net.dns_rate:
             self._free_at = max(self._free_at, self._time()) + 1 / net.dns_rate
         wait = max(self._free_at - self._time(), 0.0)
-        return Route((net.dns_secs + wait) / 2, loss=net.dns_loss)
+        return Route((net.dns_secs + wait) / 2)
 
     def protocol(self, address: str, port: int) -> asyncio.Protocol:
         match self._fault(address):
@@ -203,7 +205,8 @@ class Servers(SimulatedWeb):
         return super().protocol(address, port)
 
     def answer(self, address: str, port: int, question: bytes) -> bytes | None:
-        return None if self._fault(address) else super().answer(address, port, question)
+        is_lost = self._random() < self._net.dns_loss
+        return None if is_lost or self._fault(address) else super().answer(address, port, question)
 
     def _fault(self, address: str) -> str:
         net = self._net

@@ -129,13 +129,9 @@ class ProcessFaults:
 
     def route(self, address, route, at):
         """The way to *address*, which is *route* where nothing fails."""
-        match self.address(address, at):
-            case "slow":
-                return route._replace(latency=route.latency + 1, bandwidth=2000)
-            case "lossy":
-                return route._replace(loss=_LOSS)
-            case _:
-                return route
+        if self.address(address, at) == "slow":
+            return route._replace(latency=route.latency + 1, bandwidth=2000)
+        return route
 
     def wall(self, at):
         """Seconds by which the machine's clock is set wrongly *at* a time."""
@@ -152,6 +148,7 @@ class FaultyWeb(SimulatedWeb):
     def __init__(self, world, *, log, faults):
         super().__init__(world, log=log)
         self._faults = faults
+        self._random = random.Random(world.seed).random
         state, at = self._state, self._state.find_at
         state.find = lambda header: self._as_now(header.partition(":")[0], faults.host)
         state.find_at = lambda address: faults.host(at(address), self._time())
@@ -178,7 +175,9 @@ class FaultyWeb(SimulatedWeb):
         return _Dropping() if fault == "dropped" or self._faults.is_banned(self._time()) else made
 
     def answer(self, address, port, question):
-        if (address, port) != DNS or self._faults.address(address, self._time()) in _UNANSWERED:
+        fault = self._faults.address(address, self._time())
+        is_lost = fault == "lossy" and self._random() < _LOSS
+        if (address, port) != DNS or fault in _UNANSWERED or is_lost:
             return None
         return reply(lambda name: self._as_now(name, self._faults.named), question)
 

@@ -158,16 +158,13 @@ class Control:
         except OSError as error:
             self._process.stop.fail(error)
             raise CommandError(f"The disk does not take it: {error}.") from error
+        process = self._process
         if command.again and (
-            self._process.stop.is_ending or not await self._process.checkpoints.make_another()
+            process.stop.is_ending or not await process.checkpoints.make_another()
         ):
             raise CommandError("No checkpoint has it yet: the next run of the crawl does the rest.")
         await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=done))
         return done
-
-    async def _checkpoint(self) -> bool:
-        process = self._process
-        return not process.stop.is_ending and await process.checkpoints.make_another()
 
     async def _write(self, line: Change) -> None:
         async with self._writing:

@@ -104,7 +104,7 @@ class LossMeter:
 
 
 class BloomSet:
-    """See ``webcrawl.seen.eliminator.SeenSet`` for the methods without a docstring."""
+    """The set of submitted fingerprints in a Bloom filter; methods as ``DiskSet``'s."""
 
     answers_at_once = True
     is_full = False
@@ -146,7 +146,7 @@ class BloomSet:
         pass  # what was promised of errors depends on the size
 
     def insert(self, fps: Sequence[int]) -> list[int]:
-        """See SeenSet. About 5 us per URL with ``keep``."""
+        """About 5 us per URL with ``keep``."""
         new: dict[int, int] = {}
         for index, fp in enumerate(fps):
             if fp not in new and not self.find(fp):
@@ -154,28 +154,28 @@ class BloomSet:
         return list(new.values())
 
     def keep(self, fps: array[int], *, with_payload: bool) -> None:  # noqa: ARG002  # all alike
-        """See SeenSet: sets the bits, which cannot be taken back."""
+        """Sets the bits, which cannot be taken back."""
         self._loss.new(fps, self._filter.filters)
         for fp in fps:
             self._filter.add(fp)
         self._new += len(fps)
 
     def take_back(self, fps: array[int]) -> None:
-        """See SeenSet. Nothing to do: ``insert`` set no bits."""
+        """Nothing to do: ``insert`` set no bits."""
 
     def __contains__(self, fp: int) -> bool:
-        """See SeenSet: as certain as the filter is."""
+        """As certain as the filter is."""
         return fp in self._filter
 
     def find(self, fp: int) -> bool:
-        """See SeenSet. Exact but for the filter's errors."""
+        """Exact but for the filter's errors."""
         if fp in self._filter:
             self._loss.seen(fp)
             return True
         return False
 
     def replay(self, fps: array[int], *, with_payload: bool) -> int:
-        """See SeenSet. All were new when they came, so the saved filter may have some."""
+        """All were new when they came, so the saved filter may have some."""
         fresh = [fp for fp in fps if fp not in self._filter]
         self._loss.new(fresh, self._filter.filters)
         for fp in fresh:
@@ -187,18 +187,18 @@ class BloomSet:
         stretch.decide(None)
 
     def retire(self) -> None:
-        """See SeenSet. Nothing to do: the filter has it."""
+        """Nothing to do: the filter has it."""
 
     def work(self) -> None:
-        """See SeenSet. Nothing to do: ``snapshot`` begins to save the filter."""
+        """Nothing to do: ``snapshot`` begins to save the filter."""
 
     def work_failed(self) -> None:
-        """See SeenSet. Nothing to do: the next snapshot saves the filter."""
+        """Nothing to do: the next snapshot saves the filter."""
 
     # State on disk
 
     def open(self, snapshot: bytes | None) -> LogState:
-        """See SeenSet. Adds the log since the saved filter: about 5 us a URL."""
+        """Adds the log since the saved filter: about 5 us a URL."""
         state = None
         if snapshot is not None:
             state = decode_snapshot(snapshot, BloomSnapshot, path=self._path)
@@ -236,7 +236,7 @@ class BloomSet:
         )
 
     def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
-        """See SeenSet. Begins to save the filter, if it is time, for a later snapshot."""
+        """Begins to save the filter, if it is time, for a later snapshot."""
         taken = (active.number, Cursor(active.start, 0, 0))
         if cursor is not None:
             taken = (pending[0].number, cursor)

@@ -74,9 +74,14 @@ class _Sealed:
 
 
 class DiskSet:
-    """See ``webcrawl.seen.eliminator.SeenSet`` for the methods without a docstring."""
+    """The set of submitted fingerprints, exact: decides by merges which of a stretch are new.
 
+    Called in the crawl's own thread.
+    """
+
+    #: Whether ``insert`` says what is new, so that no merge is needed.
     answers_at_once = False
+    #: The oldest file of the URL log that ``open`` would read by itself.
     log_needed_from = None
 
     def __init__(
@@ -88,6 +93,7 @@ class DiskSet:
         buffer_size: int,
         clock: Callable[[], float],
     ) -> None:
+        #: How long the last merge took.
         self.last_merge_secs = 0.0
         self._path = path
         self._background = background
@@ -103,21 +109,27 @@ class DiskSet:
 
     @property
     def is_full(self) -> bool:
+        """Whether the stretch must end before more is inserted."""
         return len(self._buffer) >= self._buffer_size
 
     @property
     def is_behind(self) -> bool:
+        """Whether so much waits for merges that feeders should pause."""
         held = sum([sealed.entries for sealed in self._sealed])
         return held + len(self._buffer) >= 2 * self._buffer_size
 
     def resize(self, *, buffer_size: int, cache_size: int) -> None:
+        """Keep so many fingerprints in memory: of those to be decided from the next ones on."""
         self._buffer_size = buffer_size
         self._cache.resize(cache_size)
 
     # Submitting
 
     def insert(self, fps: Sequence[int]) -> list[int]:
-        """See SeenSet. About 0.4 us per URL."""
+        """The indexes of those *fps* that may be new, each fingerprint once: about 0.4 us a URL.
+
+        The caller writes them to the URL log, then calls ``keep``, or ``take_back`` if that failed.
+        """
         cache, buffer, counters = self._cache, self._buffer, self._counters
         missed = cache.misses(fps)
         counters["seen/cache/hits"] += len(fps) - len(missed)
@@ -136,14 +148,16 @@ class DiskSet:
         return new
 
     def keep(self, fps: array[int], *, with_payload: bool) -> None:
+        """The inserted *fps* are in the URL log now."""
         self._buffer.append(fps, WITH_PAYLOAD if with_payload else SILENT)
         self._cache.admit(self._to_admit)
 
     def take_back(self, fps: array[int]) -> None:
+        """Undo the last ``insert``, given its new fingerprints."""
         self._buffer.take_back(fps)
 
     def __contains__(self, fp: int) -> bool:
-        """See SeenSet: the cache, T and every T' not merged yet."""
+        """Whether *fp* is known without the disk: by the cache, T, or a T' not merged yet."""
         return (
             fp in self._cache
             or fp in self._buffer
@@ -151,7 +165,7 @@ class DiskSet:
         )
 
     def find(self, fp: int) -> bool:
-        """See SeenSet. Exact."""
+        """Whether *fp* is known, counted as a submission. May block for a few reads of 8 kB."""
         if fp in self:
             self._counters["seen/buffer/hits"] += 1
             return True
@@ -161,23 +175,24 @@ class DiskSet:
         return False
 
     def replay(self, fps: array[int], *, with_payload: bool) -> int:
+        """Insert and keep a record read back from the URL log; how many payloads may be new."""
         return self._buffer.replay(fps, with_payload=with_payload)
 
     # Merging
 
     def seal(self, stretch: Stretch) -> None:
-        """See SeenSet: T becomes T'."""
+        """*stretch* holds what was kept since the last call: T becomes T', to be merged."""
         self._sealed.append(_Sealed(stretch, len(self._buffer), self._buffer))
         self._buffer = Buffer(size=self._buffer_size)
 
     def retire(self) -> None:
-        """See SeenSet: its run becomes part of F as far as snapshots go."""
+        """The oldest stretch was taken wholly: for snapshots, too, its run is part of F now."""
         run = self._sealed.popleft().run
         if run is not None:
             self._levels.add(run)
 
     def work(self) -> None:
-        """See SeenSet: merges and slices of a compaction take turns."""
+        """Give the idle worker the next thing to do: merges and slices of a compaction in turn."""
         due = next((sealed for sealed in self._sealed if sealed.buffer is not None), None)
         if self._background.busy:
             if due is not None:
@@ -186,6 +201,7 @@ class DiskSet:
             self._start_merge(due)
 
     def work_failed(self) -> None:
+        """The worker raised: what it was doing is begun again by a later ``work``."""
         self._compactor.abandon()
 
     def _start_merge(self, sealed: _Sealed) -> None:
@@ -228,6 +244,7 @@ class DiskSet:
     # State on disk
 
     def open(self, snapshot: bytes | None) -> LogState:
+        """Recover the set; what the URL log was at *snapshot*."""
         self._buffer = Buffer(size=self._buffer_size)
         if snapshot is None:
             self._levels.open([])
@@ -238,16 +255,20 @@ class DiskSet:
         return LogState(state.pending, state.cursor, state.active, first)
 
     def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
+        """The set without stretches that are not retired, and that state of the URL log."""
         runs = self._levels.snapshot()
         return msgspec.msgpack.encode(DiskSnapshot(VERSION, runs, pending, cursor, active))
 
     def written(self) -> list[Path]:
+        """Files to fsync before the last snapshot may be published."""
         return self._levels.written()
 
     def forget(self) -> list[Path]:
+        """Files to delete now that the last snapshot was published."""
         return self._levels.forget()
 
     def stats(self) -> dict[str, int | float]:
+        """Counters and gauges by their names in Scrapy's stats."""
         runs = self._runs
         return {
             **self._counters,
@@ -260,6 +281,7 @@ class DiskSet:
         }
 
     def close(self) -> None:
+        """Wait for the worker and close all files."""
         self._compactor.give_way()
         self._background.close("The last merge failed; resuming the crawl does it again")
         self._compactor.abandon()

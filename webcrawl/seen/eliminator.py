@@ -1,9 +1,9 @@
 """Duplicate URL eliminator (Mercator, section 3.2, figure 4): a URL log and a set of fingerprints.
 
 The scheduler submits each page's links and takes the new ones for the frontier. What the set
-(``SeenSet``) does not know is appended to the URL log U. A stretch of U ends when the set is full
-or ``merge`` is called; once the set has decided which of its URLs are new, ``take`` reads their
-payloads from U. Several stretches may wait, so a submit never blocks and drops nothing;
+(``DiskSet`` or ``BloomSet``) does not know is appended to the URL log U. A stretch of U ends when
+the set is full or ``merge`` is called; once the set has decided which of its URLs are new, ``take``
+reads their payloads from U. Several stretches may wait, so a submit never blocks and drops nothing;
 ``is_full`` tells when feeders should pause.
 
 The invariant: every new URL comes out of ``take`` exactly once, in first-seen order, and a
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 from webcrawl.seen.background import Background
@@ -29,87 +29,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
+    from webcrawl.seen.bloom import BloomSet
     from webcrawl.seen.caches import UrlCache
     from webcrawl.seen.drain import Cursor
-    from webcrawl.seen.snapshots import LogState
-
-
-class SeenSet(Protocol):
-    """Protocol of the set of submitted fingerprints.
-
-    It decides which of a stretch are new: at once, or by a merge in the worker thread. Called in
-    the crawl's own thread.
-    """
-
-    answers_at_once: bool
-    """Whether ``insert`` says what is new, so that no merge is needed."""
-
-    last_merge_secs: float
-    """How long the last merge took."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the stretch must end before more is inserted."""
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether so much waits for merges that feeders should pause."""
-
-    @property
-    def log_needed_from(self) -> int | None:
-        """The oldest file of the URL log that ``open`` would read by itself."""
-
-    def insert(self, fps: Sequence[int]) -> list[int]:
-        """The indexes of those *fps* that may be new, each fingerprint once. The caller writes
-        them to the URL log, then calls ``keep``, or ``take_back`` if that failed."""
-
-    def keep(self, fps: array[int], *, with_payload: bool) -> None:
-        """The inserted *fps* are in the URL log now."""
-
-    def take_back(self, fps: array[int]) -> None:
-        """Undo the last ``insert``, given its new fingerprints."""
-
-    def __contains__(self, fp: int) -> bool:
-        """Whether *fp* is known without reading the disk."""
-
-    def find(self, fp: int) -> bool:
-        """Whether *fp* is known, counted as a submission. May block for a few reads of 8 kB."""
-
-    def replay(self, fps: array[int], *, with_payload: bool) -> int:
-        """Insert and keep a record read back from the URL log; how many payloads may be new."""
-
-    def seal(self, stretch: Stretch) -> None:
-        """*stretch* holds what was kept since the last call: decide it, now or by a merge."""
-
-    def retire(self) -> None:
-        """The oldest stretch was taken wholly: from now on snapshots of the set include it."""
-
-    def work(self) -> None:
-        """Give the idle worker the next thing to do."""
-
-    def work_failed(self) -> None:
-        """The worker raised: what it was doing is begun again by a later ``work``."""
-
-    def open(self, snapshot: bytes | None) -> LogState:
-        """Recover the set; what the URL log was at *snapshot*."""
-
-    def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
-        """The set without stretches that are not retired, and that state of the URL log."""
-
-    def written(self) -> list[Path]:
-        """Files to fsync before the last snapshot may be published."""
-
-    def forget(self) -> list[Path]:
-        """Files to delete now that the last snapshot was published."""
-
-    def resize(self, *, buffer_size: int, cache_size: int) -> None:
-        """Keep so many fingerprints in memory: of those to be decided from the next ones on."""
-
-    def stats(self) -> dict[str, int | float]:
-        """Counters and gauges by their names in Scrapy's stats."""
-
-    def close(self) -> None:
-        """Wait for the worker and close all files."""
 
 
 class Eliminator:
@@ -120,7 +42,7 @@ class Eliminator:
     """
 
     def __init__(
-        self, *, path: Path, background: Background, seen: SeenSet, log_file_bytes: int
+        self, *, path: Path, background: Background, seen: DiskSet | BloomSet, log_file_bytes: int
     ) -> None:
         #: Called in the worker thread when work there has ended: ``take`` may have something now.
         #: It must only arrange that, for example with ``call_soon_threadsafe``.

@@ -1,8 +1,8 @@
 """Network of a simulated process: connections to servers in the same process, in virtual time.
 
 A connection is a socket pair of the system, its two ends transports of asyncio. What crosses it
-takes the time of its `Route`: a latency each way, and its size by the bandwidth. Datagrams, which
-can be lost, go the same way. All other sockets are refused.
+takes the time of its `Route`: a latency each way, and its size by the bandwidth. Datagrams go the
+same way. All other sockets are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable
 
     from webcrawl.sim.loop import VirtualLoop
@@ -33,19 +32,17 @@ _REFUSED: Final = frozenset(
 
 
 class Route(NamedTuple):
-    """Way to an address: seconds one way, bytes a second back, share of datagrams that are lost."""
+    """Way to an address: seconds one way, and bytes a second back."""
 
     latency: float = 0.0
     bandwidth: float = 0.0  # 0: no bound
-    loss: float = 0.0
 
 
 class Network:
-    """Opens the connections of a simulated process to *servers*; *rng* draws what is lost."""
+    """Opens the connections of a simulated process to *servers*."""
 
-    def __init__(self, servers: SimulatedWeb, *, rng: random.Random) -> None:
+    def __init__(self, servers: SimulatedWeb) -> None:
         self._servers = servers
-        self._rng = rng
         self._opened: dict[tuple[str, int], Callable[[], asyncio.Protocol]] = {}
         self._ports = itertools.count(_FIRST_PORT)
 
@@ -90,7 +87,7 @@ class Network:
                 return
             route = self._servers.route(address[0])
             found = self._servers.answer(*address, question)
-            if found is not None and self._rng.random() >= route.loss:
+            if found is not None:
                 self._loop.call_later(2 * route.latency, send, found)
 
         def send(found: bytes) -> None:

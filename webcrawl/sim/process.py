@@ -35,7 +35,7 @@ def simulate(seed: int, servers: SimulatedWeb, *, began: float = 0.0) -> Virtual
     *servers*, all that is random follows from *seed*. It begins at *began* seconds of the
     simulation. Its settings have to have ``SETTINGS``."""
     randomness.draw_from(seed)
-    network = Network(servers, rng=randomness.generator("network"))
+    network = Network(servers)
     loop = VirtualLoop(network, began=began)
     asyncio.set_event_loop(loop)
     clock.take_from(boot=loop.time, wall=lambda: BEGAN + loop.time())

@@ -1,9 +1,8 @@
 """FTP hosts of the simulated web (RFC 959, 1123, 2428, 3659); everyone is let in.
 
 The server calls it for each control connection. The content is that of pages.py, as for the web:
-trunk pages are directories, other pages files in them. Hosts differ in what they speak: listings
-for machines, of unix or of DOS; EPSV, or PASV only; and PASV may answer with an address that cannot
-be reached from outside.
+trunk pages are directories, other pages files in them. Every second host is old: it knows PASV and
+listings of unix alone, no EPSV and no MLSD.
 
 A contact is logged from its connection to its goodbye, with the last file or directory that was
 requested; without such a request it is not logged.
@@ -53,8 +52,7 @@ class _Session:
         self._talk = talk
         self._world = talk.world
         self._host = talk.host
-        # Bits that say how this server is different from others.
-        self._traits = chance.draw(talk.world.seed, chance.FAULT, talk.host.index, 2)
+        self._is_old = talk.host.index & 1
         self._directory = "/"
         self._data_server: asyncio.Server | None = None
         self._data: asyncio.Future[asyncio.StreamWriter] | None = None
@@ -87,13 +85,12 @@ class _Session:
 
     async def _obey(self, verb: str, argument: str) -> bool:
         """Obey one command; returns whether the conversation goes on."""
-        dialect = self._traits & 3
         match verb:
-            case "EPSV" if dialect != 3:
+            case "EPSV" if not self._is_old:
                 await self._say(f"229 Here (|||{await self._open_data()}|)")
             case "PASV":
                 port = await self._open_data()
-                address = "10,0,0,1" if self._traits & 4 else self._host.address.replace(".", ",")
+                address = self._host.address.replace(".", ",")
                 await self._say(f"227 Here ({address},{port >> 8},{port & 255})")
             case "CWD":
                 target = self._path(argument).rstrip("/") + "/"
@@ -105,11 +102,10 @@ class _Session:
             case "RETR":
                 target = self._path(argument)
                 return await self._transfer(verb, target, *self._file(target))
-            case "MLSD" if dialect in {0, 3}:
+            case "MLSD" if not self._is_old:
                 return await self._transfer(verb, self._directory, 200, self._list(_machine_line))
             case "LIST":
-                line = _dos_line if dialect == 2 else _unix_line
-                return await self._transfer(verb, self._directory, 200, self._list(line))
+                return await self._transfer(verb, self._directory, 200, self._list(_unix_line))
             case "QUIT":
                 await self._say("221 Goodbye")
                 self._parted = True
@@ -209,12 +205,10 @@ class _Session:
         return 200, body_of(self._world, found)
 
     def _list(self, line: Callable[[str, int, bool], str]) -> list[bytes]:
-        """The names in the directory; some hosts name the directory itself as well."""
+        """The names in the directory."""
         found = self._find(self._directory, is_listing=True)
         assert found is not None  # CWD has looked
         lines = []
-        if self._traits & 8 and line is not _dos_line:
-            lines += [line(".", 4096, True), line("..", 4096, True)]
         for key in links_of(self._world, found):
             entry = page(self._world, self._host, key >> 8 & 0xFFFFFF)
             is_directory = entry.kind is PageKind.LISTING
@@ -229,10 +223,6 @@ def _unix_line(name: str, size: int, is_directory: bool) -> str:
     return f"{kind} ftp      ftp      {size:>12} Nov 20  2025 {name}"
 
 
-def _dos_line(name: str, size: int, is_directory: bool) -> str:
-    return f"11-20-25  11:02AM {'<DIR>' if is_directory else size:>20} {name}"
-
-
 def _machine_line(name: str, size: int, is_directory: bool) -> str:
-    kind = {".": "cdir", "..": "pdir"}.get(name, "dir" if is_directory else "file")
+    kind = "dir" if is_directory else "file"
     return f"Type={kind};Size={size};Modify=20251120110200; {name}"

@@ -35,11 +35,11 @@ class Cache(RuleBasedStateMachine):
                 return entry[1]
         return None
 
-    @rule(host=HOSTS, last=st.integers(0, 9), ttl=st.integers(-1, 40))
+    @rule(host=HOSTS, last=st.integers(0, 9), ttl=st.integers(1, 40))
     def remember(self, host, last, ttl):
         self.resolver.remember(host, [f"10.0.0.{last}"], ttl)
         alive = any(name == host and end > self.clock() for name, _, end in self.known)
-        if ttl > 0 and not alive:
+        if not alive:
             self.known = [entry for entry in self.known if entry[0] != host]
             self.known.append((host, [f"10.0.0.{last}"], self.clock() + ttl))
             self.known = self.known[-self.SIZE :]

@@ -59,35 +59,41 @@ def summary(
     held = behind("frontier/parked/", stats)
     # Those of the web spider are its pages.
     items = 0 if "seeds/read" in stats else count("item_scraped_count")
+    flagged = count("walls/flagged") + count("walls/soft_errors")
+    now, received = stats.get("control/now", ""), count("fetch/bytes")
+    waiting = int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
+    # Those without a text are left out.
     rows = [
         ("end", finished(held) if reason == "finished" else _ENDS.get(reason, reason)),
-        *_seeds(stats, prefix),
-        *[("seeds", damaged) for damaged in [stats.get("seeds/damaged")] if damaged],
+        ("seeds", _seeds(stats, prefix)),
+        ("seeds", stats.get("seeds/damaged", "")),
         ("pages", f"{pages:,}, of them {count('content/duplicates'):,} with content seen before"),
         ("redirects", f"{crawl.redirects:,}"),
-        *_visits(behind(f"{prefix}visits/", stats)),
-        *_freshness(int(stats.get("frontier/due", 0)), int(stats.get("frontier/fresh", 0))),
+        ("visits", _visits(behind(f"{prefix}visits/", stats))),
+        ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
         ("contacts", f"{counted(count('contacts'), 'request')}: each try of a URL, and robots.txt"),
         ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
-        *_walls(
-            crawl.given_up,
-            count("walls/hosts"),
-            count("walls/flagged") + count("walls/soft_errors"),
-        ),
+        ("walls", _walls(crawl.given_up, count("walls/hosts"))),
+        ("", f"{counted(flagged, 'page')} stored that may be one" if flagged else ""),
         ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
         *_bound(stats, prefix),
         *_paused(stats, prefix),
-        *[("changed", f"in force: {now}") for now in [stats.get("control/now")] if now],
-        ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
-        *_volume(count("fetch/bytes"), count("fetch/decoded_bytes"), count("fetch/sent_bytes")),
+        ("changed", now and f"in force: {now}"),
+        ("bytes", f"{received:,} received, {count('warc/bytes'):,} written to WARC"),
+        ("", _volume(received, count("fetch/decoded_bytes"), count("fetch/sent_bytes"))),
         (
             "links",
             f"{count('links/submitted'):,} to the eliminator, {count('seen/new'):,} of them new",
         ),
-        *_links_per_page(count("links/pages"), count("links/found"), count("links/found_unique")),
-        ("waiting", counted(_waiting(stats), "URL")),
+        (
+            "",
+            _links_per_page(
+                count("links/pages"), count("links/found"), count("links/found_unique")
+            ),
+        ),
+        ("waiting", counted(waiting, "URL")),
         *[("", line) for line in parked(held)],
-        *([("items", f"{items:,}")] if items else []),
+        ("items", f"{items:,}" if items else ""),
         ("errors", f"{counted(sum(errors.values()), 'URL')} given up" if errors else "none"),
     ]
     rows += [
@@ -139,12 +145,11 @@ def summary(
 
 
 def _text(rows: Sequence[tuple[str, str]]) -> str:
-    return "\n=== crawl summary ===\n" + "".join(map(_lines, rows))
+    return "\n=== crawl summary ===\n" + "".join(_lines(*row) for row in rows if row[1])
 
 
-def _lines(row: tuple[str, str]) -> str:
-    """The lines of *row*; a command, or a word that is too long, is not broken."""
-    name, value = row
+def _lines(name: str, value: str) -> str:
+    """The lines of a row; a command, or a word that is too long, is not broken."""
     head = f"{name:>10}  "
     if value.startswith("scrapy "):
         return f"{head}{value}\n"
@@ -191,61 +196,55 @@ def parked(held: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _seeds(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
-    """A row on the seeds if filters have refused some."""
+def _seeds(stats: Mapping[str, Any], prefix: str) -> str:
+    """On the seeds if filters have refused some."""
     refused = refused_seeds(stats, prefix)
-    read = int(stats.get("seeds/read", 0))
-    return [("seeds", f"{read:,} read; refused by filters: {refused}")] if refused else []
+    return f"{stats.get('seeds/read', 0):,} read; refused by filters: {refused}" if refused else ""
 
 
-def _walls(given_up: Mapping[str, int], hosts: int, flagged: int) -> list[tuple[str, str]]:
-    """A row on hosts that gave something else than documents, if some did."""
+def _walls(given_up: Mapping[str, int], hosts: int) -> str:
+    """On *hosts* that gave something else than documents, if some did."""
     found = ", ".join(f"{given_up[name]:,} {name}" for name in WALLS if given_up.get(name))
-    rows = [("walls", f"of {counted(hosts, 'host')}; URLs: {found or 'none'}")] if hosts else []
-    return rows + [("", f"{counted(flagged, 'page')} stored that may be one")] * (flagged > 0)
+    return f"of {counted(hosts, 'host')}; URLs: {found or 'none'}" if hosts else ""
 
 
-def _visits(found: Mapping[str, int]) -> list[tuple[str, str]]:
-    """A row on visits of URLs that were finished before, if there were any."""
+def _visits(found: Mapping[str, int]) -> str:
+    """On visits of URLs that were finished before, if there were any."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.items()))
-    return [("visits", f"{sum(found.values()):,} of URLs fetched before: {kinds}")] if found else []
+    return f"{sum(found.values()):,} of URLs fetched before: {kinds}" if found else ""
 
 
-def _freshness(due: int, fresh: int) -> list[tuple[str, str]]:
-    """A row on the URLs that are visited again, if there are any."""
-    known = max(due, fresh)
-    if not known:
-        return []
+def _freshness(due: int, fresh: int) -> str:
+    """On the URLs that are visited again, if there are any."""
+    if not (known := max(due, fresh)):
+        return ""
     share = f"{100 * fresh / known:.0f} % seen within 7 days"
-    return [("freshness", f"{counted(known, 'URL')} visited again, of them {share}")]
+    return f"{counted(known, 'URL')} visited again, of them {share}"
 
 
-def _waiting(stats: Mapping[str, Any]) -> int:
-    return int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
-
-
-def _volume(received: int, decoded: int, sent: int) -> list[tuple[str, str]]:
-    """A row on bytes *decoded* and *sent*, if any were counted."""
+def _volume(received: int, decoded: int, sent: int) -> str:
+    """On bytes *decoded* and *sent*, if any were counted."""
     if not (received and decoded):
-        return []
-    return [("", f"{decoded:,} decoded, {decoded / received:.1f} times as many; {sent:,} sent")]
+        return ""
+    return f"{decoded:,} decoded, {decoded / received:.1f} times as many; {sent:,} sent"
 
 
-def _links_per_page(pages: int, found: int, unique: int) -> list[tuple[str, str]]:
-    """A row on the links of a page, if any were counted."""
+def _links_per_page(pages: int, found: int, unique: int) -> str:
+    """On the links of a page, if any were counted."""
     if not pages:
-        return []
-    return [("", f"{found / pages:.1f} links per page, {unique / pages:.1f} of them distinct")]
+        return ""
+    return f"{found / pages:.1f} links per page, {unique / pages:.1f} of them distinct"
 
 
 def _bound(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
-    """A row on what the crawl was bound by, and for one that is not finished a row on what it is
-    bound by."""
-    shares = shares_of(stats, prefix)
-    rows = [("bound by", f"{shares} of the time")] if shares else []
-    if shares and stats.get("finish_reason") != "finished":
-        rows.append(("", f"at last {stats['doctor/now']}"))
-        rows += [("", f"projected then: {end}") for end in [stats.get("projection/now")] if end]
+    """A row on what the crawl was bound by, and for one that is not finished rows on what it is
+    bound by, and when it would end."""
+    if not (shares := shares_of(stats, prefix)):
+        return []
+    rows = [("bound by", f"{shares} of the time")]
+    if stats.get("finish_reason") != "finished":
+        end = stats.get("projection/now", "")
+        rows += [("", f"at last {stats['doctor/now']}"), ("", end and f"projected then: {end}")]
     return rows
 
 

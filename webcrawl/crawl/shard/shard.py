@@ -15,9 +15,7 @@ them is at most two seconds old and can be found out again.
 from __future__ import annotations
 
 import dataclasses
-import gc
 import struct
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -41,7 +39,7 @@ from webcrawl.urls.hash_seed import seed_in_use
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from webcrawl.clock import Clock
     from webcrawl.crawl.job.state_directory import StateDirectory
@@ -300,20 +298,19 @@ class Shard:
             )
         if "clock_offset" in state.facts and not state.rebooted:
             self.clock.go_on(state.facts["clock_offset"])
-        with _no_garbage():
-            self.hosts.records.open()
-            for name, table in self._tables._asdict().items():
-                table.open(state.saved(name))
-            for joined, owned in self._joined.items():
-                owned.open(state.saved(joined))
-            # The last: its log tells of pages that the content-seen test must know again.
-            self.frontier.open(
-                state.saved("frontier"),
-                trust_done=self.trusts_log and not state.rebooted,
-                on_done=self._commit_again,
-                # What went down with the machine was before it was started.
-                forgotten=self.clock() if forgets else self.clock.offset * state.rebooted,
-            )
+        self.hosts.records.open()
+        for name, table in self._tables._asdict().items():
+            table.open(state.saved(name))
+        for joined, owned in self._joined.items():
+            owned.open(state.saved(joined))
+        # The last: its log tells of pages that the content-seen test must know again.
+        self.frontier.open(
+            state.saved("frontier"),
+            trust_done=self.trusts_log and not state.rebooted,
+            on_done=self._commit_again,
+            # What went down with the machine was before it was started.
+            forgotten=self.clock() if forgets else self.clock.offset * state.rebooted,
+        )
         for name, part in self.parts.items():
             state.attach(name, part)
         state.facts = {
@@ -459,16 +456,3 @@ def content_of(note: bytes) -> int:
     if version > _NOTE_VERSION:
         raise NewerFormatError("the done log's note", version, _NOTE_VERSION)
     return int(content)
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """What is taken up stays: without looking through it for garbage again and again a million URLs
-    in back-end queues are open in 0.7 s instead of 1.0 (2026-11-20)."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

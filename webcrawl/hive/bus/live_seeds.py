@@ -24,6 +24,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from scrapy import FormRequest, Request
 from scrapy_redis.defaults import START_URLS_KEY
 
@@ -102,17 +103,17 @@ class _Visit(msgspec.Struct, forbid_unknown_fields=True):
 class _Meta(msgspec.Struct, omit_defaults=True):
     """The keys of meta that are taken from an item."""
 
-    cookiejar: str | int | msgspec.UnsetType = msgspec.UNSET
-    data: Any = msgspec.UNSET
-    depth: Annotated[int, msgspec.Meta(ge=0, le=_MAX_DEPTH)] | msgspec.UnsetType = msgspec.UNSET
-    dont_cache: bool | msgspec.UnsetType = msgspec.UNSET
-    dont_merge_cookies: bool | msgspec.UnsetType = msgspec.UNSET
-    dont_redirect: bool | msgspec.UnsetType = msgspec.UNSET
-    dont_retry: bool | msgspec.UnsetType = msgspec.UNSET
-    handle_httpstatus_all: bool | msgspec.UnsetType = msgspec.UNSET
-    handle_httpstatus_list: list[int] | msgspec.UnsetType = msgspec.UNSET
-    max_retry_times: Annotated[int, msgspec.Meta(ge=0)] | msgspec.UnsetType = msgspec.UNSET
-    visit: _Visit | msgspec.UnsetType = msgspec.UNSET
+    cookiejar: str | int | UnsetType = UNSET
+    data: Any = UNSET
+    depth: Annotated[int, msgspec.Meta(ge=0, le=_MAX_DEPTH)] | UnsetType = UNSET
+    dont_cache: bool | UnsetType = UNSET
+    dont_merge_cookies: bool | UnsetType = UNSET
+    dont_redirect: bool | UnsetType = UNSET
+    dont_retry: bool | UnsetType = UNSET
+    handle_httpstatus_all: bool | UnsetType = UNSET
+    handle_httpstatus_list: list[int] | UnsetType = UNSET
+    max_retry_times: Annotated[int, msgspec.Meta(ge=0)] | UnsetType = UNSET
+    visit: _Visit | UnsetType = UNSET
 
 
 class _Item(msgspec.Struct):

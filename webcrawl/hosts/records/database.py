@@ -13,7 +13,7 @@ Format, in the directory *path*::
     PRAGMA user_version = 2
     facts(kind INTEGER, key TEXT, data BLOB, crc INTEGER), PRIMARY KEY (kind, key)
 
-Rows of kind 0 are the log, which version 1 had not: the facts of a second, MessagePack, by kind
+Rows of kind 0 are the log: the facts of a second, MessagePack, by kind
 and key, under a number that grows. The last of them that has a key holds, and not the key's row,
 until all have been written to their rows; then they are deleted.
 
@@ -141,12 +141,15 @@ class Changes(NamedTuple):
 class Database:
     """The SQLite file in a directory. ``write`` may run in another thread than the rest."""
 
+    # From ``open`` on.
+    _reader: sqlite3.Connection
+    _writer: sqlite3.Connection
+
     def __init__(self, *, path: Path) -> None:
         self.path = path
         self.file = path / FILE
         self._wal = path / f"{FILE}-wal"
-        self._reader: sqlite3.Connection | None = None
-        self._writer: sqlite3.Connection | None = None
+        self._opened = ExitStack()
         self._new_names: list[Path] = []
         self._cache_kib = _CACHE_KIB
         self._keys = _KeyFilter(1)
@@ -162,7 +165,7 @@ class Database:
         """Keep so many KiB of the file's pages in memory. The filter of the keys has twice as much,
         from ``open`` on, and the log half as much."""
         self._cache_kib = cache_kib
-        if self._reader is not None:
+        if hasattr(self, "_reader"):
             self._reader.execute(f"PRAGMA cache_size = -{cache_kib}")
 
     def open(self) -> None:
@@ -173,10 +176,10 @@ class Database:
         (self.path / _CHANGES_NOW).unlink(missing_ok=True)
         try:
             with self._translated():
-                self._writer = self._connect()
+                self._writer = self._opened.enter_context(closing(self._connect()))
                 self._prepare(self._writer)
                 self._take_up_changes(self._writer)
-                self._reader = self._connect()
+                self._reader = self._opened.enter_context(closing(self._connect()))
                 self._reader.execute(f"PRAGMA cache_size = -{self._cache_kib}")
                 self._reader.execute("PRAGMA query_only = 1")
                 self._keys = _KeyFilter(_FILTER_SHARE * self._cache_kib << 10)
@@ -203,7 +206,7 @@ class Database:
             connection.execute(_CREATE)
             connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("COMMIT")
-        elif not version or tables != ["facts"]:
+        elif version != VERSION or tables != ["facts"]:
             raise CorruptRecordError(self.file, 0, "not a file of host records")
 
     def _take_up_changes(self, connection: sqlite3.Connection) -> None:
@@ -223,7 +226,6 @@ class Database:
     def read(self, kind: int, key: str) -> bytes | None:
         """The value of *key*, or None: 10 us with the page in memory, of 1,000,000 records.
         CorruptRecordError, OSError."""
-        assert self._reader is not None, "the host records are not open"
         with self._translated():
             return value_of(self._reader, self.file, kind, key)
 
@@ -234,7 +236,6 @@ class Database:
     def read_many(self, kind: int, keys: list[str]) -> dict[str, bytes]:
         """The values of *keys*, of those that have one, in the thread that writes. Raises as
         ``read``."""
-        assert self._writer is not None, "the host records are not open"
         wanted = msgspec.json.encode(keys).decode()
         with self._translated():
             ((found,),) = self._writer.execute(_READ_MANY, (kind, wanted)).fetchall()
@@ -246,7 +247,6 @@ class Database:
     def logged(self) -> Iterator[Fact]:
         """The entries of the log, the older value of a key before the newer one. Raises as
         ``read``."""
-        assert self._reader is not None, "the host records are not open"
         with self._translated():
             for number, fact in log_of(self._reader, self.file):
                 self._log_rows = number + 1
@@ -254,7 +254,6 @@ class Database:
 
     def log(self, batch: Batch) -> None:
         """Keep *batch* in one row until ``forget_log``; otherwise as ``write``, 1 us for each."""
-        assert self._writer is not None, "the host records are not open"
         data = _encode(batch)
         key = f"{self._log_rows:08}"
         with self._translated():
@@ -276,7 +275,6 @@ class Database:
 
     def forget_log(self) -> None:
         """Delete the log: all in it was written. Blocks."""
-        assert self._writer is not None, "the host records are not open"
         with self._translated():
             self._writer.execute(_FORGET)
         self._log_rows = self._log_bytes = 0
@@ -288,7 +286,6 @@ class Database:
         Blocks; 10 us for each. They survive ``kill -9`` when this returns. On OSError some may be
         stored, and writing them again is right. Raises CorruptRecordError.
         """
-        assert self._writer is not None, "the host records are not open"
         rows = iter(facts)
         written = 0
         with self._translated():
@@ -310,7 +307,6 @@ class Database:
 
     def _read_keys(self) -> None:
         """Read some of the keys that an earlier process has left."""
-        assert self._writer is not None
         for _ in range(_TIMES_PER_WRITE):
             if self._last is None:
                 return
@@ -321,7 +317,6 @@ class Database:
             self._last = keys[-1] if len(keys) == _KEYS_AT_ONCE else None
 
     def _replace(self, batch: list[Fact]) -> None:
-        assert self._writer is not None
         values: list[int | str | bytes] = []
         for kind, key, data in batch:
             self._keys.add(kind, key)
@@ -367,10 +362,7 @@ class Database:
 
     def close(self) -> None:
         """Close both connections; the last one empties the log into the file. Blocks."""
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                connection.close()
-        self._reader = self._writer = None
+        self._opened.close()
         self._end_changes()
         (self.path / _CHANGES_NOW).unlink(missing_ok=True)
 

@@ -230,12 +230,10 @@ class Resolver:
     def remember(self, host: str, addresses: Sequence[str], ttl: float) -> None:
         """Take *addresses* as the answer for *host* for *ttl* seconds, without a query.
 
-        For what an earlier run found out. What was looked up in this one is newer and stays; what
-        is no address is left out.
+        For what an earlier run found out. What was looked up in this one is newer and stays.
         """
         name = _key(host)
-        addresses = [address for address in addresses if _is_address(address)]
-        if not addresses or ttl <= 0 or self.ttl(host):
+        if self.ttl(host):
             return
         self.remembered += 1
         ipv4 = tuple(address for address in addresses if ":" not in address)
@@ -409,14 +407,6 @@ def resolver_of(crawler: Crawler) -> Resolver:
 
 def _key(host: str) -> str:
     return host.removesuffix(".").lower()
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _literal(name: str) -> str | None:
