@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import time
-from pathlib import Path
 
 import pytest
+from test_imports import places
 from text_tables import table
 
 from webcrawl.clock import Clock, since_boot
@@ -35,9 +35,8 @@ def test_a_new_one_says_what_the_machine_says():
     assert since_boot() >= time.monotonic() - 1
 
 
-ROOT = Path(__file__).parent.parent / "webcrawl"
 # simweb is another program, which imports nothing of the crawler; its command runs it.
-EXEMPT = {"clock.py", "simweb", "commands/simweb.py", "sim"}
+EXEMPT = {"clock", "simweb", "commands.simweb", "sim"}
 CLOCKS = {"clock_gettime", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "time"}
 CLOCKS |= {"now", "time_ns", "today", "utcnow"}
 WITHOUT_AN_ARGUMENT = {"ctime", "gmtime", "localtime"}
@@ -78,11 +77,4 @@ def test_what_counts_as_reading_the_time(source, reads):
 
 
 def test_nothing_reads_the_time_but_the_clock():
-    found = [
-        f"{name}:{node.lineno}"
-        for path in sorted(ROOT.rglob("*.py"))
-        if not EXEMPT & {name := path.relative_to(ROOT).as_posix(), name.split("/")[0]}
-        for node in ast.walk(ast.parse(path.read_text()))
-        if reads_time(node)
-    ]
-    assert found == []
+    assert places(reads_time, exempt=EXEMPT) == []

@@ -13,6 +13,7 @@ import pytest
 from scrapy.cmdline import ScrapyArgumentParser
 from scrapy.settings import default_settings
 from scrapy.utils.project import get_project_settings
+from test_imports import modules as modules_of
 from text_tables import table
 
 import webcrawl.settings as own_settings
@@ -283,10 +284,10 @@ PERSONS = re.compile(r"\b(?:told|(?:no|some|any)body|who(?:ever|m)?|asks|knows)\
 def test_first_lines_of_docstrings_could_stand_in_an_index():
     """Each is a sentence that says what the module or class is, without a person in it."""
     wrong = []
-    for path in sorted((ROOT / "webcrawl").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in (tree, *(one for one in ast.walk(tree) if isinstance(one, ast.ClassDef))):
+    for module in modules_of():
+        classes = (one for one in ast.walk(module.tree) if isinstance(one, ast.ClassDef))
+        for node in (module.tree, *classes):
             first = (ast.get_docstring(node) or "").partition("\n")[0]
             if not first.endswith((".", ":")) or PERSONS.search(first):
-                wrong.append(f"{path.relative_to(ROOT)}: {first!r}")
+                wrong.append(f"{module.name}: {first!r}")
     assert not wrong

@@ -142,6 +142,17 @@ def modules(folder="webcrawl"):
     return found
 
 
+def places(finds, *, exempt):
+    """Where *finds* is true of a node of the code of rooms and modules that are not *exempt*."""
+    return [
+        f"{module.name}:{node.lineno}"
+        for module in modules()
+        if not {module.name, module.room} & exempt
+        for node in ast.walk(module.tree)
+        if finds(node)
+    ]
+
+
 def attributes(module):
     """Each attribute that the code of *module* names."""
     return (node for node in ast.walk(module.tree) if isinstance(node, ast.Attribute))

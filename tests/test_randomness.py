@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
+from test_imports import places
 from text_tables import table
 
 from webcrawl import randomness
 
-ROOT = Path(__file__).parent.parent / "webcrawl"
 # The simulated web and its faults are functions of their seeds; simweb is another program.
-EXEMPT = {"randomness.py", "simweb", "sim"}
+EXEMPT = {"randomness", "simweb", "sim"}
 MODULES = {"secrets", "uuid"}
 
 
@@ -51,14 +50,7 @@ def test_what_counts_as_drawing(source, drawn):
 
 
 def test_nothing_draws_but_from_generators_of_the_parts():
-    found = [
-        f"{name}:{node.lineno}"
-        for path in sorted(ROOT.rglob("*.py"))
-        if not EXEMPT & {name := path.relative_to(ROOT).as_posix(), name.split("/")[0]}
-        for node in ast.walk(ast.parse(path.read_text()))
-        if draws(node)
-    ]
-    assert found == []
+    assert places(draws, exempt=EXEMPT) == []
 
 
 def test_a_part_draws_the_same_for_a_seed_whatever_others_draw(monkeypatch):

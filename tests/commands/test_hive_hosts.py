@@ -12,7 +12,7 @@ import sys
 
 import pytest
 import warm
-from crawling import ROOT, USER_AGENT, clean_web, damage_in
+from crawling import ROOT, USER_AGENT, clean_web, damage_in, refusal
 from redis_server import RedisServer, free_port
 from scrapyd_server import ScrapydServer
 
@@ -195,13 +195,6 @@ def test_a_wrong_password_is_named(daemons, hosts):
     assert hive("status", "--hosts", hosts, "-s", "HIVE=n") == (1, {daemons[1].name: sentence})
 
 
-def refusal(*arguments):
-    command = [sys.executable, "-m", "scrapy", "hive", *map(str, arguments)]
-    done = warm.run(command, stderr=subprocess.STDOUT, timeout=60)
-    assert done.returncode == 2
-    return done.stdout
-
-
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
@@ -214,7 +207,7 @@ def refusal(*arguments):
 def test_what_is_no_hosts_file_is_a_sentence(tmp_path, lines, sentence):
     path = tmp_path / "hosts.txt"
     path.write_text(lines)
-    said = refusal("status", "--hosts", path, "-s", "HIVE=news")
+    said = refusal("hive", "status", "--hosts", path, "-s", "HIVE=news")
     assert sentence.format(path) in said
     assert "secret" not in said
 
@@ -241,7 +234,7 @@ def test_what_is_no_hosts_file_is_a_sentence(tmp_path, lines, sentence):
 def test_impossible_command_lines_end_with_a_sentence(tmp_path, words, sentence):
     path = tmp_path / "one.txt"
     path.write_text("one\n")
-    assert sentence in refusal(*words.replace("one.txt", str(path)).split())
+    assert sentence in refusal("hive", *words.replace("one.txt", str(path)).split())
 
 
 @pytest.mark.parametrize(

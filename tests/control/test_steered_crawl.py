@@ -189,8 +189,7 @@ def test_what_is_no_command_changes_nothing(web, begin):
 def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     begin()
     (host,) = hosts_of(web, 1)
-    answer = control(web, f"exclude {host.upper()}")
-    assert answer["said"] == f"exclude {host}: in force"
+    assert control(web, f"exclude {host.upper()}")["said"] == f"exclude {host}: in force"
     assert is_left_alone(web, host=host)
     assert contacts(web, time.time() - 2)
     why = warm.scrapy("why", web.job, f"http://{host}/")

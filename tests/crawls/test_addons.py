@@ -84,7 +84,7 @@ def spider_path(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "rigs"))
 
 
-def crawl(spider, site, jobdir, *arguments, path="/", **settings):
+def crawl(spider, site, jobdir, *arguments, **settings):
     """The log of a crawl with *settings*, which ends well."""
     options = {
         "SPIDER_MODULES": "addon_spider,webcrawl.spiders",
@@ -95,14 +95,17 @@ def crawl(spider, site, jobdir, *arguments, path="/", **settings):
     }
     line = [sys.executable, "-m", "scrapy", "crawl", spider]
     if spider != "web":
-        line += ["-a", f"start={site.url}{path}"]
+        line += ["-a", f"start={site.url}/"]
     for name, value in options.items():
         line += ["-s", f"{name}={json.dumps(value) if isinstance(value, dict) else value}"]
     return finish([*line, *arguments])
 
 
-def names_in(feed):
-    return sorted(json.loads(line)["name"] for line in feed.read_text().splitlines())
+def items_of(spider, site, directory, **options):
+    """The names of the items of a crawl, and its log."""
+    feed = directory / "items.jsonl"
+    log = crawl(spider, site, directory / "job", "-O", str(feed), **options)
+    return sorted(json.loads(line)["name"] for line in feed.read_text().splitlines()), log
 
 
 def test_files_images_http_cache_csv_feed_and_spidermon(site, tmp_path):
@@ -152,31 +155,25 @@ def test_files_images_http_cache_csv_feed_and_spidermon(site, tmp_path):
 
 
 def test_the_telnet_console_shows_the_engine(site, tmp_path):
-    feed = tmp_path / "items.jsonl"
-    crawl(
-        *("telnet", site, tmp_path / "job", "-O", str(feed)),
-        TELNETCONSOLE_ENABLED=True,
-        TELNETCONSOLE_PORT=0,
-    )
-    assert re.search(r"engine\.spider\.name +: telnet", names_in(feed)[0])
+    options = {"TELNETCONSOLE_ENABLED": True, "TELNETCONSOLE_PORT": 0}
+    (name,), _ = items_of("telnet", site, tmp_path, **options)
+    assert re.search(r"engine\.spider\.name +: telnet", name)
 
 
 def test_zyte_api_fetches_all_when_its_addon_is_enabled(site, tmp_path):
-    feed = tmp_path / "items.jsonl"
-    log = crawl(
-        *("shop", site, tmp_path / "job", "-O", str(feed)),
+    names, log = items_of(
+        *("shop", site, tmp_path),
         ADDONS={"scrapy_zyte_api.Addon": 500},
         ZYTE_API_KEY="a secret that is long",
         ZYTE_API_URL=f"{site.url}/v1/",
     )
-    assert names_in(feed) == ALLOWED
+    assert names == ALLOWED
     assert set(site.asked) == {f"api /{name}" for name in ["robots.txt", "", *ALLOWED]}
     assert "that is long" not in log
 
 
 @pytest.mark.parametrize("kind", ["scrapy-redis", "Scrapy's own"])
 def test_another_scheduler_uses_scrapy_s_downloader_and_robots_txt(kind, site, tmp_path):
-    feed = tmp_path / "items.jsonl"
     server = RedisServer(tmp_path / "redis")
     options = {
         "scrapy-redis": {
@@ -193,8 +190,8 @@ def test_another_scheduler_uses_scrapy_s_downloader_and_robots_txt(kind, site, t
         },
     }[kind]
     with server:
-        log = crawl("shop", site, tmp_path / "job", "-O", str(feed), **options)
-    assert names_in(feed) == ALLOWED
+        names, log = items_of("shop", site, tmp_path, **options)
+    assert names == ALLOWED
     assert "/plum" not in site.asked
     assert ("slot: 127.0.0.1" in log) == ("AUTOTHROTTLE_ENABLED" in options)
 
@@ -214,10 +211,5 @@ def test_the_web_spider_follows_the_links_of_rendered_pages(site, tmp_path):
 
 @pytest.mark.long
 def test_playwright_renders_pages_in_debian_s_chromium(site, tmp_path):
-    feed = tmp_path / "items.jsonl"
-    crawl(
-        *("browser", site, tmp_path / "job", "-O", str(feed)),
-        path="/scripted",
-        **PLAYWRIGHT,
-    )
-    assert names_in(feed) == ["apple"]
+    names, _ = items_of("browser", site, tmp_path, **PLAYWRIGHT)
+    assert names == ["apple"]

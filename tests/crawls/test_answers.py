@@ -80,7 +80,7 @@ class OddSites(Sites):
 
     def __init__(self):
         super().__init__({})
-        self.when: dict[str, list[float]] = defaultdict(list)
+        self.when = defaultdict(list)
 
     async def talk(self, reader, writer):
         is_used = False

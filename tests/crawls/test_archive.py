@@ -12,7 +12,7 @@ import zipfile
 
 import pytest
 import warm
-from crawling import damage_in, stats_of
+from crawling import crawl_of_urls, damage_in, stats_of
 from http_site import HttpSite, serving
 from pywb_server import BIN, pywb_of
 from s3_server import s3_options, s3_server
@@ -54,14 +54,9 @@ def crawled(tmp_path_factory):
     documents are the same. Its directory, and the URL of its site."""
     directory = tmp_path_factory.mktemp("crawl")
     (directory / "s3/bucket").mkdir(parents=True)
-    seeds = directory / "seeds.txt"
     site = HttpSite(lambda request: SENT[request.path])
     with s3_server(directory / "s3") as s3, serving(site):
-        seeds.write_text(f"{site.url}/\n")
-        command = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={seeds}"]
         settings = {
-            "JOBDIR": directory / "job",
-            "ALLOW_PRIVATE_ADDRESSES": 1,
             "POLITENESS_MIN_DELAY": 0.01,
             "POLITENESS_DELAY_FACTOR": 0,
             "WARC_MAX_FILE_BYTES": 8000,
@@ -69,8 +64,7 @@ def crawled(tmp_path_factory):
             "OUTPUT_STORE_OPTIONS": json.dumps(s3_options(s3.server_port)),
             "EXTENSIONS": json.dumps({"s3_server.KnownS3": -1}),
         }
-        for name, value in settings.items():
-            command += ["-s", f"{name}={value}"]
+        command = crawl_of_urls(directory, f"{site.url}/", **settings)
         path = os.pathsep.join(map(str, sys.path))
         done = warm.run(command, env={**os.environ, "PYTHONPATH": path})
         assert done.returncode == 0, done.stderr

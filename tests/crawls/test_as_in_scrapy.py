@@ -156,33 +156,6 @@ def test_a_spider_gets_what_stock_scrapy_gives_it(site, tmp_path, project):
     assert "A new crawl; nothing of it is kept" in head
 
 
-def test_a_crawl_spider_is_stopped_and_resumed_and_nothing_is_lost(site, project, tmp_path):
-    site.pages["/many"] = (200, {}, links(*(f"/many/{n}" for n in range(24))))
-    site.hits.clear()
-    record = tmp_path / "record.jsonl"
-    command = ["crawl", "stock", "-a", f"record={record}", "-a", "failing="]
-    options = {
-        "SPIDER_MODULES": "stock_spider",
-        "JOBDIR": "job",
-        "HTTPERROR_ALLOW_ALL": 1,
-        "DOWNLOAD_DELAY": 0,
-        "POLITENESS_DELAY_FACTOR": 0,
-        "POLITENESS_MIN_DELAY": 0,
-    }
-    for name, value in options.items():
-        command += ["-s", f"{name}={value}"]
-    first = ["-a", f"url={site.url}/many", "-s", "CLOSESPIDER_PAGECOUNT=6"]
-    run([*command, *LOOPBACK, *first], cwd=project)
-    asked = {hit.path for hit in site.hits}
-    assert len(asked) < 24
-    done = run([*command, *LOOPBACK], cwd=project)
-    paths = sorted(hit.path for hit in site.hits if hit.path != "/robots.txt")
-    assert paths == sorted(["/many", *(f"/many/{n}" for n in range(24))])
-    told = [json.loads(line)["url"] for line in record.read_text().splitlines()]
-    assert sorted(told) == [f"{site.url}{path}" for path in paths]
-    assert "WARNING: <GET" not in done.stderr  # cannot be saved, or is lost
-
-
 CHECKED = '''
 import scrapy
 

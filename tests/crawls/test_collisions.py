@@ -37,6 +37,10 @@ PAGES = {
 }
 
 
+def seed_of(job):
+    return read_checkpoint(job).own.facts["seed"]
+
+
 async def test_two_documents_that_were_made_to_collide_are_both_stored(tmp_path):
     assert xxh3_64_intdigest(ONE) == xxh3_64_intdigest(TWO)
     async with served(PAGES) as sites:
@@ -54,9 +58,7 @@ async def test_a_job_of_before_the_seed_goes_on_without_one(tmp_path):
         await crawl(sites, job, "a.test", SEEN_CACHE=f"static:{trace}", CLOSESPIDER_PAGECOUNT=1)
         without_seed(job)
         await crawl(sites, job, "a.test")
-    checkpoint = read_checkpoint(job)
-    assert checkpoint is not None
-    assert checkpoint.own.facts["seed"] == 0
+    assert seed_of(job) == 0
     # What it has seen stays seen, and one document hides the other.
     assert sorted(sites.pages_asked) == sorted(PAGES)
     stored = [body for _, body in warc_pages(job / "warc")]
@@ -78,9 +80,7 @@ async def test_a_job_keeps_its_seed_and_a_new_one_has_another(tmp_path):
         for name in ("one", "one", "two"):
             sites.asked.clear()
             await crawl(sites, tmp_path / name, "a.test", URL_TRACE=tmp_path / f"{name}.trace")
-            checkpoint = read_checkpoint(tmp_path / name)
-            assert checkpoint is not None
-            seeds.append(checkpoint.own.facts["seed"])
+            seeds.append(seed_of(tmp_path / name))
             assert (sites.pages_asked == []) is (len(seeds) == 2)
         traces = [read_trace(tmp_path / f"{name}.trace") for name in ("one", "two")]
         assert seeds == [traces[0].seed, traces[0].seed, traces[1].seed]
@@ -88,9 +88,7 @@ async def test_a_job_keeps_its_seed_and_a_new_one_has_another(tmp_path):
         # A cache of what was popular would be of no use under another one.
         popular = f"static:{tmp_path / 'one.trace'}"
         await crawl(sites, tmp_path / "three", "a.test", SEEN_CACHE=popular)
-        checkpoint = read_checkpoint(tmp_path / "three")
-        assert checkpoint is not None
-        assert checkpoint.own.facts["seed"] == seeds[0]
+        assert seed_of(tmp_path / "three") == seeds[0]
         shard = tmp_path / "one/shards/00"
         shutil.rmtree(shard)
         shutil.move(tmp_path / "two/shards/00", shard)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
-from crawling import crawl_command, finish, stats_of
+from crawling import crawl_of_urls, finish, stats_of
 from http_site import HttpSite, serving
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
@@ -58,11 +57,11 @@ def test_a_redirect_with_a_cookie_may_lead_back(tmp_path, cookies, asked, pages,
         target, given = REDIRECTS[request.path, cookie]
         return 302, {"Location": target, **({"Set-Cookie": given} if given else {})}, b""
 
-    seeds, job = tmp_path / "seeds.txt", tmp_path / "job"
+    job = tmp_path / "job"
     with serving(HttpSite(answer)) as site:
-        seeds.write_text("".join(f"{site.url}{path}\n" for path in SEEDS))
+        urls = [site.url + path for path in SEEDS]
         settings = {"COOKIES_ENABLED": cookies, "REDIRECT_MAX_TIMES": 3}
-        finish(crawl_command(SimpleNamespace(dns=""), seeds, job, **settings))
+        finish(crawl_of_urls(tmp_path, *urls, **settings))
         assert Counter(site.asked) - Counter({"/robots.txt": 1}) == asked
         lines = map(json.loads, (job / INFO_LOG).read_bytes().splitlines())
         ends = {one["url"].removeprefix(site.url) for one in lines if one["outcome"] == "http_200"}

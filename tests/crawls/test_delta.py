@@ -36,9 +36,10 @@ class Consumer:
         self.pages = {}
         self.kinds = defaultdict(list)  # by URL, what was told
 
-    def take(self):
+    async def take(self):
         for takes in range(2):
-            done = warm.scrapy("delta", self._job, "--since", self._token)
+            words = ("delta", self._job, "--since", self._token)
+            done = await asyncio.to_thread(warm.scrapy, *words)
             assert done.returncode == 0, done.stderr
             for one in map(json.loads, done.stdout.splitlines()):
                 url, change = one["url"], one["change"]
@@ -89,15 +90,15 @@ async def test_a_consumer_holds_what_is_served_over_kills(tmp_path):
             assert said.returncode == 0, said.stderr
             for visits in (4, 9):
                 await killed_after(sites, job, visits)
-                await asyncio.to_thread(consumer.take)
+                await consumer.take()
             await crawl(sites, job, "a.test", **SETTINGS)
-            await asyncio.to_thread(consumer.take)
+            await consumer.take()
 
         await killed_after(sites, job, 8)
-        await asyncio.to_thread(consumer.take)
+        await consumer.take()
         assert 0 < len(consumer.pages) < 21
         await crawl(sites, job, "a.test", **SETTINGS)
-        await asyncio.to_thread(consumer.take)
+        await consumer.take()
         assert len(consumer.pages) == 21
 
         gone, shy = Answer(b"", status=410), b'<meta name="robots" content="noindex">'
@@ -118,7 +119,7 @@ async def test_a_consumer_holds_what_is_served_over_kills(tmp_path):
         assert consumer.kinds[url(9)] == ["added"]
 
         fresh = Consumer(job)
-        await asyncio.to_thread(fresh.take)
+        await fresh.take()
         assert fresh.pages == consumer.pages
         documents = stored(job)
         held = {name: documents[name, at] for name, (at, _) in consumer.pages.items()}
@@ -128,12 +129,12 @@ async def test_a_consumer_holds_what_is_served_over_kills(tmp_path):
         assert {hit.url for hit in hits} == held.keys() - {url(7), url(8)}
 
 
-def test_what_robots_txt_denies_for_a_day_is_gone(tmp_path):
+async def test_what_robots_txt_denies_for_a_day_is_gone(tmp_path):
     crawl = VirtualCrawl(tmp_path, hosts=4, mean_pages=4, max_pages=8, restricting=0.0)
     settings = {"REVISIT": 1, "REVISIT_FIRST_SECS": "1d"}
     consumer = Consumer(crawl.job)
     crawl.run(0.1, **settings)
-    consumer.take()
+    await consumer.take()
     was = dict(consumer.pages)
     crawl._world["restricting"] = 1.0
     crawl.run(2.5, **settings)
@@ -146,5 +147,5 @@ def test_what_robots_txt_denies_for_a_day_is_gone(tmp_path):
         (first, began), (last, ended) = visits
         assert (first, last) == ("failed", "gone")
         assert ended - began == pytest.approx(1.1 * DAY, abs=0.1 * DAY)
-    consumer.take()
+    await consumer.take()
     assert was.keys() - consumer.pages.keys() == denied.keys() & was.keys() != set()

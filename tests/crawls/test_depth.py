@@ -6,7 +6,6 @@ from crawling import (
     USER_AGENT,
     pages_asked_for,
     simulated,
-    stats_of,
 )
 
 from webcrawl.simweb import allowed_urls
@@ -25,6 +24,6 @@ def test_nearly_all_pages_within_the_depth_are_reached(tmp_path):
     near = allowed_urls(web.world, USER_AGENT, max_depth=MAX_DEPTH)
     assert asked <= near < allowed_urls(web.world, USER_AGENT)
     assert len(asked) >= 0.95 * len(near)
-    stats = stats_of(web.job)
+    stats = web.stats
     assert stats["urls/refused/depth"] > len(near)
     assert stats["frontier/parked"] == 0

@@ -13,7 +13,6 @@ from crawling import (
     pages_asked_for,
     simulated,
     start_crawl,
-    stats_of,
     wait_until,
 )
 
@@ -37,7 +36,7 @@ def test_hosts_that_ask_not_to_be_crawled_are_let_alone_within_seconds(web, tmp_
     _, errors = crawl.communicate(timeout=60)
     assert crawl.returncode == 0, errors
     assert [hit for hit in web.hits() if hit.start > written_at + 4] == []
-    stats = stats_of(web.job)
+    stats = web.stats
     assert stats["outcome/excluded"] > 50
     assert stats["exclusions/rules"] == 1
     assert stats["frontier/waiting"] == 0
@@ -47,7 +46,7 @@ def test_at_most_three_redirects_are_followed_and_each_in_its_own_turn(web):
     web.crawl(REDIRECT_MAX_TIMES=3)
     hops = [url.partition("?hop=")[2] for url in pages_asked_for(web.hits())]
     assert max(int(hop) for hop in hops if hop) == 3
-    stats = stats_of(web.job)
+    stats = web.stats
     assert stats["urls/refused/too_many_redirects"] + stats.get("urls/refused/redirect_loop", 0) > 0
     log = (web.job / INFO_LOG).read_bytes().splitlines()
     refused = Counter(json.loads(line).get("redirect_refused") for line in log)
@@ -56,15 +55,6 @@ def test_at_most_three_redirects_are_followed_and_each_in_its_own_turn(web):
     assert stats["redirects/permanent"] + stats["redirects/temporary"] == sum(
         count for name, count in stats.items() if name.startswith("outcome/http_3")
     )
-
-
-def test_a_crawl_waiting_for_its_last_hosts_says_so(web):
-    settings = {"POLITENESS_MIN_DELAY": 1.5, "STATISTICS_INTERVAL_SECS": 0.5}
-    output = web.crawl(**settings, CLOSESPIDER_TIMEOUT=8)
-    assert "; politeness: " in output
-    assert "bound by  politeness" in output
-    assert "at last politeness since " in output
-    assert stats_of(web.job)["doctor/politeness_secs"] > 1
 
 
 def test_a_crawl_is_resumed_with_its_own_politeness_key_only(web):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import gzip
 import time
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 import warm
-from crawling import crawl_command, finish, kill, output_of, run_crawl, start_crawl, wait_until
+from crawling import crawl_of_urls, finish, kill, output_of, run_crawl, start_crawl, wait_until
 from http_site import HttpSite, serving
 
 PAGES = 32
@@ -64,10 +63,8 @@ def table(directory, parallel, **more):
 
 
 def command(directory, seed, **settings):
-    (directory / "seeds").write_text(f"{seed}\n")
-    options = {"HOSTS_POLICY_FILE": directory / "hosts.toml", "POLITENESS_JITTER": 0, **settings}
-    web = SimpleNamespace(dns="")
-    return crawl_command(web, directory / "seeds", directory / "job", **options)
+    policies = {"HOSTS_POLICY_FILE": directory / "hosts.toml", "POLITENESS_JITTER": 0}
+    return crawl_of_urls(directory, seed, **policies, **settings)
 
 
 def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from crawling import output_of, simulated, start_crawl, stats_of, wait_until
+from crawling import output_of, simulated, start_crawl, wait_until
 
 # Each of them keeps a part of the pages.
 MUTE = """
@@ -82,6 +82,6 @@ def test_mute_modules_hold_back_neither_crawl_nor_end(user_module, tmp_path, mon
     # Pages that the end cut off are processed again, those that were too slow are not.
     overdue = kept.read_text().split()[len(stopped_with) :]
     assert set(stopped_with) <= set(overdue)
-    assert len(overdue) == len(set(overdue)) <= stats_of(web.job)["items/overdue"]
+    assert len(overdue) == len(set(overdue)) <= web.stats["items/overdue"]
     assert (tmp_path / "handed").exists()
-    assert stats_of(web.job)["frontier/leased"] == 0
+    assert web.stats["frontier/leased"] == 0

@@ -13,7 +13,6 @@ from crawling import (
     damage_in,
     kill,
     simulated,
-    stats_of,
     unstored_documents,
 )
 from reading_report import crawl_of, report_of
@@ -51,7 +50,7 @@ def test_a_crawl_killed_again_and_again_loses_nothing_and_stays_polite(tmp_path)
     pages = re.search(r"^ +pages  ([\d,]+),", said, re.MULTILINE)[1]
     assert found.pages == int(pages.replace(",", "")) == len(fetchable)
     contacts = len(access_log(web.log))
-    assert contacts - KILLS * (200 + 64) <= stats_of(web.job)["crawl/contacts"] <= contacts
+    assert contacts - KILLS * (200 + 64) <= web.stats["crawl/contacts"] <= contacts
     again = sum(count - 1 for url, count in asked.items() if url in fetchable)
     # At most what was under way at a kill is fetched again.
     assert again <= KILLS * 200

@@ -163,9 +163,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     facts = json.loads((web.job / "store/hive.json").read_text())
     assert facts["seed"] != 0
     for job in (web.job / "drones").glob("*/"):
-        checkpoint = read_checkpoint(job)
-        assert checkpoint is not None
-        assert checkpoint.own.facts["seed"] == facts["seed"]
+        assert read_checkpoint(job).own.facts["seed"] == facts["seed"]
     assert {trace.seed for trace in traces} == {facts["seed"]}
     found = crawl_of(web.job)
     assert (found.state, found.drones) == ("finished: nothing is left to fetch", 2)

@@ -9,12 +9,11 @@ import os
 import ssl
 import subprocess
 import time
-from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import trustme
 import warm
-from crawling import ROOT, crawl_command, stats_of
+from crawling import ROOT, crawl_of_urls, stats_of
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from linked_site import Answer, served
 from loopback import raw_server
@@ -33,9 +32,7 @@ CAPSULES = {
 
 async def crawl(jobdir, seeds, dns, *, code=0, **settings):
     """The output of a crawl to the end."""
-    file = jobdir.parent / "seeds.txt"
-    file.write_text(seeds)
-    command = crawl_command(SimpleNamespace(dns=dns), file, jobdir, **settings)
+    command = crawl_of_urls(jobdir.parent, *seeds, dns=dns, **settings)
     done = await asyncio.to_thread(warm.run, command, env=ENVIRONMENT, stderr=subprocess.STDOUT)
     assert done.returncode == code, done.stdout
     return done.stdout
@@ -66,7 +63,7 @@ async def test_a_scheme_with_a_handler_is_crawled_politely_and_stored(tmp_path):
     async with raw_server(talk, tls=context) as server:
         said = await crawl(
             job,
-            f"gemini://A.gem:{server.port}\nnosuch://a.gem/\nmailto:x@a.gem\n",
+            [f"gemini://A.gem:{server.port}", "nosuch://a.gem/", "mailto:x@a.gem"],
             "127.0.0.1:9",  # nobody is asked
             DOWNLOAD_HANDLERS='{"gemini": "example_parts.GeminiHandler"}',
             HOSTS_FILE=hosts,
@@ -105,7 +102,7 @@ async def test_a_host_that_a_hosts_file_puts_on_a_private_address_is_not_contact
     job = tmp_path / "job"
     await crawl(
         job,
-        "http://a.test/\nhttp://b.test/\n",
+        ["http://a.test/", "http://b.test/"],
         "127.0.0.1:9",
         code=2,  # nothing was fetched
         HOSTS_FILE=hosts,
@@ -132,7 +129,7 @@ async def test_a_dns_client_answers_in_place_of_name_servers(tmp_path):
     async with served({"a.test/": Answer(b"hello")}) as sites, raw_server(doh) as server:
         await crawl(
             job,
-            f"http://a.test:{sites.port}/\nhttp://gone.test/\n",
+            [f"http://a.test:{sites.port}/", "http://gone.test/"],
             "",
             DNS_CLIENT_CLASS="example_parts.DnsOverHttps",
             DOH_URL=f"http://127.0.0.1:{server.port}/resolve",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from crawling import USER_AGENT, impolite, pages_asked_for, simulated, stats_of
+from crawling import USER_AGENT, impolite, pages_asked_for, simulated
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from webcrawl.simweb import AnswerEnd, Faults, allowed_urls, fetchable_urls
@@ -60,7 +60,7 @@ def test_all_four_protocols_are_crawled_completely_politely_and_stored(tmp_path)
     assert set(by_scheme(responses)) == {"http", "https"}
     revisits = stored(web.job / "warc", WarcRecordType.revisit)
     assert fetchable <= resources.keys() | responses.keys() | revisits.keys()
-    assert 0 < len(revisits) <= stats_of(web.job)["content/duplicates"]
+    assert 0 < len(revisits) <= web.stats["content/duplicates"]
     assert {url for url in resources if not url.endswith("/robots.txt")} <= fetchable
     for url, content_type in resources.items():
         if url.startswith("ftp:") and url.endswith("/"):
@@ -93,7 +93,7 @@ def test_hosts_that_fail_have_their_outcomes_and_the_crawl_goes_on(tmp_path):
     assert impolite(record, min_delay=MIN_DELAY) == []
     ended = {hit.outcome for hit in record if hit.origin.startswith("ftp:")}
     assert {AnswerEnd.RESET, AnswerEnd.STALL, AnswerEnd.GARBAGE} <= ended
-    assert stats_of(web.job)["finish_reason"] == "finished"
+    assert web.stats["finish_reason"] == "finished"
 
 
 def test_what_the_settings_leave_out_is_not_contacted(tmp_path):
@@ -101,6 +101,6 @@ def test_what_the_settings_leave_out_is_not_contacted(tmp_path):
     settings = {"DOWNLOAD_HANDLERS": '{"ftp": null}', "GOPHER_PORTS": "70"}
     web = crawled(tmp_path, **world, settings=settings)
     assert set(by_scheme(pages_asked_for(web.hits()))) <= {"http", "https"}
-    stats = stats_of(web.job)
+    stats = web.stats
     assert stats["urls/refused/scheme"] > 0
     assert stats["outcome/bad_url"] > 0  # hosts of Gopher, on a port that is none of its

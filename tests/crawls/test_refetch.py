@@ -38,8 +38,8 @@ SETTINGS = {
 }
 
 
-def command(job, *options):
-    run = warm.scrapy("frontier", job, *options, "--json")
+async def command(job, *options):
+    run = await asyncio.to_thread(warm.scrapy, "frontier", job, *options, "--json")
     return run.returncode, json.loads(run.stdout or "{}"), run.stderr
 
 
@@ -58,10 +58,10 @@ async def test_a_refetch_visits_what_was_answered_and_charges_nothing_for_it(tmp
         assert first["outcome/http_200"] == 12
         assert not visits(first)
 
-        code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
+        code, counts, _ = await command(job, "--refetch", "all")
         assert (code, counts) == (0, {"urls": 12, "waiting": 0, "left_out": 0})
         # Run twice it does no more.
-        code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
+        code, counts, _ = await command(job, "--refetch", "all")
         assert (code, counts) == (0, {"urls": 0, "waiting": 12, "left_out": 0})
 
         del sites.pages["a.test/gone"]
@@ -87,7 +87,7 @@ async def test_a_refetch_visits_what_was_answered_and_charges_nothing_for_it(tmp
         assert second["crawl/visits/unchanged"] == 6
 
         # What is known of a document outlives a visit that had no answer, or none with a body.
-        code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
+        code, counts, _ = await command(job, "--refetch", "all")
         assert (code, counts["urls"]) == (0, 13)
         sites.pages["a.test/fails"] = PAGES["a.test/fails"]
         # Other bytes, and the same text: stored, and no change.
@@ -124,15 +124,15 @@ async def test_what_is_due_goes_by_age_pattern_and_list(tmp_path):
             (["--refetch", f"http://a.test:{sites.port}/[dt]*"], 3),
             (["--refetch", "older-than", "0s"], 9),
         ):
-            code, counts, said = await asyncio.to_thread(command, job, *options)
+            code, counts, said = await command(job, *options)
             assert (code, counts["urls"]) == (0, urls), said
         await crawl(sites, job, "a.test", **SETTINGS)
         due.write_text(f"http://a.test:{sites.port}/tag\nhttp://a.test:{sites.port}/unknown\n?\n")
-        code, counts, said = await asyncio.to_thread(command, job, "--due", str(due))
+        code, counts, said = await command(job, "--due", str(due))
         assert (code, counts) == (0, {"urls": 1, "waiting": 0, "left_out": 0}), said
         await crawl(sites, job, "a.test", **SETTINGS)
         assert sites.statuses[-1] == ("a.test/tag", 304)
         last = [*ends(job)][-1]
         assert (last.visit, last.etag, last.status) == ("unchanged", 'W/"x y"', 304)
-        code, _, said = await asyncio.to_thread(command, job, "--refetch", "older-than", "7 dogs")
+        code, _, said = await command(job, "--refetch", "older-than", "7 dogs")
         assert (code, said) == (2, "frontier: older-than needs an age, as 7d, 12h or 30min.\n")

@@ -7,20 +7,13 @@ import json
 import signal
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 import warc_checks
-from crawling import crawl_command, finish, output_of, run_crawl, start_crawl, stats_of
+from crawling import crawl_of_urls, finish, output_of, run_crawl, start_crawl, stats_of
 from http_site import HttpSite, serving
 
 HOSTS, WORKERS = 8, 3
-
-
-def command(directory, *urls, **settings):
-    seeds = directory / "seeds"
-    seeds.write_text("\n".join(urls))
-    return crawl_command(SimpleNamespace(dns=""), seeds, directory / "job", **settings)
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -35,7 +28,7 @@ def test_robots_txt_holds_a_worker_and_is_broken_off_when_the_crawl_is_stopped(t
         urls = [f"http://127.0.0.{n + 1}:{site.server_port}/" for n in range(HOSTS)]
         settings = {"CONCURRENT_REQUESTS": WORKERS, "SHUTDOWN_GRACE_SECS": 0.1}
         settings |= {"FAST_PATH_ENABLED": fast, "DOWNLOAD_TIMEOUT": 30}
-        crawl = start_crawl(command(tmp_path, *urls, **settings))
+        crawl = start_crawl(crawl_of_urls(tmp_path, *urls, **settings))
         while len(site.asked) < WORKERS:
             time.sleep(0.01)
         time.sleep(0.2)
@@ -72,7 +65,7 @@ def test_robots_txt_is_asked_for_as_pages_are_and_read_decoded(
 
     with serving(HttpSite(answer)) as site:
         settings = {"DOWNLOADER_MIDDLEWARES": json.dumps(middlewares), "FAST_PATH_ENABLED": fast}
-        finish(command(tmp_path, f"{site.url}/", **settings))
+        finish(crawl_of_urls(tmp_path, f"{site.url}/", **settings))
     assert site.asked == ["/robots.txt", "/", "/allowed"]
     assert asked["/robots.txt"] == asked["/"]
     assert asked["/"]["User-Agent"].startswith("webcrawl")
@@ -112,7 +105,7 @@ def test_no_page_comes_of_what_a_middleware_makes_of_robots_txt(
     with serving(HttpSite(lambda _: page, "0.0.0.0")) as site:
         settings = {"DOWNLOADER_MIDDLEWARES": '{"answering.Middleware": 100}'}
         url = f"http://127.0.0.1:{site.server_port}/"
-        done = run_crawl(command(tmp_path, url, FAST_PATH_ENABLED=fast, **settings))
+        done = run_crawl(crawl_of_urls(tmp_path, url, FAST_PATH_ENABLED=fast, **settings))
     assert "Traceback" not in done.stdout, done.stdout
     assert site.asked == asked
     stats = stats_of(tmp_path / "job")

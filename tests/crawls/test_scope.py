@@ -8,7 +8,6 @@ from crawling import (
     kill,
     simulated,
     start_crawl,
-    stats_of,
     url_of_hit,
     wait_until,
 )
@@ -38,10 +37,10 @@ def test_a_crawl_within_its_seeds_leaves_no_other_host_a_trace(web):
     # The seeds are not read again: what they allow survives.
     web.crawl(**settings)
     assert hosts_asked(web) == {host_of(url) for url in seeds}
-    assert stats_of(web.job)["urls/refused/whitelist"] > 0
+    assert web.stats["urls/refused/whitelist"] > 0
 
 
 def test_each_domain_by_itself_is_crawled_as_far_as_its_own_links_lead(web):
     web.crawl(URL_SCOPE="domain")
-    assert stats_of(web.job)["urls/refused/own_domain"] > 0
+    assert web.stats["urls/refused/own_domain"] > 0
     assert hosts_asked(web) <= {host_of(url) for url in web.world.seeds()}

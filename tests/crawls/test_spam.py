@@ -6,7 +6,6 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
-from crawling import stats_of
 from simweb_client import whole_log
 from spam_crawl import share, shares, spam_web
 
@@ -32,11 +31,11 @@ def test_farm_and_calendar_get_a_small_share_while_all_hosts_are_crawled(
         said = re.search(r"over their domain's reputation: ([0-9,]+) URLs", output)
         assert said is not None
         waiting = int(said[1].replace(",", ""))
-        assert waiting == stats_of(web.job)["frontier/parked/reputation"] > 100
+        assert waiting == web.stats["frontier/parked/reputation"] > 100
 
         # The same command with more rounds goes on.
         web.crawl(REPUTATION_ROUNDS=1)
-        stats = stats_of(web.job)
+        stats = web.stats
         assert stats["reputation/round"] == 1
         assert stats["frontier/admitted"] > 0
     again = shares(web.world, web.hits())
@@ -53,5 +52,5 @@ def test_domain_has_its_hard_budget_and_gets_more_when_that_is_raised(tmp_path):
             return [sum(f".{name}:" in hit.origin for hit in hits) for name in DOMAINS]
 
         assert farm_pages(BUDGET_DOMAIN_PAGES=15) == [15, 15, 15]
-        assert stats_of(web.job)["frontier/parked/domain_budget"] > 0
+        assert web.stats["frontier/parked/domain_budget"] > 0
         assert farm_pages(BUDGET_DOMAIN_PAGES=20) == [20, 20, 20]

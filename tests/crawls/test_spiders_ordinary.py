@@ -24,7 +24,6 @@ from crawling import (
     simulated,
     start_contacting,
     start_crawl,
-    stats_of,
     wait_until,
 )
 
@@ -146,7 +145,7 @@ def crawled(tmp_path_factory):
         record=record_of(web),
         asked=Counter(hit.url for hit in hits if not is_robots(hit)),
         hits=hits,
-        stats=stats_of(web.job),
+        stats=web.stats,
     )
 
 
@@ -328,7 +327,7 @@ def test_posts_that_wait_survive_kill_9(tmp_path):
     answered = Counter(entry["meta"] for entry in answers_in(web))
     assert set(answered) == set(range(len(urls)))
     assert impolite(hits, min_delay=0.3) == []
-    assert stats_of(web.job)["frontier/leased"] == 0
+    assert web.stats["frontier/leased"] == 0
 
 
 def test_downloads_that_pages_in_memory_wait_for_go_on_when_no_more_pages_are_taken(tmp_path):
@@ -338,7 +337,7 @@ def test_downloads_that_pages_in_memory_wait_for_go_on_when_no_more_pages_are_ta
         urls = [host.origin + "/" for host in open_hosts(web.world)[:6]]
         plan = {"urls": urls, "images": 2}
         finish(command(web, "illustrated", plan, CLOSESPIDER_TIMEOUT=100, **settings))
-    assert stats_of(web.job)["finish_reason"] == "finished"
+    assert web.stats["finish_reason"] == "finished"
     answered = [entry["kwargs"]["own"] for entry in record_of(web)]
     assert answered == [[404, 404]] * len(urls)
     assert impolite(access_log(web.log), min_delay=MIN_DELAY) == []
@@ -354,7 +353,7 @@ def test_middlewares_may_download_by_themselves_and_nobody_waits_for_ever(tmp_pa
         }
         settings = {"POLITENESS_MAX_DELAY": 0.1, "CLOSESPIDER_TIMEOUT": 100}
         finish(command(web, "asking", plan, **settings))
-    assert stats_of(web.job)["finish_reason"] == "finished"
+    assert web.stats["finish_reason"] == "finished"
     answered = {entry["name"]: entry["meta"] for entry in record_of(web)}
     # Its host is in process for the very request whose middleware waits.
     assert "in process" in answered.pop("own")
@@ -374,7 +373,7 @@ def test_on_a_full_disk_no_request_of_a_callback_is_lost(tmp_path):
         finish(command(web, "tree", plan | {"first": False}, POLITENESS_MAX_DELAY=0.1))
     asked = {hit.url for hit in access_log(web.log) if not is_robots(hit)}
     assert asked == set(urls) | {f"{url}child/{n}" for url in urls for n in range(children)}
-    assert stats_of(web.job)["frontier/leased"] == 0
+    assert web.stats["frontier/leased"] == 0
 
 
 @pytest.fixture
@@ -394,7 +393,7 @@ def test_requests_under_way_when_the_crawl_is_stopped_go_back_without_a_word(sta
     crawl.send_signal(signal.SIGTERM)
     output = output_of(crawl)
     assert "Traceback" not in output
-    stats = stats_of(web.job)
+    stats = web.stats
     answered = answers_in(web)
     assert all("error" not in entry for entry in answered)
     assert stats["frontier/waiting"] == len(urls) - len(answered) > 0
@@ -412,7 +411,7 @@ def test_a_request_that_would_wait_longer_than_its_lease_has_an_end(stalling):
         "CLOSESPIDER_TIMEOUT": 100,
     }
     finish(command(web, "waiting", plan, **settings))
-    stats = stats_of(web.job)
+    stats = web.stats
     assert stats["finish_reason"] == "finished"
     assert "scheduler/expired" not in stats
     web.web.stop()
@@ -445,12 +444,12 @@ def test_a_spider_that_lost_a_callback_loses_only_its_requests(tmp_path, monkeyp
         wait_until(lambda: "all are asked for" in {one["name"] for one in record_of(web)})
         crawl.send_signal(signal.SIGTERM)
         output_of(crawl)
-        answered = stats_of(web.job)["frontier/finished"]
+        answered = web.stats["frontier/finished"]
         assert answered < len(urls)
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}")
         line = command(web, "waiting", plan, SPIDER_MODULES="changed", ITEM_PIPELINES="{}")
         finish([*line, "-a", f"url={urls[0]}"])
-    stats = stats_of(web.job)
+    stats = web.stats
     assert stats["scheduler/lost"] == len(urls) - answered
     assert stats["item_scraped_count"] == 1
     assert stats["frontier/leased"] == 0

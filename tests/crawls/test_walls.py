@@ -8,10 +8,9 @@ import sys
 import time
 from contextlib import ExitStack
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
-from crawling import crawl_command, finish, stats_of, warc_urls
+from crawling import crawl_of_urls, finish, stats_of, warc_urls
 from http_site import HttpSite, serving
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
@@ -59,7 +58,7 @@ class Crawl:
     def __init__(self, directory, answer, robots=(404, {}, b"")):
         self.at: list[tuple[float, str]] = []
         self.job = directory / "job"
-        self._seeds = directory / "seeds.txt"
+        self._directory = directory
         self.site = HttpSite(self._answer)
         self._says = answer
         self._robots = robots
@@ -69,10 +68,10 @@ class Crawl:
         return self._robots if request.path == "/robots.txt" else self._says(request.path)
 
     def run(self, names=NAMES, **settings):
-        self._seeds.write_text("".join(f"{self.site.url}/{name}\n" for name in names))
+        urls = [f"{self.site.url}/{name}" for name in names]
         values = {"POLITENESS_MIN_DELAY": 0.005, "POLITENESS_DELAY_FACTOR": 0}
         values |= {"POLITENESS_BACKOFF_SECS": BACKOFF_SECS, **settings}
-        return finish(crawl_command(SimpleNamespace(dns=""), self._seeds, self.job, **values))
+        return finish(crawl_of_urls(self._directory, *urls, **values))
 
     def why(self, path):
         return self.tool("why", self.site.url + path, "-s", f"JOBDIR={self.job}")

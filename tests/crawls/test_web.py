@@ -23,7 +23,6 @@ from crawling import (
     pages_asked_for,
     simulated,
     start_crawl,
-    stats_of,
     url_of_hit,
     warc_kinds,
     warc_urls,
@@ -98,7 +97,7 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     assert {row["source"] for row in rows} <= set(stored)
     found = {page["url"] for page in exported if page["via"] in stored}
     assert found <= {row["target"] for row in rows}
-    stats = stats_of(clean.job)
+    stats = clean.stats
     assert stats["ranks/rules"] == 1
     trace = read_trace(path)
     assert len(trace.fps) == stats["seen/submitted"]

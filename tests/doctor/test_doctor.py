@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -13,7 +14,10 @@ from webcrawl.doctor.histogram import Histogram, Latencies, bound
 from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
 
 RESTING = CrawlActivity(waiting=400, in_process=10, on_wire=10, resting=1, workers=200)
-BUSY = RESTING._replace(on_wire=200, in_process=230, ready=40)
+resting = RESTING._replace
+BUSY = resting(on_wire=200, in_process=230, ready=40)
+busy = BUSY._replace
+BACKED_UP = {"is_backed_up": True, "in_process": 600}
 
 
 def sign(activity, cause, evidence, *, advice="", **use):
@@ -25,7 +29,7 @@ def sign(activity, cause, evidence, *, advice="", **use):
     [
         sign(RESTING, "politeness", "1 host rests, 10 of 200 workers busy"),
         sign(
-            RESTING._replace(bound_for=1_234.56, resting=20, held=3),
+            resting(bound_for=1_234.56, resting=20, held=3),
             "politeness",
             "20 hosts rest, the next is ready in 1,235 s, 3 hosts of domains at their share, "
             "10 of 200 workers busy",
@@ -37,93 +41,93 @@ def sign(activity, cause, evidence, *, advice="", **use):
             advice="set CONCURRENT_REQUESTS=400",
         ),
         sign(
-            BUSY._replace(slow=150),
+            busy(slow=150),
             "workers",
             "200 of 200 workers busy, 150 with slow hosts, 40 hosts ready",
             process=0.7,
         ),
         sign(
-            BUSY._replace(ready=0, queued=30),
+            busy(ready=0, queued=30),
             "workers",
             "200 of 200 workers busy, 0 hosts ready",
             advice="set CONCURRENT_REQUESTS=400",
         ),
         sign(BUSY, "cpu", "event loop on 90% of a core", loop=0.9),
         sign(
-            RESTING._replace(ready=3),
+            resting(ready=3),
             "cpu",
             "event loop on 60% of a core, others have 30%",
             loop=0.6,
             waited=0.3,
         ),
         sign(
-            RESTING._replace(looking_up=700),
+            resting(looking_up=700),
             "name_servers",
             "asked for 700 hosts, 10 of 200 workers busy",
             advice="name faster ones in DNS_SERVERS",
         ),
         sign(
-            RESTING._replace(limit="BANDWIDTH_MAX"),
+            resting(limit="BANDWIDTH_MAX"),
             "bandwidth",
             "BANDWIDTH_MAX is reached, 10 of 200 workers busy",
             advice="raise BANDWIDTH_MAX",
         ),
         sign(
-            RESTING._replace(limit="CONTACTS_MAX"),
+            resting(limit="CONTACTS_MAX"),
             "contact_rate",
             "CONTACTS_MAX is reached, 10 of 200 workers busy",
             advice="raise CONTACTS_MAX",
         ),
         sign(RESTING, "politeness", "1 host rests, 10 of 200 workers busy", loop=0.6, waited=0.3),
         sign(
-            RESTING._replace(in_process=40),
+            resting(in_process=40),
             "disk",
             "event loop held up for 200 ms on 10% of a core",
             lag=0.2,
             loop=0.1,
         ),
         sign(
-            BUSY._replace(is_backed_up=True, in_process=600, module="warc", module_waits=0.9),
+            busy(**BACKED_UP, module="warc", module_waits=0.9),
             "disk",
             "400 pages wait for the module warc",
         ),
         sign(
-            BUSY._replace(is_backed_up=True, in_process=600, module="mine"),
+            busy(**BACKED_UP, module="mine"),
             "modules",
             "400 pages wait for the module mine",
         ),
         sign(
-            BUSY._replace(is_backed_up=True, in_process=600, module="text"),
+            busy(**BACKED_UP, module="text"),
             "cpu",
             "event loop on 50% of a core",
             loop=0.5,
             process=0.95,
         ),
         sign(
-            RESTING._replace(parked={"host_budget": 900, "depth": 10_000, "reputation": 9}),
+            resting(parked={"host_budget": 900, "depth": 10_000, "reputation": 9}),
             "budgets",
             "909 URLs parked, 400 waiting",
             advice="raise BUDGET_HOST_PAGES or _BYTES",
         ),
         sign(
-            RESTING._replace(parked={"reputation": 9000}, postponed={"reputation": 8500}),
+            resting(parked={"reputation": 9000}, postponed={"reputation": 8500}),
             "politeness",
             "1 host rests, 10 of 200 workers busy",
         ),
         sign(
-            RESTING._replace(parked={"depth": 10_000}),
+            resting(parked={"depth": 10_000}),
             "politeness",
             "1 host rests, 10 of 200 workers busy",
         ),
         sign(
-            RESTING._replace(pauses=["network", "name_servers"]),
+            resting(pauses=["network", "name_servers"]),
             "outage",
             "network, name servers",
             loop=0.9,
         ),
-        sign(RESTING._replace(pauses=["disk_full"]), "paused", "disk full"),
-        sign(RESTING._replace(awaits_seeds=True), "starting", "all seeds are read first"),
-        sign(RESTING._replace(waits_for="seeds"), "nothing_left", "awaits seeds"),
+        sign(resting(pauses=["disk_full"]), "paused", "disk full"),
+        sign(resting(awaits_seeds=True), "starting", "all seeds are read first"),
+        sign(resting(waits_for="seeds"), "nothing_left", "awaits seeds"),
         sign(CrawlActivity(0, 0, 200), "nothing_left", "no URL waits"),
     ],
 )
@@ -134,20 +138,30 @@ def test_each_cause_has_its_signs_and_advice(activity, use, cause, evidence, adv
     assert advice_of(found, activity, use) == advice
 
 
-def test_what_held_most_of_the_last_seconds_is_named_since_when_it_held(clock):
-    doctor = Doctor(clock=clock, latencies=Latencies())
-    began = clock()
+@pytest.fixture
+def doctor(clock):
+    return Doctor(clock=clock, latencies=Latencies())
 
-    def go_on(secs, activity):
+
+@pytest.fixture
+def go_on(doctor, clock):
+    """Goes on in this way for some seconds; what is found then."""
+
+    def go_on(secs, activity, lag=0.0):
         for _ in range(secs):
             clock.advance(1)
-            doctor.look(activity, 0.0)
+            doctor.look(activity, lag)
         return doctor.diagnosis()
 
+    return go_on
+
+
+def test_what_held_most_of_the_last_seconds_is_named_since_when_it_held(doctor, go_on, clock):
+    began = clock()
     assert go_on(100, BUSY).cause is Cause.WORKERS
     found = go_on(8, RESTING)
     assert (found.cause, found.since) == (Cause.WORKERS, began)
-    found = go_on(12, RESTING._replace(on_wire=20))
+    found = go_on(12, resting(on_wire=20))
     assert found.cause is Cause.POLITENESS
     assert abs(found.since - (began + 100)) <= 2
     assert found.evidence == "1 host rests, 16 of 200 workers busy"
@@ -164,28 +178,20 @@ def test_what_held_most_of_the_last_seconds_is_named_since_when_it_held(clock):
     assert shares_of({}) == ""
 
 
-def test_a_pause_is_named_at_once_and_only_while_it_holds(clock):
-    doctor = Doctor(clock=clock, latencies=Latencies())
-    paused = RESTING._replace(pauses=["disk_full"])
-    named = []
-    for activity in (BUSY, BUSY, BUSY, paused, paused, BUSY):
-        clock.advance(1)
-        doctor.look(activity, 0.0)
-        named.append((doctor.diagnosis().cause, clock() - doctor.diagnosis().since))
+def test_a_pause_is_named_at_once_and_only_while_it_holds(go_on, clock):
+    paused = resting(pauses=["disk_full"])
+    found = [(go_on(1, one), clock()) for one in (BUSY, BUSY, BUSY, paused, paused, BUSY)]
+    named = [(one.cause, at - one.since) for one, at in found]
     assert named[2:] == [("workers", 3), ("paused", 1), ("paused", 2), ("workers", 4)]
 
 
-def test_one_late_look_is_no_disk(clock):
-    doctor = Doctor(clock=clock, latencies=Latencies())
+def test_one_late_look_is_no_disk(doctor, go_on):
     for lag in (0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0):
-        clock.advance(1)
-        doctor.look(RESTING._replace(ready=9), lag)
+        go_on(1, resting(ready=9), lag)
     assert set(doctor.secs) == {Cause.POLITENESS}
 
 
 def test_a_meter_tells_work_from_sleep():
-    import time
-
     meter = ProcessMeter(clock=time.monotonic)
     time.sleep(0.2)
     asleep = meter.look(0.0)
@@ -214,15 +220,7 @@ def test_a_histogram_counts_in_powers_of_two():
     assert Histogram().quantile(0.5) == 0.0
 
 
-def test_no_more_workers_are_advised_where_they_would_soon_be_bound_by_something_else(clock):
-    doctor = Doctor(clock=clock, latencies=Latencies())
-
-    def go_on(secs, activity):
-        for _ in range(secs):
-            clock.advance(1.0)
-            doctor.look(activity, 0.0)
-
-    go_on(40, BUSY)
-    assert doctor.diagnosis().advice == "set CONCURRENT_REQUESTS=400"
-    go_on(8, RESTING._replace(limit="BANDWIDTH_MAX"))
-    assert (doctor.diagnosis().cause, doctor.diagnosis().advice) == ("workers", "")
+def test_no_more_workers_are_advised_where_they_would_soon_be_bound_by_something_else(go_on):
+    assert go_on(40, BUSY).advice == "set CONCURRENT_REQUESTS=400"
+    found = go_on(8, resting(limit="BANDWIDTH_MAX"))
+    assert (found.cause, found.advice) == ("workers", "")

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from types import SimpleNamespace
 
 import pytest
-from crawling import access_log, clean_web, crawl_command, finish, is_robots, run_crawl
+from crawling import (
+    access_log,
+    clean_web,
+    crawl_command,
+    crawl_of_urls,
+    finish,
+    is_robots,
+)
 from loopback import name_server, raw_server, zone
 from scrapy import Spider, signals
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
@@ -161,12 +167,9 @@ async def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(t
         raw_server(talk) as server,
         name_server(zone({"a.test": ["300 A 127.0.0.1"]})) as names,
     ):
-        seeds = tmp_path / "seeds.txt"
-        seeds.write_text(f"http://a.test:{server.port}/\n")
-        web = SimpleNamespace(dns=f"127.0.0.1:{names.port}")
-        command = crawl_command(web, seeds, tmp_path / "job", CRAWLER_CONTACT=MAIL)
-        done = await asyncio.to_thread(run_crawl, command)
-    assert done.returncode == 0, done.stdout
+        url, dns = f"http://a.test:{server.port}/", f"127.0.0.1:{names.port}"
+        command = crawl_of_urls(tmp_path, url, dns=dns, CRAWLER_CONTACT=MAIL)
+        await asyncio.to_thread(finish, command)
     assert {head.split()[1] for head in server.heads} == {b"/robots.txt", b"/", b"/public"}
     for head in server.heads:
         lines = head.lower().split(b"\r\n")

@@ -7,14 +7,12 @@ import logging
 import pytest
 from scrapy import Request, Spider
 from scrapy.http import Response
+from warc_checks import page
 
 from webcrawl.errors import StoreError
 from webcrawl.extensions.log_formatter import QuietLogFormatter
-from webcrawl.items import Page
 
-PAGE = Page(
-    url="http://a.test/", status=200, headers=[], body=b"x" * 9, wire_body=b"", fetched_at=0.0
-)
+PAGE = page()
 
 
 @pytest.fixture
@@ -37,7 +35,7 @@ def test_a_bug_in_a_processing_module_is_an_error_with_the_page_s_url(formatter,
     line = formatter.item_error(PAGE, KeyError("x"), response, Spider("quiet"))
     assert line["level"] == logging.ERROR
     assert line["msg"] % line["args"] == (
-        "The module unknown failed on http://a.test/: KeyError('x')"
+        "The module unknown failed on http://a.test/0: KeyError('x')"
     )
 
 

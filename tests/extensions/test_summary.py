@@ -85,13 +85,17 @@ STOPPED_AT_ONCE = """
 """
 
 
+def text_of(stats):
+    return summary(stats, jobdir="crawls/x", places=PLACES)
+
+
 def test_a_finished_crawl_shows_figures_and_errors_by_frequency():
-    assert summary(STATS, jobdir="crawls/x", places=PLACES) == FINISHED
+    assert text_of(STATS) == FINISHED
 
 
 def test_a_stopped_crawl_says_how_to_resume_and_what_waits():
     stats = {"finish_reason": "shutdown", "frontier/waiting": 9_000, "seen/waiting": 7}
-    assert summary(stats, jobdir="crawls/x", places=PLACES) == STOPPED_AT_ONCE
+    assert text_of(stats) == STOPPED_AT_ONCE
 
 
 def test_a_resumed_crawl_tells_this_run_from_the_whole():
@@ -108,7 +112,7 @@ def test_a_resumed_crawl_tells_this_run_from_the_whole():
     expected = FINISHED.replace(
         "      WARC", "  this run  1 page, 7 contacts, 2 URLs given up in 1 s\n      WARC"
     )
-    assert summary(stats, jobdir="crawls/x", places=PLACES) == expected
+    assert text_of(stats) == expected
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ def test_a_resumed_crawl_tells_this_run_from_the_whole():
     ],
 )
 def test_every_other_end_says_what_it_was_and_that_it_can_be_resumed(reason, end):
-    text = summary({"finish_reason": reason}, jobdir="j", places=PLACES)
+    text = text_of({"finish_reason": reason})
     assert f"       end  {end}\n" in text
     assert text.endswith(
         "    resume  run the same command again: it goes on where this one stopped\n"
@@ -169,12 +173,12 @@ def test_the_summary_can_be_switched_off():
 def test_a_crawl_says_what_it_was_bound_by_and_one_that_was_stopped_what_it_is_bound_by():
     secs = {"doctor/politeness_secs": 50.0, "doctor/cpu_secs": 47.0, "doctor/disk_secs": 3.0}
     stats = STATS | secs | {"doctor/now": "CPU since 14:02:11: much"}
-    text = summary(stats, jobdir="x", places=PLACES)
+    text = text_of(stats)
     assert "\n  bound by  politeness 50%, CPU 47% of the time\n" in text
     assert "at last" not in text
-    text = summary(stats | {"finish_reason": "shutdown"}, jobdir="x", places=PLACES)
+    text = text_of(stats | {"finish_reason": "shutdown"})
     assert "\n            at last CPU since 14:02:11: much\n" in text
-    assert "bound by" not in summary(STATS, jobdir="x", places=PLACES)
+    assert "bound by" not in text_of(STATS)
 
 
 def test_a_crawl_with_urls_over_budget_is_not_said_to_have_fetched_all():
@@ -184,7 +188,7 @@ def test_a_crawl_with_urls_over_budget_is_not_said_to_have_fetched_all():
         "frontier/parked/domain_budget": 34,
         "frontier/parked/host_budget": 0,
     }
-    text = summary(stats, jobdir="crawls/x", places=PLACES)
+    text = text_of(stats)
     assert "nothing is left" not in text
     end = "finished but for 1,234 URLs held back: reputation 1,200, domain_budget 34"
     assert f"\n       end  {end}\n" in text
@@ -221,7 +225,7 @@ def test_no_line_is_longer_than_a_hundred_columns():
 @pytest.mark.parametrize("outages", [0, 1])
 def test_what_failed_around_an_outage_is_named_with_the_command_that_gets_it(outages):
     stats = STATS | {"outage/count": outages, "outcome/dns_failed": 3}
-    text = summary(stats, jobdir="crawls/x", places=PLACES)
+    text = text_of(stats)
     (command,) = (line.strip() for line in text.splitlines() if "--retry" in line)
     retried = ["robots_denied", *["dns_failed", "dns_not_found", "timeout"] * outages]
     assert command == f"scrapy frontier crawls/x --retry {','.join(retried)}"
@@ -229,6 +233,6 @@ def test_what_failed_around_an_outage_is_named_with_the_command_that_gets_it(out
 
 
 def test_volume_and_links_of_a_page_have_rows_if_they_were_counted():
-    said = summary(STATS | MORE, jobdir="crawls/x", places=PLACES)
+    said = text_of(STATS | MORE)
     assert "            370,370,367 decoded, 3.0 times as many; 1,000 sent\n" in said
     assert "            23.4 links per page, 18.0 of them distinct\n" in said

@@ -1,4 +1,4 @@
-"""Rigs of frontiers, which are closed at the end."""
+"""Frontier rigs that are closed after the test."""
 
 import pytest
 from frontier_rig import Rig

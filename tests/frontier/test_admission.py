@@ -56,6 +56,10 @@ class Nothing:
         """There is nothing to merge."""
 
 
+def admission_of(rig, *gates):
+    return Admission(frontier=rig.frontier, gates=gates)
+
+
 def batch(*hosts):
     return [encode(entry(host, n)) for n, host in enumerate(hosts)]
 
@@ -65,7 +69,7 @@ def urls(rig):
 
 
 def test_without_gates_everything_goes_to_the_frontier(rig):
-    admission = Admission(frontier=rig.frontier, gates=[])
+    admission = admission_of(rig)
     admission.push(batch("a.test", "b.test"))
     assert admission.stops(entry("a.test")) == ""
     assert not admission.may_admit
@@ -76,7 +80,7 @@ def test_without_gates_everything_goes_to_the_frontier(rig):
 
 def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig):
     gates = [HostGate("full", "a.test"), HostGate("trap", "a.test", "b.test")]
-    admission = Admission(frontier=rig.frontier, gates=gates)
+    admission = admission_of(rig, *gates)
     admission.push(batch("a.test", "b.test", "c.test", "c.test", "a.test"))
     assert rig.parked.counts == {"full": 2, "trap": 1}
     assert urls(rig) == ["http://c.test/2", "http://c.test/3"]
@@ -88,8 +92,7 @@ def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig):
 
 
 def test_gates_relent_when_nothing_else_is_left_to_fetch(rig):
-    gate = HostGate("full", "a.test", "b.test", more=["a.test", "b.test"])
-    admission = Admission(frontier=rig.frontier, gates=[gate])
+    admission = admission_of(rig, HostGate("full", "a.test", "b.test", more=["a.test", "b.test"]))
     assert not admission.may_admit  # nobody waits for it
     admission.push(batch("a.test", "b.test", "a.test"))
     assert admission.may_admit
@@ -107,7 +110,7 @@ def test_gates_relent_when_nothing_else_is_left_to_fetch(rig):
 def test_a_pass_is_finished_before_a_gate_relents_again(rig, monkeypatch):
     monkeypatch.setattr("webcrawl.frontier.admission._PASS_ENTRIES", 2)
     gate = HostGate("full", "a.test", "b.test", more=["c.test", "b.test"])
-    admission = Admission(frontier=rig.frontier, gates=[gate])
+    admission = admission_of(rig, gate)
     admission.push(batch("a.test", "a.test", "a.test", "b.test"))
     assert admission.work(Supply.NONE)
     assert admission.work(Supply.NONE)
@@ -119,7 +122,7 @@ def test_a_pass_is_finished_before_a_gate_relents_again(rig, monkeypatch):
 def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(rig, monkeypatch):
     monkeypatch.setattr("webcrawl.frontier.admission._PASS_ENTRIES", 1)
     gate = HostGate("full", "a.test", more=["a.test"])
-    admission = Admission(frontier=rig.frontier, gates=[gate])
+    admission = admission_of(rig, gate)
     admission.push(batch("a.test", "a.test"))
     for supply in (Supply.LATER, Supply.NONE, Supply.LATER):
         admission.work(supply)
@@ -128,7 +131,7 @@ def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(rig, monkeyp
 
 def test_news_of_a_gate_make_a_pass_at_once(rig):
     gate = HostGate("trap", "a.test")
-    admission = Admission(frontier=rig.frontier, gates=[gate])
+    admission = admission_of(rig, gate)
     admission.push(batch("a.test"))
     gate.hosts.clear()
     assert not admission.work(Supply.NOW)
@@ -138,12 +141,12 @@ def test_news_of_a_gate_make_a_pass_at_once(rig):
 
 
 def test_everything_is_looked_at_again_after_a_restart(rig):
-    Admission(frontier=rig.frontier, gates=[HostGate("full", "a.test", "b.test")]).push(
+    admission_of(rig, HostGate("full", "a.test", "b.test")).push(
         batch("a.test", "b.test", "c.test")
     )
     rig.publish()
     rig.crash()
-    admission = Admission(frontier=rig.frontier, gates=[HostGate("other", "b.test")])
+    admission = admission_of(rig, HostGate("other", "b.test"))
     admission.open()
     assert admission.may_admit
     while admission.work(Supply.NOW):
@@ -159,7 +162,7 @@ def feeder_of(rig, *gates, turns=None, awaits_seeds=False):
     eliminator = Nothing()
     made = Feeder(
         eliminator=eliminator,
-        admission=Admission(frontier=rig.frontier, gates=gates),
+        admission=admission_of(rig, *gates),
         frontier=rig.frontier,
         turns=turns or MergeTurns(),
         clock=rig.clock,

@@ -8,7 +8,7 @@ from webcrawl.frontier.rests import HostClocks
 
 @pytest.fixture
 def opened(jobdir, clock):
-    """Makes back ends of one directory."""
+    """Return a function that opens back ends in one directory."""
 
     def make(members=(), *, limit=10, ceiling=10, parts_of=lambda _: 1):
         made = BackEnd(
@@ -48,7 +48,7 @@ def give(back, host, rest, clock):
 
 
 def take_all(back, clock, hosts):
-    """Two entries of each host, of which one is handed out."""
+    """Push two entries for each host and hand out one."""
     for host in hosts:
         flood(back, host, 2)
     for _ in hosts:

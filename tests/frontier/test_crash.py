@@ -4,9 +4,10 @@ from collections import Counter
 
 import msgspec
 import pytest
-from frontier_rig import entry, urls_of
+from frontier_rig import POLICY, entry, urls_of
 
 from webcrawl.frontier import back_queue, front_end, overflow
+from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Result
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.record_log import CorruptRecordError
@@ -21,9 +22,9 @@ def small(monkeypatch):
 
 
 def visit(rig, **rest):
-    """The next contact; its host is released and the entry finished."""
+    """Fetch the next entry: release its host and finish it."""
     lease = rig.next()
-    rig.release(lease.entry.host, fetched=True, **rest)
+    rig.release(lease.entry.host, **rest)
     rig.finish(lease)
 
 
@@ -39,7 +40,7 @@ def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig):
     rig.fill("a.test", 5)
     for _ in range(3):
         rig.next()
-        rig.release("a.test", fetched=True)
+        rig.release("a.test")
     rig.publish()
     rig.crash()
     assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(5)]
@@ -100,7 +101,7 @@ def test_number_of_queues_and_counters_survive(rig_of):
         found = rig.stats()
         return [found[f"frontier/{name}"] for name in ("queues", "popped", "leased", "back")]
 
-    rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
+    rig.spread(20)
     for _ in range(7):
         rig.next()
     rig.publish()
@@ -184,7 +185,7 @@ def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
     rig.fill("a.test", 4)
     rig.publish()
     rig.next()
-    rig.release("a.test", fetched=True, at_least=60.0)
+    rig.release("a.test", at_least=60.0)
     if is_forbidden:
         rig.next()
         rig.release("a.test", fetched=False)
@@ -237,19 +238,8 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig):
     rig.next()
     rig.kill()
     rig.clock.now -= 3600
-    asked = []
-
-    class Recording:
-        def rest(self, facts):
-            asked.extend(facts.times)
-            return 5.0
-
-    rig._delay = Recording()
-    rig.frontier = rig._new()
-    asked.clear()
-    rig.frontier.open(rig.published)
-    assert asked == [0.0]
-    assert_rests(rig, 5.0)
+    rig.start()
+    assert_rests(rig, cut_off(POLICY, 0.0))
 
 
 def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig):

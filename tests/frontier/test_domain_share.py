@@ -87,8 +87,7 @@ def test_domains_beyond_their_shares_go_on_with_workers_that_nobody_needs(rig):
 
 
 def test_worker_is_kept_for_a_host_that_rests(rig, clock):
-    resting = hosts("small.test", 3, urls=2)
-    rig.push(*resting)
+    rig.push(*hosts("small.test", 3, urls=2))
     for _ in range(3):
         lease = rig.acquire()
         rig.finish(lease)
@@ -109,6 +108,7 @@ def test_held_host_is_next_when_one_of_its_domain_comes_back(rig):
     lease = next(iter(rig.frontier._leases.entries))
     rig.finish(lease)
     rig.frontier.release(lease.entry.host, rest=0.0)
+    assert rig.ready_at() == rig.clock()
     assert len(taken(rig, 1)) == 1
     assert rig.stat("hosts/held") <= held
 

@@ -47,7 +47,7 @@ def log(jobdir):
 
 @pytest.fixture
 def written(log):
-    """A log of RECORDS that is closed."""
+    """A closed log that holds RECORDS."""
     first, second, release, *rest = RECORDS
     log.write(first, second)
     log.release(release, at_once=False)

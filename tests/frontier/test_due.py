@@ -95,7 +95,7 @@ def test_a_visit_that_was_finished_is_not_visited_again_after_kill_9(rig, clock)
     clock.advance(2 * DAY)
     assert let_in(rig) == 1
     again = replace(visit("a.test"), history=b"y")
-    rig.release("a.test", fetched=True)
+    rig.release("a.test")
     clock.advance(60)
     rig.finish(rig.acquire(), due=(again, clock() + DAY))
     rig.crash()

@@ -15,7 +15,7 @@ MEMBERS = {6: 13, 7: 14, 8: 14}
 
 @pytest.mark.parametrize("version", MEMBERS)
 def test_a_snapshot_of_an_earlier_format_is_migrated(rig, clock, version):
-    rig.push(*(entry(f"host{number}.test", number) for number in range(20)))
+    rig.spread(20)
     rig.next()
     rig.publish()
     members = msgspec.msgpack.decode(rig.published)
@@ -33,7 +33,7 @@ def test_a_snapshot_of_an_earlier_format_is_migrated(rig, clock, version):
 
 
 def as_before(rig, change):
-    """The process dies, and each record of its done log is what *change* makes of it."""
+    """Kill the process and pass each record of its done log through *change*."""
     rig.kill()
     path = max((rig.path / "done").iterdir())
     writes = [msgspec.msgpack.decode(payload) for _, payload in read_records(path)]

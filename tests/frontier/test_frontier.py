@@ -52,7 +52,7 @@ def test_supply_says_how_soon_there_is_something_to_fetch(rig):
 def test_hosts_that_rest_for_long_are_far_off_after_a_restart(rig):
     rig.fill("a.test", 2)
     rig.next()
-    rig.release("a.test", fetched=True, at_least=3600.0)
+    rig.release("a.test", at_least=3600.0)
     rig.publish()
     rig.crash()
     assert rig.supply is Supply.LATER
@@ -74,7 +74,7 @@ def test_hosts_take_turns(rig):
 def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig):
     rig.fill("a.test", 2)
     first = rig.acquire()
-    rig.release("a.test", fetched=True)
+    rig.release("a.test")
     assert rig.has_more("a.test")
     second = rig.next()
     assert rig.leased == 2
@@ -87,10 +87,10 @@ def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig):
 def test_rest_asked_for_by_the_server_counts_when_it_is_longer(rig):
     rig.fill("a.test", 3)
     rig.acquire()
-    rig.release("a.test", fetched=True, at_least=600.0)
+    rig.release("a.test", at_least=600.0)
     assert rig.ready_at() == rig.clock() + 600.0
     assert rig.next() is not None
-    rig.release("a.test", fetched=True, took=50.0, at_least=60.0)
+    rig.release("a.test", took=50.0, at_least=60.0)
     assert rig.ready_at() == rig.clock() + 120.0
 
 
@@ -104,10 +104,10 @@ def test_host_to_which_nothing_was_sent_is_ready_at_once(rig):
 def test_double_release_is_refused(rig):
     rig.fill("a.test", 2)
     rig.acquire()
-    rig.release("a.test", fetched=True)
+    rig.release("a.test")
     for host in ("a.test", "b.test"):
         with pytest.raises(LookupError, match=f"{host} is not in process"):
-            rig.release(host, fetched=True)
+            rig.release(host)
 
 
 def test_entry_put_back_is_the_next_of_its_host(rig):
@@ -116,7 +116,7 @@ def test_entry_put_back_is_the_next_of_its_host(rig):
     # Its robots.txt was fetched instead: that was a contact, and the host rests for it.
     rig.put_back(lease)
     assert rig.acquire() is None
-    rig.release("a.test", fetched=True)
+    rig.release("a.test")
     assert rig.acquire() is None
     assert urls(rig) == [f"http://a.test/{n}" for n in range(100)]
 
@@ -141,7 +141,7 @@ def test_urgent_levels_are_fetched_first_and_none_is_starved(rig_of):
 
 def test_queues_grow_until_the_workers_are_busy(rig_of):
     rig = rig_of(queues=3, max_queues=100)
-    rig.push(*(entry(f"h{n}.test", n) for n in range(200)))
+    rig.spread(200)
     assert all(rig.acquire() for _ in range(20))
     # As many as were asked for, no more: the others are still subject to priority.
     assert rig.stat("queues") == 20
@@ -150,7 +150,7 @@ def test_queues_grow_until_the_workers_are_busy(rig_of):
 
 def test_queues_stop_growing_at_their_ceiling(rig_of):
     rig = rig_of(queues=2, max_queues=5)
-    rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
+    rig.spread(20)
     leases = [*iter(rig.acquire, None)]
     assert len(leases) == 5
     assert rig.ready_at() is None
@@ -244,7 +244,7 @@ def test_expired_lease_returns_its_entry_and_its_host(rig):
     with pytest.raises(LookupError):
         rig.finish(lost)
     with pytest.raises(LookupError):
-        rig.release("a.test", fetched=True)
+        rig.release("a.test")
     rig.fetch(kept)
     assert urls(rig) == [f"http://a.test/{n}" for n in range(3)]
     stats = rig.stats()
@@ -284,7 +284,7 @@ def test_several_expired_leases_of_a_host_keep_their_order(rig):
     rig.fill("a.test", 4)
     for _ in range(3):
         rig.next()
-        rig.release("a.test", fetched=True)
+        rig.release("a.test")
     assert len(rig.expire(0)) == 2, "the last one was acquired just now"
     rig.clock.advance(1)
     assert len(rig.expire(0)) == 1
@@ -319,7 +319,7 @@ def test_statistics_count_everything(rig):
 
 
 def test_full_disk_hands_nothing_out_and_loses_nothing(rig):
-    rig.push(*(entry(f"h{n}.test", n) for n in range(10)))
+    rig.spread(10)
     lease = rig.acquire()
     rig.snapshot()  # a new segment: the next contact must be journaled
     with file_size_limit(8):
@@ -327,7 +327,7 @@ def test_full_disk_hands_nothing_out_and_loses_nothing(rig):
             rig.acquire,
             lambda: rig.finish(lease),
             lambda: rig.requeue(entry("r.test")),
-            lambda: rig.release(lease.entry.host, fetched=True, at_least=9.0),
+            lambda: rig.release(lease.entry.host, at_least=9.0),
         ):
             with pytest.raises(OSError, match="File too large"):
                 write()

@@ -70,8 +70,7 @@ def test_reason_is_a_word(rig, reason):
 
 def test_retry_that_was_parked_outlives_the_log_it_was_in(rig):
     rig.requeue(msgspec.structs.replace(entry("a.test"), attempts=1))
-    lease = rig.next()
-    rig.park_leased(lease, "budget")
+    rig.park_leased(rig.next(), "budget")
     rig.release("a.test", fetched=False)
     rig.publish()
     rig.crash()

@@ -148,8 +148,7 @@ def test_hosts_that_rest_longest_go_to_the_store_and_come_back(clock):
     assert hosts.spilled == len(store) == 100 - len(hosts) < 72
     assert {f"h{n}.test" for n in sorted(ends)[:30]} <= hosts._rests.keys()
     for n in ends:
-        found = hosts.take(f"h{n}.test")
-        assert found == pytest.approx((now + n, n / 4), abs=1e-5)
+        assert hosts.take(f"h{n}.test") == pytest.approx((now + n, n / 4), abs=1e-5)
     assert len(hosts) == 0
     # What is in the store stays there until it is over: nothing newer can be said before.
     assert hosts.take("h101.test") == pytest.approx((now + 101, 101 / 4), abs=1e-5)

@@ -50,7 +50,7 @@ def forget_rests(rig, _):
 
 
 CHANGES = {
-    "release": lambda rig, _: rig.release("a.test", fetched=True, at_least=77.0),
+    "release": lambda rig, _: rig.release("a.test", at_least=77.0),
     "promise": lambda rig, _: rig.promise("a.test", 500.0),
     "put back": lambda rig, lease: rig.put_back(lease),
     "finish": lambda rig, lease: rig.finish(lease),

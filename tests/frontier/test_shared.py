@@ -21,6 +21,10 @@ def contact(rig, host):
     return lease
 
 
+def claim(rig, host):
+    return rig.claim(contact(rig, host), ADDRESS)
+
+
 def send_away(rig, lease):
     """What the crawler does when the clock is taken; how long it has to wait."""
     wait = rig.claim(lease, ADDRESS)
@@ -45,8 +49,7 @@ def test_clock_is_free_again_when_it_has_rested(rig):
 
 
 def test_a_thousand_hosts_of_one_address_get_different_times(rig):
-    first = contact(rig, "a.test")
-    rig.claim(first, ADDRESS)
+    rig.claim(contact(rig, "a.test"), ADDRESS)
     times = []
     for n in range(1000):
         if n == 500:
@@ -59,7 +62,7 @@ def test_a_thousand_hosts_of_one_address_get_different_times(rig):
 
 def test_all_hosts_of_one_address_get_their_turn(rig_of, clock):
     rig = rig_of(queues=200)
-    rig.push(*(entry(f"h{n}.test", n) for n in range(100)))
+    rig.spread(100)
     free_at = clock.now
     tries = 0
     while (lease := rig.next()) is not None:
@@ -78,7 +81,7 @@ def test_all_hosts_of_one_address_get_their_turn(rig_of, clock):
 
 def test_hosts_get_different_times_even_when_the_usual_rest_is_nothing(rig_of):
     rig = rig_of(delay=LargestDelay(factor=0.0, floor=0.0, ceiling=0.0))
-    rig.claim(contact(rig, "a.test"), ADDRESS)
+    claim(rig, "a.test")
     waits = [send_away(rig, contact(rig, f"h{n}.test")) for n in range(3)]
     assert waits == pytest.approx([0.1, 0.2, 0.3])
 
@@ -93,9 +96,9 @@ def test_memory_of_given_times_is_bounded(rig, monkeypatch):
 
 @pytest.mark.parametrize(("shared_rest", "expected"), [(None, 9.0), (0.0, 0.0), (2.0, 2.0)])
 def test_clock_rests_as_the_host_unless_it_is_told_otherwise(rig, shared_rest, expected):
-    rig.claim(contact(rig, "a.test"), ADDRESS)
+    claim(rig, "a.test")
     rig.frontier.release("a.test", rest=9.0, shared_rest=shared_rest)
-    assert rig.claim(contact(rig, "b.test"), ADDRESS) == pytest.approx(expected)
+    assert claim(rig, "b.test") == pytest.approx(expected)
 
 
 def test_full_disk_claims_nothing(rig):
@@ -123,7 +126,7 @@ def test_rest_of_a_clock_holds_after_a_restart(rig, restart, saved):
         rig.publish()
     rig.clock.advance(100.0)
     getattr(rig, restart)()
-    assert rig.claim(contact(rig, "b.test"), ADDRESS) == pytest.approx(500.0)
+    assert claim(rig, "b.test") == pytest.approx(500.0)
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -132,13 +135,12 @@ def test_contact_that_was_cut_off_rests_as_if_it_had_lasted_until_now(
     rig, clock, saved, running_for
 ):
     rig.publish()
-    rig.claim(contact(rig, "a.test"), ADDRESS)
+    claim(rig, "a.test")
     if saved:
         rig.publish()
     clock.advance(running_for)
     rig.crash()
-    wait = rig.claim(contact(rig, "b.test"), ADDRESS)
-    assert wait == pytest.approx(cut_off(POLICY, running_for), abs=1e-3)
+    assert claim(rig, "b.test") == pytest.approx(cut_off(POLICY, running_for), abs=1e-3)
 
 
 # --- rests that there is no room for in memory
@@ -165,8 +167,7 @@ def assert_resting(rig, count, at_least):
     assert rig.acquire() is None
     assert rig.ready_at() - rig.clock() >= at_least - 1e-5
     for n in range(count):
-        lease = contact(rig, f"new{n}.test")
-        assert rig.claim(lease, f"203.0.113.{n}") >= at_least - 1e-5
+        assert rig.claim(contact(rig, f"new{n}.test"), f"203.0.113.{n}") >= at_least - 1e-5
 
 
 def test_contact_is_on_disk_before_it_begins(rig):

@@ -23,8 +23,7 @@ def lengths(rig):
 
 def test_the_longest_of_many_queues_is_found_and_kept(rig):
     push(rig, *((f"h{number}.test", 1) for number in range(1100)), ("long.test", 90))
-    found = [lengths(rig)[0] for _ in range(8)]
-    assert {*found[2:]} == {("long.test", 90)}
+    assert [lengths(rig)[0] for _ in range(8)][2:] == [("long.test", 90)] * 6
 
 
 def test_those_count_as_longer_whose_hosts_rest_longer(rig, clock):

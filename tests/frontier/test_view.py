@@ -55,14 +55,13 @@ def test_the_view_has_what_a_restart_hands_out(rig_of, seed, trust_done, monkeyp
             case 2 | 3:
                 lease = rig.next()
                 if lease is not None:
-                    rig.release(lease.entry.host, fetched=True)
+                    rig.release(lease.entry.host)
                     leases.append(lease)
             case 4 if leases:
                 rig.finish(leases.pop(rng.randrange(len(leases))))
             case 5 if leases:
                 lease = leases.pop()
-                again = msgspec.structs.replace(lease.entry, attempts=1)
-                rig.requeue(again)
+                rig.requeue(msgspec.structs.replace(lease.entry, attempts=1))
                 rig.finish(lease)
             case 6 if leases:
                 rig.put_back(leases.pop())
@@ -126,16 +125,14 @@ def test_the_clock_of_a_host_is_that_of_the_last_word(rig, clock):
     rig.push(entry("a.test", 0), entry("a.test", 1), entry("b.test"))
     first = rig.next()
     rig.publish()
-    begun = rig.view().times(first.entry.host)
-    assert begun.contact == pytest.approx(clock.now)
-    rig.release(first.entry.host, fetched=True, at_least=77.0)
+    assert rig.view().times(first.entry.host).contact == pytest.approx(clock.now)
+    rig.release(first.entry.host, at_least=77.0)
     rig.frontier._log.write()
     over = rig.view().times(first.entry.host)
     assert (over.contact, over.min_rest) == (0.0, 77.0)
     assert over.ready_at == pytest.approx(clock.now + 77.0)
     assert dict(rig.view().hosts())[first.entry.host] == over
-    second = rig.next()
-    assert second.entry.host == "b.test"
+    assert rig.next().entry.host == "b.test"
     assert rig.view().times("b.test").contact > 0
     assert rig.view().times("nobody.test") == (0.0, 0.0, 0.0, 0)
 
@@ -170,8 +167,7 @@ def test_a_piece_that_is_none_is_damage(rig):
     rig.push(Entry("http://a.test/", "a.test"))
     rig.publish()
     view = rig.view()
-    queue = next(q for q in view.queues() if q.length)
-    bad = queue._replace(pieces=lambda: iter([b"\1\0\0\0\1"]))
+    bad = next(q for q in view.queues() if q.length)._replace(pieces=lambda: iter([b"\1\0\0\0\1"]))
     view.queues = lambda: iter([bad])
     with pytest.raises(CorruptRecordError, match="not packed items"):
         [*view.entries(view.finished_keys())]

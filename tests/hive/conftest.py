@@ -1,14 +1,22 @@
-"""Redis servers, which end with the test."""
+"""The event loop of a crawl, and Redis servers that stop after the test."""
 
+import asyncio
 import contextlib
 
 import pytest
+from loopback import run_on_uvloop
 from redis_server import RedisServer
+
+
+@pytest.fixture(autouse=True)
+def loop_of_a_crawl(request, monkeypatch):
+    if request.path.parent.name != "launch":  # the launcher is not a crawl
+        monkeypatch.setattr(asyncio, "run", run_on_uvloop)
 
 
 @pytest.fixture
 def redis_of(tmp_path):
-    """Starts a server with options, or a Sentinel of one."""
+    """Return a function that starts a Redis server or a Sentinel."""
     with contextlib.ExitStack() as stack:
 
         def start(name="redis", *, kind=RedisServer, **options):

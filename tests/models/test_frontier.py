@@ -51,6 +51,9 @@ class Saved(NamedTuple):
 
 
 REASONS = ("budget", "trap")
+PICK = st.integers(0, 9)
+has_contacts = precondition(lambda self: self.contacts)
+has_leases = precondition(lambda self: self.leases)
 
 
 def domain_of(host):
@@ -173,9 +176,9 @@ class FrontierMachine(RuleBasedStateMachine):
         self.waiting[name_of(lease.entry)] -= 1
         self.contacts[host] = self.leases[lease.id] = lease, self.clock.now
 
-    @precondition(lambda self: self.contacts)
+    @has_contacts
     @rule(
-        pick=st.integers(0, 9),
+        pick=PICK,
         fetched=st.booleans(),
         took=st.sampled_from([0.0, 0.1, 2.0, 30.0]),
         at_least=st.sampled_from([0.0, 0.0, 5.0, 600.0]),
@@ -196,15 +199,15 @@ class FrontierMachine(RuleBasedStateMachine):
         if host in self.claims:
             self._rests(self.claims.pop(host)[0], shared_rest)
 
-    @precondition(lambda self: self.contacts)
-    @rule(pick=st.integers(0, 9), min_rest=st.sampled_from([0.0, 40.0, 1000.0]))
+    @has_contacts
+    @rule(pick=PICK, min_rest=st.sampled_from([0.0, 40.0, 1000.0]))
     def promise(self, pick, min_rest):
         host = sorted(self.contacts)[pick % len(self.contacts)]
         self.rig.promise(host, min_rest)
         self.promised[host] = max(self.promised.get(host, 0.0), min_rest)
 
-    @precondition(lambda self: self.contacts)
-    @rule(pick=st.integers(0, 9), address=st.integers(0, 1))
+    @has_contacts
+    @rule(pick=PICK, address=st.integers(0, 1))
     def claim(self, pick, address):
         host = sorted(self.contacts)[pick % len(self.contacts)]
         lease = self.contacts[host][0]
@@ -235,8 +238,8 @@ class FrontierMachine(RuleBasedStateMachine):
     def _pick_lease(self, pick):
         return self.leases[sorted(self.leases)[pick % len(self.leases)]][0]
 
-    @precondition(lambda self: self.leases)
-    @rule(pick=st.integers(0, 9), noted=st.booleans())
+    @has_leases
+    @rule(pick=PICK, noted=st.booleans())
     def finish(self, pick, noted):
         lease = self._pick_lease(pick)
         note = b"note%04d" % len(self.events) if noted else b""
@@ -247,8 +250,8 @@ class FrontierMachine(RuleBasedStateMachine):
             with pytest.raises(LookupError):
                 again(lease)
 
-    @precondition(lambda self: self.leases)
-    @rule(pick=st.integers(0, 9))
+    @has_leases
+    @rule(pick=PICK)
     def put_back(self, pick):
         self._put_back(self._pick_lease(pick))
 
@@ -257,8 +260,8 @@ class FrontierMachine(RuleBasedStateMachine):
         del self.leases[lease.id]
         self.waiting[name_of(lease.entry)] += 1
 
-    @precondition(lambda self: self.leases)
-    @rule(pick=st.integers(0, 9))
+    @has_leases
+    @rule(pick=PICK)
     def requeue(self, pick):
         old = self._pick_lease(pick).entry
         again = msgspec.structs.replace(old, attempts=old.attempts + 1)
@@ -280,8 +283,8 @@ class FrontierMachine(RuleBasedStateMachine):
             self.parked.setdefault(reason, []).append(name_of(new))
             self.events.append(Event("push", new))
 
-    @precondition(lambda self: self.leases)
-    @rule(pick=st.integers(0, 9), reason=st.sampled_from(REASONS))
+    @has_leases
+    @rule(pick=PICK, reason=st.sampled_from(REASONS))
     def park_leased(self, pick, reason):
         lease = self._pick_lease(pick)
         name = name_of(lease.entry)
@@ -352,8 +355,7 @@ class FrontierMachine(RuleBasedStateMachine):
         for host, (lease, at) in [*self.contacts.items()]:
             if lease.id in expired:
                 shared = cut_off(POLICY, now - at)
-                rest = max(shared, self.promised.get(host, 0.0))
-                self._released(host, rest, shared)
+                self._released(host, max(shared, self.promised.get(host, 0.0)), shared)
         for number in expired & self.leases.keys():
             self.waiting[name_of(self.leases.pop(number)[0].entry)] += 1
 
@@ -423,8 +425,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def _cut_off(self, contacts, promised):
         for host, at in contacts.items():
-            rest = cut_off(POLICY, self.clock.now - at)
-            self._rests(host, max(rest, promised.get(host, 0.0)))
+            self._rests(host, max(cut_off(POLICY, self.clock.now - at), promised.get(host, 0.0)))
 
     def _journaled(self):
         """The requeued entries that recovery found in the log."""
@@ -459,8 +460,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert len(frontier) + frontier.parked.size == total
         stats = frontier.stats()
         for reason in REASONS:
-            parked = stats.get(f"frontier/parked/{reason}", 0)
-            assert parked == len(self.parked.get(reason, []))
+            assert stats.get(f"frontier/parked/{reason}", 0) == len(self.parked.get(reason, []))
         assert stats["frontier/hosts/in_process"] == len(self.contacts)
         assert stats["frontier/addresses/in_process"] == len(self.claims)
         if self.spills:
@@ -477,7 +477,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def _finish_the_crawl(self):
         for host in [*self.contacts]:
-            self.rig.release(host, fetched=True)
+            self.rig.release(host)
             self._released(host, cut_off(POLICY, 0.0), cut_off(POLICY, 0.0))
         for lease, _ in self.leases.values():
             self.rig.finish(lease)

@@ -7,10 +7,8 @@ from pathlib import Path
 from disk import file_size_limit
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from records_rig import PatientExecutor, damage_of, left_behind, records_in, save
+from records_rig import PatientExecutor, damage_of, left_behind, put, records_in, save
 from strategies import examples
-
-from webcrawl.hosts.records import HostRecord
 
 HOSTS = st.integers(0, 7).map("h{}.test".format)
 # The log's index has so many bytes from the beginning; with as many in the log itself, a limit of
@@ -49,7 +47,7 @@ class RecordsMachine(RuleBasedStateMachine):
     @rule(host=HOSTS)
     def put(self, host):
         self.serial += 1
-        self.records.put(HostRecord(host, pages=self.serial))
+        put(self.records, host, self.serial)
         self.facts["record", host] = self.serial
 
     @rule(host=HOSTS, size=st.sampled_from([0, 10, 500, 20_000]))

@@ -86,8 +86,7 @@ class MembershipMachine(RuleBasedStateMachine):
     @rule(name=DRONES)
     def expire(self, name):
         """The key goes as it does when its time is over."""
-        keys = [KEYS.lease(name), *[KEYS.queen] * (self.queen == name)]
-        self.run(self.client.delete(*keys))
+        self.run(self.client.delete(*[KEYS.lease(name), *[KEYS.queen] * (self.queen == name)]))
         self._end(name)
 
     @rule(name=DRONES)

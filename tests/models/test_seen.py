@@ -123,8 +123,7 @@ class EliminatorMachine(RuleBasedStateMachine):
 
     @invariant()
     def waiting_is_an_upper_bound_and_zero_only_at_the_end(self):
-        left = len(self.order) - self.taken
-        assert self.eliminator.waiting >= left
+        assert self.eliminator.waiting >= len(self.order) - self.taken
 
     def teardown(self):
         while self.eliminator.waiting:

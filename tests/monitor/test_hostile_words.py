@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from unittest.mock import Mock
 from urllib.parse import urlencode, urljoin
 
 import pytest
 import warm
 from browsing import Tab, chromium
-from crawling import ROOT, crawl_command, wait_until
+from crawling import ROOT, crawl_of_urls, wait_until
 from hostile_words import WAITS, WORDS, answer, links
 from http_site import HttpSite, serving
 from lxml import html
@@ -29,8 +28,7 @@ def crawled(tmp_path_factory):
     """The monitor of a crawl that has seen it all and waits for more."""
     directory = tmp_path_factory.mktemp("crawl")
     site = HttpSite(answer, address="")
-    seeds = directory / "seeds.txt"
-    seeds.write_text(f"{site.url}/\nhttp://{WAITS}:{site.server_port}/\n")
+    urls = f"{site.url}/", f"http://{WAITS}:{site.server_port}/"
     settings = {
         "ITEM_PIPELINES": json.dumps({"hostile_words.Quoting": 1}),
         "POLITENESS_DELAY_FACTOR": 0,
@@ -39,7 +37,7 @@ def crawled(tmp_path_factory):
         "CHECKPOINT_INTERVAL_SECS": 1,
         "STATS_FILE_INTERVAL_SECS": 1,
     }
-    command = crawl_command(Mock(dns="127.0.0.1:1"), seeds, directory / "job", **settings)
+    command = crawl_of_urls(directory, *urls, dns="127.0.0.1:1", **settings)
     with serving(site), pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT / "tests/rigs"))
         with started(directory / "job", command) as monitor:

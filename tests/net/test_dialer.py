@@ -7,7 +7,7 @@ import contextlib
 from types import SimpleNamespace
 
 import pytest
-from fetching import OK, handler_with, outcome_by
+from fetching import OK, handler_with, outcome_by, served
 from loopback import each_loop, name_server, raw_server, untrusted, zone
 from scrapy import Request
 from scrapy.http import Response
@@ -17,9 +17,7 @@ from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.net.contact import opened
 from webcrawl.net.dialer import Dialer
-from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
-from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import ForbiddenAddressError, outcome_of
 
 __all__ = ["each_loop"]
@@ -80,15 +78,8 @@ async def test_no_name_server_is_asked_for_the_address_that_is_bound():
 
 
 async def test_a_bound_address_is_judged_by_the_guard_all_the_same():
-    crawler = get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:9"})
-    limits = FetchLimits.from_settings(crawler.settings)
-    dialer = Dialer(
-        resolver=resolver_of(crawler),
-        guard=AddressGuard(allow_private=False),
-        connect_timeout=limits.connect_timeout,
-        local_address=None,
-    )
     async with raw_server(OK) as server, handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler:
+        dialer = Dialer.from_crawler(handler.crawler, handler.limits)
         with bound_to(FIRST):
             with pytest.raises(ForbiddenAddressError):
                 await handler.download_request(Request(f"http://a.test:{server.port}/"))
@@ -98,11 +89,10 @@ async def test_a_bound_address_is_judged_by_the_guard_all_the_same():
 
 
 async def test_a_proxy_is_connected_to_whatever_address_is_bound():
-    async with raw_server(OK) as proxy, handler_with() as handler:
-        request = Request("http://a.test/", meta={"proxy": f"http://localhost:{proxy.port}"})
+    async with served(OK) as (proxy, get):
         with bound_to("8.8.8.8"):
             for _ in range(2):
-                assert (await handler.download_request(request)).status == 200
+                await get("http://a.test/", meta={"proxy": f"http://localhost:{proxy.port}"})
         assert proxy.connections == 1
 
 
@@ -161,10 +151,7 @@ async def test_a_host_that_is_a_forbidden_address_is_never_connected_to(scheme, 
 
 @pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "017700000001", "0"])
 async def test_other_spellings_of_loopback_lead_nowhere(host):
-    async with (
-        raw_server(OK) as server,
-        handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler,
-    ):
+    async with raw_server(OK) as server, handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler:
         found = await outcome_by(handler, f"http://{host}:{server.port}/")
         assert found in ("bad_url", "dns_not_found", "dns_failed")
         assert server.connections == 0
@@ -206,8 +193,8 @@ async def test_a_permitted_address_is_used_though_others_are_forbidden(monkeypat
         raw_server(OK) as server,
         handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
     ):
-        url = f"http://a.test:{server.port}/"
-        for request in (Request(url), Request(url, method="POST")):
+        for method in ("GET", "POST"):
+            request = Request(f"http://a.test:{server.port}/", method=method)
             response = await handler.download_request(request)
             assert str(response.ip_address) == "127.0.0.1"
 

@@ -7,12 +7,8 @@ import itertools
 
 import pytest
 from contacting import FtpTalk, fetch
-from fetching import OK, handler_with
-from loopback import (
-    each_loop,  # noqa: F401  runs every test twice
-    raw_server,
-)
-from scrapy import Request
+from fetching import OK, served
+from loopback import each_loop  # noqa: F401  runs every test twice
 
 from webcrawl.net.guard import MAY_SEND
 
@@ -32,20 +28,18 @@ async def broken_off(download, *, after):
 
 @pytest.mark.parametrize(("after", "connections"), [(0, 0), (1, 1)])
 async def test_a_request_is_not_sent_once_its_host_is_lost(after, connections):
-    async with raw_server(OK) as server, handler_with() as handler:
-        request = Request(f"http://127.0.0.1:{server.port}/")
-        assert await broken_off(handler.download_request(request), after=after)
+    async with served(OK) as (server, get):
+        assert await broken_off(get(), after=after)
         await asyncio.sleep(0.05)
         assert (server.heads, server.connections) == ([], connections)
-        assert not await broken_off(handler.download_request(request), after=2)
+        assert not await broken_off(get(), after=2)
         assert len(server.heads) == 1
 
 
 async def test_a_connection_that_waits_is_no_way_around():
-    async with raw_server(OK) as server, handler_with() as handler:
-        request = Request(f"http://127.0.0.1:{server.port}/")
-        await handler.download_request(request)
-        assert await broken_off(handler.download_request(request), after=0)
+    async with served(OK) as (server, get):
+        await get()
+        assert await broken_off(get(), after=0)
         assert len(server.heads) == 1
 
 

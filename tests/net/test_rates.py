@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from itertools import accumulate
 
 import pytest
@@ -26,7 +25,7 @@ _MINUTE = 60.0
 def _record(directory, **settings):
     """The hits of a crawl, in the order of their ends."""
     scenario = Scenario(1, _WORLD, _SETTINGS | settings, has_faults=False)
-    with FaultRig(directory, scenario, hit=Counter()) as rig:
+    with FaultRig(directory, scenario) as rig:
         assert rig.live(Fault())[0]
     return sorted(access_log(directory / "access.log"), key=lambda hit: hit.end)
 

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from scrapy.http import HtmlResponse
+from wire_text import table
 
 from webcrawl.net.walls import (
     CHALLENGED,
@@ -19,6 +20,7 @@ from webcrawl.net.walls import (
     words_below,
 )
 
+ANSWERS = table("walls")
 URL = "http://a.test/news/storm?id=7"
 ANUBIS = b'<title>Wait</title><script id="anubis_challenge" type="application/json">{}</script>'
 CLOUDFLARE = (
@@ -35,30 +37,7 @@ LOGIN = b'<form><input name="p" type="password"></form>'
 CONSENT = b'<form method="post" action="https://consent.google.com/save"></form>'
 
 
-@pytest.mark.parametrize(
-    ("headers", "outcome"),
-    [
-        ({"cf-mitigated": "challenge"}, CHALLENGED),
-        ({"x-amzn-waf-action": "captcha"}, CHALLENGED),
-        ({"x-vercel-mitigated": "challenge"}, CHALLENGED),
-        ({"x-vercel-mitigated": "deny"}, ""),
-        ({"X-DD-B": "1", "X-DataDome": "protected"}, CHALLENGED),
-        ({"X-DataDome": "protected"}, ""),
-        ({"Set-Cookie": "techaro.lol-anubis-cookie-verification=0198; Path=/"}, CHALLENGED),
-        ({"Set-Cookie": "techaro.lol-anubis-cookie-verification=; Max-Age=0"}, ""),
-        ({"Location": "/accounts/login/?next=/news/storm%3Fid%3D7"}, WALLED),
-        ({"Location": "/wp-login.php?redirect_to=http%3A%2F%2Fa.test%2Fnews%2Fstorm%3Fid%3D7"},
-         WALLED),
-        ({"Location": "https://consent.a.test/m?continue=http://a.test/news/storm?id=7"},
-         WALLED),
-        ({"Location": "https://idp.test/sso?SAMLRequest=fZJ"}, WALLED),
-        ({"Location": "https://idp.test/o?response_type=code&client_id=1"}, WALLED),
-        ({"Location": "/login"}, ""),
-        ({"Location": "/blog/logins-explained?from=/news/storm?id=7"}, ""),
-        ({"Location": "/news/storm/?id=7"}, ""),
-        ({}, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("headers", "outcome"), ANSWERS["headers"])
 def test_a_header_decides_alone(headers, outcome):
     assert header_wall(URL, HtmlResponse(URL, headers=headers)) == outcome
 
@@ -77,41 +56,9 @@ def test_what_a_sound_page_of_a_protected_site_has_is_no_sign():
     assert body_wall(sound + b"<script>window._pxAppId='PX1'</script>") == ""
 
 
-# What others have recorded of answers that they got, in public repositories read on 2026-11-25: the
-# site (or its number at PerimeterX), and of its answer no more than a rule looks at. By rule:
-# Cloudflare's header 5 and page 5, AWS 4, Vercel 2, DataDome's header 1 and page 1, Anubis' cookie
-# 1 and page 2, PerimeterX 2, Imperva 2, consent 1, logins none. Missed: X-DD-B with 3
-# (reuters.com), and PerimeterX' page of 2018 (avenue.com).
-RECORDED = [
-    ("anime-planet", {"cf-mitigated": "challenge"}, b""),
-    ("mangago", {"cf-mitigated": "challenge"}, b""),
-    ("comick", {"cf-mitigated": "challenge"}, b""),
-    ("Art Institute of Chicago", {"Cf-Mitigated": "challenge"}, b""),
-    ("FakeStore", {"cf-mitigated": "challenge"}, b""),
-    ("sussex.figshare.com", {"x-amzn-waf-action": "challenge"}, b""),
-    ("ITRA", {"x-amzn-waf-action": "challenge"}, b""),
-    ("profesia.sk", {"x-amzn-waf-action": "challenge"}, b""),
-    ("dadosabertos-download.cgu.gov.br", {"x-amzn-waf-action": "captcha"}, b""),
-    ("chat.inceptionlabs.ai", {"x-vercel-mitigated": "challenge"}, b""),
-    ("doblefoco.co", {"X-Vercel-Mitigated": "challenge"}, b""),
-    ("leboncoin.fr", {"x-datadome": "protected", "x-dd-b": "1"}, b""),
-    ("zobodat.at", {"Set-Cookie": "techaro.lol-anubis-cookie-verification=01"}, b""),
-    *[("chatgpt.com", {}, b"src='/cdn-cgi/challenge-platform/h/b/orchestrate/chl_page/v1?ray=9f'")]
-    * 5,
-    ("liverpoolfc.com", {}, b"var dd={'rt':'c'}</script><script src='https://ct.captcha-delivery.com/c.js'>"),
-    ("datadryad.org", {}, b'<script id="anubis_challenge" type="application/json">'),
-    ("VCPedia", {}, b'<script id="anubis_challenge">'),
-    ("PXu6b0qd2S", {}, b"<div id=\"px-captcha\"></div><script>window._pxAppId = 'PXu6b0qd2S'"),
-    ("PXhBU9onSl", {}, b".px-captcha-error-container{}</style>window._pxAppId = 'PXhBU9onSl'"),
-    *[(host, {}, b'<iframe src="/_Incapsula_Resource?x">Incapsula incident ID: 1848')
-      for host in ("rdf-przegladarka.ms.gov.pl", "Coles")],
-    ("youtube.com", {}, b'<form action="https://consent.youtube.com/s"'),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("site", "headers", "body"), RECORDED)
+@pytest.mark.parametrize(("site", "headers", "body"), ANSWERS["recorded"])
 def test_answers_that_others_have_recorded_are_walls(site, headers, body):
-    found = header_wall(URL, HtmlResponse(URL, headers=headers)) or body_wall(body)
+    found = header_wall(URL, HtmlResponse(URL, headers=headers)) or body_wall(body.encode())
     assert found == (WALLED if site == "youtube.com" else CHALLENGED)
 
 

@@ -27,8 +27,8 @@ def ask(jobdir, name, columns):
     ).fetchall()
 
 
-def told(jobdir, name, columns):
-    """The rows with each cell as text."""
+def text_rows(jobdir, name, columns):
+    """Return the rows of a table with each cell as text."""
     return [tuple(map(str, row)) for row in ask(jobdir, name, columns)]
 
 
@@ -56,7 +56,7 @@ def test_pages_and_links_come_back(tmp_path):
     shy = a_page(url="http://shy.test/", links=links[:1], robots=RobotsDirectives(nofollow=True))
     run = run_module(LinkGraph, [page, moved, shy], tmp_path)
     columns = "source, target, kind, text[:6], length(text), nofollow"
-    assert told(tmp_path, "edges", columns) == table("""
+    assert text_rows(tmp_path, "edges", columns) == table("""
         http://old.test/     | http://new.test/        | redirect   |        | 0   | False
         http://shy.test/     | http://b.test/          | a          | to b   | 4   | True
         http://www.a.co.uk/x | http://a.test/style.css | stylesheet |        | 0   | False
@@ -67,7 +67,7 @@ def test_pages_and_links_come_back(tmp_path):
         "url, host, domain, status, content_type, depth, via, kind, rank, bytes, fingerprint, "
         "links, epoch(fetched_at)"
     )
-    assert told(tmp_path, "nodes", columns)[1:] == table("""
+    assert text_rows(tmp_path, "nodes", columns)[1:] == table("""
         http://shy.test/ | shy.test | shy.test | 200 | text/html
             | 0 | | seed | 0 | 0 | 0 | 1 | 1750000000.0
         http://www.a.co.uk/x | www.a.co.uk | a.co.uk | 200 | text/html

@@ -82,7 +82,7 @@ def with_depths(*depths):
 
 
 async def outcomes(run, pages):
-    """What becomes of *pages* that are given to the module together."""
+    """Process *pages* concurrently; return their results or exceptions."""
     return await asyncio.gather(*map(run.process, pages), return_exceptions=True)
 
 

@@ -22,9 +22,12 @@ class SameThread(Executor):
         return done
 
 
-def files(directory, **values):
+def files(directory, *numbers, **values):
+    """Open files with the rows of *numbers*."""
     one = ParquetFiles(directory=directory, executor=SameThread(), clock=lambda: 1.0, **values)
     one.open(SCHEMA)
+    if numbers:
+        one.write(rows(*numbers))
     return one
 
 
@@ -112,8 +115,7 @@ def test_spool_cut_at_any_byte_gives_the_rows_before_it(tmp_path):
 
 
 def work(directory):
-    one = files(directory, max_rows=1)
-    one.write(rows(2))
+    one = files(directory, 2, max_rows=1)
     one.write(rows(3))
     one.close()
 
@@ -121,8 +123,7 @@ def work(directory):
 def test_dying_between_any_two_lines_loses_no_row_and_doubles_none(tmp_path):
     start, out = tmp_path / "start", tmp_path / "out"
     out.mkdir()
-    one = files(start)
-    one.write(rows(1))
+    one = files(start, 1)
     with kill(one).open("ab") as file:
         file.write(b"torn")
     last = 1
@@ -141,9 +142,7 @@ def test_dying_between_any_two_lines_loses_no_row_and_doubles_none(tmp_path):
 
 
 def test_spool_of_a_living_process_is_left_alone(tmp_path):
-    one, other = files(tmp_path), files(tmp_path)
-    one.write(rows(1))
-    other.write(rows(2))
+    one, other = files(tmp_path, 1), files(tmp_path, 2)
     files(tmp_path)
     assert read(tmp_path) == []
     one.close()

@@ -16,6 +16,8 @@ import duckdb
 import pytest
 import warm
 from contracts.modules import ModuleContract, Run, a_page, run_module
+from golden import golden
+from text_tables import lines
 
 from webcrawl.errors import FatalError
 from webcrawl.pipelines import main_text as module
@@ -70,39 +72,20 @@ def test_flagged_pages_have_rows_only_if_they_are_wanted(tmp_path):
     assert rows(tmp_path, "url, flags")[1:] == [("http://b.test/", "soft_error")]
 
 
-def test_what_a_page_says_comes_back_from_parquet(tmp_path):
+def test_what_a_page_says_is_in_its_row(tmp_path):
+    plain = "Only\ntext, and no\x00thing else."
     pages = [
         article_page(),
-        a_page(
-            "Only\ntext, and no\x00thing else.", url="http://b.test/", content_type="text/plain"
-        ),
+        a_page(plain, url="http://b.test/", content_type="text/plain"),
         a_page("<p>gone", url="http://c.test/", status=404),
         a_page(b"GIF89a", url="http://d.test/", content_type="image/gif"),
     ]
-    run_module(TextDataset, pages, tmp_path)
-    (first, second) = rows(tmp_path, "url, host, status, content_type, title, language, text")
-    assert first[:6] == (
-        *("http://a.test/dir/page", "a.test", 200, "text/html", "Menschen rechte", "de"),
-    )
-    text = first[6]
-    assert text.count("Brüderlichkeit") == 4
-    assert "Erklärung" in text
-    for other in ("Impressum", "script text", "comment text", "Footer", "color"):
-        assert other not in text
-    assert second[3:] == ("text/plain", "", "en", "Only\ntext, and no\ufffdthing else.")
-    signals = "robots, robots_line, licences, tdm_reservation, tdm_policy"
-    assert rows(tmp_path, f"{signals}, epoch_us(fetched_at), simhash")[0] == (
-        [
-            *("x-robots-tag: noai", "x-robots-tag: otherbot: noindex"),
-            *("robots: noai, noimageai", "gptbot: none"),
-        ],
-        "Allow: /dir/",
-        ["http://a.test/licence", "https://creativecommons.org/licenses/by/4.0/"],
-        "1",
-        "https://a.test/tdm.json",
-        1_750_000_000_000_000,
-        simhash(text),
-    )
+    run_module(TextDataset, pages, tmp_path, TEXT_FORMAT="jsonl")
+    written = [json.loads(one) for one in (tmp_path / "text/text.jsonl").read_text().splitlines()]
+    for row in written:
+        del row["language_score"]
+    text = json.dumps(written, ensure_ascii=False, indent=1) + "\n"
+    assert text == golden("text.json", text)
 
 
 def test_language_and_encoding_come_with_how_they_were_found(tmp_path):
@@ -259,12 +242,18 @@ def test_a_stray_quote_in_a_tag_opens_no_value(tag):
 
 @pytest.mark.parametrize(
     "hidden",
-    [
-        "<!-->", "<!-- > <p> --!>", "<script><!-- <script> </script> <p>hidden --></script>",
-        "<svg><path d='>'/><title>hidden</title></svg>", "<style>p{}</STYLE >", "<?php hidden ?>",
-        "</ hidden>", '<i title="<script>">', "<iframe><p>hidden</iframe>",
-    ],
-)  # fmt: skip
+    lines("""
+        <!-->
+        <!-- > <p> --!>
+        <script><!-- <script> </script> <p>hidden --></script>
+        <svg><path d='>'/><title>hidden</title></svg>
+        <style>p{}</STYLE >
+        <?php hidden ?>
+        </ hidden>
+        <i title="<script>">
+        <iframe><p>hidden</iframe>
+    """),
+)
 def test_elements_without_text_hide_no_more_than_the_standard_says(hidden):
     found = main_text(
         a_page(f"<p>one {hidden}two <b>th</b>ree < four <i></i><svg-icon>five</svg-icon></p>"),

@@ -68,7 +68,7 @@ class ShopInBrowser(Shop):
 
     async def start(self):
         for url in self.start_urls:
-            yield Request(url, meta={"playwright": True})
+            yield Request(f"{url}scripted", meta={"playwright": True})
 
     def parse(self, response):
         for request in response.follow_all(css="a", callback=self.parse_product):

@@ -9,13 +9,14 @@ from playwright.sync_api import sync_playwright
 
 
 @contextmanager
-def chromium():
+def chromium(*flags):
     """A browser that has just been started."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium",
             # Root has no sandbox; the others keep the browser from asking anybody anything.
             args=[
+                *flags,
                 *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
                 *("--disable-background-networking", "--disable-component-update"),
                 "--disable-sync",

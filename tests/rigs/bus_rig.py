@@ -181,7 +181,7 @@ class BusDrone:
                 await self.client.xtrim(self._keys.stream(number), minid=position)
 
     def send(self, batch=None, *, source=0, target=1):
-        """*batch*, or one link, was found by shard *source* and is for *target*."""
+        """Send *batch*, or one new link, from shard *source* to *target*."""
         batch = batch or links(1)
         self.append(encode_links(batch), [*batch.fingerprints], source=source, target=target)
 

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import warc_checks
@@ -46,6 +47,13 @@ def crawl_command(web, seeds, jobdir, **settings):
     return command
 
 
+def crawl_of_urls(directory, *urls, dns="", **settings):
+    """The command that crawls from *urls*, with seeds and job in *directory*."""
+    seeds = directory / "seeds.txt"
+    seeds.write_text("".join(f"{url}\n" for url in urls))
+    return crawl_command(SimpleNamespace(dns=dns), seeds, directory / "job", **settings)
+
+
 class Simulation:
     """A simulated web that serves, crawls of it as a user runs them, and its record of them. Seeds,
     job and record are in *directory*."""
@@ -61,15 +69,18 @@ class Simulation:
     def world(self):
         return self.web.world
 
+    @property
+    def stats(self):
+        """Those of the last crawl."""
+        return stats_of(self.job)
+
     def command(self, job=None, **settings):
         """`crawl_command` from all seeds."""
         return crawl_command(self.web, self.seeds, job or self.job, **settings)
 
     def crawl(self, *arguments, **settings):
         """Crawl to the end, which must be a good one; the output."""
-        done = run_crawl([*self.command(**settings), *arguments], timeout=240)
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return finish([*self.command(**settings), *arguments], timeout=240)
 
     def start(self, **settings):
         """`start_contacting` from all seeds."""
@@ -117,6 +128,15 @@ def finish(command, *, code=0, timeout=120):
     done = run_crawl(command, timeout=timeout)
     assert done.returncode == code, done.stdout
     return done.stdout
+
+
+def refusal(*words):
+    """What a command of Scrapy says that ends with 2."""
+    done = warm.scrapy(*words)
+    said = done.stdout + done.stderr
+    assert done.returncode == 2, said
+    assert "Traceback" not in said
+    return said
 
 
 def output_of(crawl, *, code=0, timeout=120):
@@ -215,30 +235,32 @@ def warc_urls(directory):
 
 def warc_kinds(directory):
     """Whether the answer of each URL is a ``response`` or a ``revisit``, robots.txt included."""
-    kinds = {}
+    wanted = WarcRecordType.response | WarcRecordType.revisit
+    return {
+        record.headers["WARC-Target-URI"]: record.headers["WARC-Type"]
+        for record in _warc_records(directory, record_types=wanted)
+    }
+
+
+def _warc_records(directory, **options):
     for path in sorted(directory.glob("*.warc.gz")):
         with path.open("rb") as stream:
-            wanted = WarcRecordType.response | WarcRecordType.revisit
-            for record in ArchiveIterator(stream, record_types=wanted):
-                kinds[record.headers["WARC-Target-URI"]] = record.headers["WARC-Type"]
-    return kinds
+            yield from ArchiveIterator(stream, **options)
 
 
 def warc_pages(directory):
     """Those and their bodies, not decoded."""
     pages = []
-    for path in sorted(directory.glob("*.warc.gz")):
-        with path.open("rb") as stream:
-            for record in ArchiveIterator(stream, auto_decode="transfer"):
-                if record.record_type in (WarcRecordType.response, WarcRecordType.resource):
-                    pages.append((record.headers["WARC-Target-URI"], record.reader.read()))
-                    number = record.record_id
-                elif (
-                    record.record_type == WarcRecordType.metadata
-                    and record.headers.get("WARC-Concurrent-To") == number
-                    and b"\r\nnotProcessed: " in record.reader.read()
-                ):
-                    pages.pop()
+    for record in _warc_records(directory, auto_decode="transfer"):
+        if record.record_type in (WarcRecordType.response, WarcRecordType.resource):
+            pages.append((record.headers["WARC-Target-URI"], record.reader.read()))
+            number = record.record_id
+        elif (
+            record.record_type == WarcRecordType.metadata
+            and record.headers.get("WARC-Concurrent-To") == number
+            and b"\r\nnotProcessed: " in record.reader.read()
+        ):
+            pages.pop()
     return pages
 
 

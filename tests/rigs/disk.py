@@ -29,8 +29,7 @@ def file_size_limit(size_bytes):
 
 @contextmanager
 def full_disk(size_bytes, error=OSError):
-    """A disk that is full at *size_bytes*: what is done within must end in *error*, which is that
-    of the system."""
+    """A disk that is full at *size_bytes*. The code inside must raise *error* for that reason."""
     with file_size_limit(size_bytes), pytest.raises(error, match="File too large") as caught:
         yield caught
 
@@ -183,13 +182,17 @@ def item(number):
     return b"%05d" % number
 
 
+def items(*bounds):
+    return list(map(item, range(*bounds)))
+
+
 def drain(queue):
     """All that is left in *queue*."""
     return [queue.pop() for _ in range(len(queue))]
 
 
 def flipped(data, at, change=1):
-    """*data* with its byte *at* changed."""
+    """Return *data* with the byte *at* changed."""
     return data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
 
 

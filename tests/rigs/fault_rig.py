@@ -208,7 +208,7 @@ class Scenario:
     @property
     def key(self):
         """What is not to be contacted twice at once."""
-        return str(self.settings.get("POLITENESS_KEY", "host"))
+        return self.settings.get("POLITENESS_KEY", "host")
 
 
 def scenario_of(seed):
@@ -263,11 +263,11 @@ def scenario_of(seed):
 class FaultRig:
     """One job of a *scenario* in *directory*, and its simulated web."""
 
-    def __init__(self, directory, scenario, *, hit):
+    def __init__(self, directory, scenario, *, hit=None):
         seed = scenario.seed
         self._scenario = scenario
         self._visits = scenario.visits
-        self._hit = hit
+        self._hit = Counter() if hit is None else hit
         self.rng = random.Random(seed)
         self.lives = []
         self._directory = directory
@@ -364,7 +364,7 @@ class FaultRig:
             known=self._known,
             longest=_LIFE_SECS
             + _PORT_SECS * _CLOSED_PORTS * self._scenario.is_long
-            + float(str(self._scenario.settings.get("CLOSESPIDER_TIMEOUT", 0))),
+            + self._scenario.settings.get("CLOSESPIDER_TIMEOUT", 0),
             faults_seed=self._seed,
             faults_end=self._faults.end if has_faults else 0.0,
             script=self._scenario.script if has_faults else (),
@@ -382,7 +382,7 @@ class FaultRig:
         if ended.returncode:
             told = msgspec.structs.replace(told, has_failed=True)
         self.lives.append(told)
-        workers = int(str(self._scenario.settings.get("CONCURRENT_REQUESTS", WORKERS)))
+        workers = self._scenario.settings.get("CONCURRENT_REQUESTS", WORKERS)
         self._repeats.append(_REPEATED_PER_WORKER * workers)
         if fault.kind == "power":  # also what a life before has not synced
             makes_few = self._visits or self._scenario.is_long
@@ -434,7 +434,7 @@ class FaultRig:
             )
             assert (tally.unreadable, auditor.unjudged) == (0, 0)
             for one in auditor.worst():
-                is_slow = any(way.fault == "slow" for way in self._ways[one.before.address])
+                is_slow = self._is_slow(one.before)
                 gap = one.gap / MICRO + (is_slow and one.before.end > one.before.start)
                 if gap >= MIN_DELAY:  # it was told a second later that we hung up
                     continue
@@ -445,7 +445,7 @@ class FaultRig:
         deaths repeat, and answers that may have come too late."""
         found = defaultdict(list)
         for hit in hits:
-            is_slow = any(one.fault == "slow" for one in self._ways[hit.address])
+            is_slow = self._is_slow(hit)
             at = hit.start - BEGAN
             statuses = (200,) if self._visits is None else _SOUND
             status = 200 if hit.status == 304 else hit.status
@@ -474,7 +474,7 @@ class FaultRig:
         """URLs that were asked for after their host's robots.txt had denied all."""
         denied = set()
         for hit in sorted(hits, key=lambda hit: hit.start):
-            host = self._host_of(hit)
+            host = self._host_of(hit.origin)
             robots = self._faults.host(host, hit.start - BEGAN).robots
             if not is_robots(hit):
                 if hit.origin in denied:
@@ -491,7 +491,7 @@ class FaultRig:
         last = defaultdict(list)
         parts = self._scenario.parts
         for hit in sorted(hits, key=lambda hit: hit.start):
-            host = self._host_of(hit)
+            host = self._host_of(hit.origin)
             others = last[host.name]
             if is_robots(hit) and hit.status == 200 and hit.outcome == "ok":
                 file = robots_of(self.world, host, hit.target).body
@@ -503,7 +503,7 @@ class FaultRig:
                 was_down |= any(0 <= BEGAN + at - before.end < _UNREAD_SECS for at in self._killed)
                 if self._has_throttled(before, host) and not was_down:
                     least = max(least, 1.0)
-                is_slow = any(way.fault == "slow" for way in self._ways[before.address])
+                is_slow = self._is_slow(before)
                 gap = hit.start - before.end + (is_slow and before.end > before.start)
                 # Another part's contact may have begun, with a connection, before it was read.
                 if gap < least and (parts == 1 or gap > 1.5 * _UNREAD_SECS + 2 * is_slow):
@@ -535,7 +535,7 @@ class FaultRig:
         known = dict.fromkeys(self.world.seeds(), BEGAN)
         asked = {}
         for hit in sorted(hits, key=lambda hit: hit.end):
-            host = self._host_of(hit)
+            host = self._host_of(hit.origin)
             page = find_page(self.world, host, hit.target)
             if not is_robots(hit) and not self._faults.of(host):
                 asked.setdefault(url_of_hit(hit), hit.start)
@@ -559,7 +559,7 @@ class FaultRig:
         asked = defaultdict(list)
         for hit in hits:
             if not is_robots(hit):
-                asked[url_of_hit(hit), self._host_of(hit)].append(hit)
+                asked[url_of_hit(hit), self._host_of(hit.origin)].append(hit)
         for (url, host), found in asked.items():
             is_sound = not self._faults.of(host) and self._scenario.key == "host"
             times = [
@@ -574,15 +574,18 @@ class FaultRig:
                 if after > latest:
                     yield f"{url} {at - BEGAN} {after - BEGAN}: not in {secs} s"
 
-    def _host_of(self, hit):
-        return self.world.find(hit.origin.partition("://")[2].partition(":")[0])
+    def _is_slow(self, hit):
+        return any(way.fault == "slow" for way in self._ways[hit.address])
+
+    def _host_of(self, url):
+        return self.world.find(urlsplit(url).hostname or "")
 
     def _untrue_outcomes(self):
         """Outcomes in the job's log that neither the truth nor a fault explains."""
         fetchable = fetchable_urls(self.world, USER_AGENT)
         for line in self.outcomes():
             if (line.get("status") in (200, 304)) != (line["url"] in fetchable):
-                host = self.world.find(urlsplit(line["url"]).hostname or "")
+                host = self._host_of(line["url"])
                 if host is None or not self._faults.of(host):
                     yield str(line)
 
@@ -665,7 +668,7 @@ class FaultRig:
         """Whether a URL that is no document may have ended so because of a fault."""
         if "status" not in line:
             return True
-        host = self.world.find(urlsplit(line["url"]).hostname or "")
+        host = self._host_of(line["url"])
         return line["status"] in _OF_FAULTS and host is not None and bool(self._faults.of(host))
 
     def judge(self):
@@ -776,7 +779,7 @@ def go_through(directory, faults, scenario, *, hit):
             raise
 
 
-def go_through_seed(directory, seed, hit, *, settings=None):
+def go_through_seed(directory, seed, hit=None, *, settings=None):
     """All that *seed* draws, with *settings*. An error tells the command that repeats it."""
     rng, scenario = random.Random(seed), scenario_of(seed)
     scenario.settings.update(settings or {})

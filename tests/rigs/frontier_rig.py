@@ -110,8 +110,12 @@ class Rig:
         self.frontier.push([encode(entry) for entry in entries])
 
     def fill(self, host, count, *, start=0):
-        """Push so many URLs of *host*, with their numbers from *start* on."""
+        """Push *count* URLs of *host*, numbered from *start*."""
         self.push(*(entry(host, n) for n in range(start, start + count)))
+
+    def spread(self, count):
+        """Push one URL for each of *count* hosts."""
+        self.push(*(entry(f"h{n}.test", n) for n in range(count)))
 
     def publish(self):
         """A whole checkpoint."""
@@ -205,14 +209,14 @@ class Rig:
         return self.start(trust_done=False)
 
     def __getattr__(self, name):
-        """What the rig does not have is the frontier's."""
+        """Look up everything else on the frontier."""
         return getattr(self.frontier, name)
 
     def stat(self, name):
         return self.frontier.stats()[f"frontier/{name}"]
 
     def refill_all(self):
-        """Move all that there are queues for out of the front end."""
+        """Move entries to the back end until no queue has room."""
         while self.frontier.refill(64):
             pass
 
@@ -231,7 +235,7 @@ class Rig:
         self,
         host,
         *,
-        fetched,
+        fetched=True,
         took=0.0,
         at_least=0.0,
         shared_rest=None,
@@ -243,15 +247,15 @@ class Rig:
 
     def fetch(self, lease, *, took=0.1, note=b""):
         """Download and process: release, then finish."""
-        self.release(lease.entry.host, fetched=True, took=took)
+        self.release(lease.entry.host, took=took)
         self.frontier.finish(lease, note=note)
 
     def view(self, *, trust_done=True):
-        """What readers see of the published snapshot and of the files since."""
+        """Return a view of the published snapshot and of the files written since."""
         return FrontierView(path=self.path, snapshot=self.published, trust_done=trust_done)
 
     def entries(self, *, trust_done=True):
-        """All that is in a view, read from the files."""
+        """Return all entries of a view, read from the files."""
         view = self.view(trust_done=trust_done)
         return [*view.entries(view.finished_keys())]
 

@@ -1,6 +1,6 @@
-"""Long texts that tests expect, in tests/data/golden.
+"""Long expected texts, in tests/data/golden.
 
-``WRITE_GOLDEN=1 pytest FILE`` writes those of a file of tests again: read the diff.
+``WRITE_GOLDEN=1 pytest FILE`` rewrites the texts of a test file. Read the diff before you commit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _FOLDER = Path(__file__).parents[1] / "data" / "golden"
 
 
 def golden(name, text):
-    """The text of the file *name*, which becomes *text* when these are written again."""
+    """Return the text of the file *name*. With WRITE_GOLDEN set, write *text* to it first."""
     path = _FOLDER / name
     if os.environ.get("WRITE_GOLDEN"):
         path.write_text(text, encoding="utf-8")

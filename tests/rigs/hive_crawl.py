@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections import Counter, defaultdict
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import pairwise
 
 import warm
@@ -156,39 +157,37 @@ class HiveCrawl:
         found = []
 
         def is_there():
-            with self.redis.client() as client:
-                name = client.get(QUEEN) or ""
+            name = self._ask("get", QUEEN) or ""
             found[:] = [one for one in self.living if one.name == name]
             return bool(found)
 
         wait_until(is_there)
         return found[0]
 
+    def _ask(self, command, *arguments):
+        with self.redis.client() as client:
+            return getattr(client, command)(*arguments)
+
     def shards_of(self, drone):
         """The shards that *drone* holds now, with their tokens."""
-        with self.redis.client() as client:
-            owners = client.hgetall(SHARDS)
         return {
             int(number): int(owner.partition(" ")[0])
-            for number, owner in owners.items()
+            for number, owner in self._ask("hgetall", SHARDS).items()
             if drone.name == owner.partition(" ")[2]
         }
 
     @property
     def acknowledged(self):
         """The shards of which there is a published checkpoint."""
-        with self.redis.client() as client:
-            return {*map(int, client.hkeys(ACKS))}
+        return {*map(int, self._ask("hkeys", ACKS))}
 
     def acknowledged_checkpoint(self, shard):
         """The last published checkpoint of *shard* that Redis knows, as the store names it."""
-        with self.redis.client() as client:
-            return client.hget(ACKS, str(shard)).partition(" ")[2]
+        return self._ask("hget", ACKS, str(shard)).partition(" ")[2]
 
     def forget_acknowledged(self, shard):
         """As ``redis-cli hdel`` does it."""
-        with self.redis.client() as client:
-            client.hdel(ACKS, str(shard))
+        self._ask("hdel", ACKS, str(shard))
 
     def join(self, number=1):
         """Start *number* drones on directories of their own; returns when all are in the hive."""
@@ -220,9 +219,7 @@ class HiveCrawl:
 
     def _wait_for_entry(self, drone):
         def has_entered():
-            with self.redis.client() as client:
-                names = client.hkeys(DRONES)
-            return bool(drone.name) and drone.name in names
+            return bool(drone.name) and drone.name in self._ask("hkeys", DRONES)
 
         wait_until(lambda: has_entered() or not drone.is_running, secs=_STOP_SECS, every=0.1)
         assert not drone.process.poll(), drone.said[-4000:]
@@ -353,10 +350,6 @@ def kill_a_drone(hive):
     _kill(hive, hive.rng.choice([one for one in hive.living if one is not queen] or [queen]))
 
 
-def kill_the_queen(hive):
-    _kill(hive, hive.queen)
-
-
 def _kill(hive, drone):
     hive.kill(drone)
     if len(hive.living) < 2 or hive.rng.random() < 0.5:
@@ -364,21 +357,11 @@ def _kill(hive, drone):
         hive.start_again(drone)
 
 
-def kill_redis(hive):
-    """It comes back with its data."""
-    _redis_is_away(hive)
-    hive.redis.start()
-
-
-def empty_redis(hive):
-    """It comes back without."""
-    _redis_is_away(hive)
-    hive.redis.restart(empty=True)
-
-
-def _redis_is_away(hive):
+def kill_redis(hive, *, empty=False):
+    """It comes back with its data, or *empty*."""
     hive.redis.kill()
     time.sleep(hive.rng.choice((0.0, 0.5, 1.5)) * LEASE_SECS)
+    hive.redis.restart(empty=empty)
 
 
 def pause_a_drone(hive):
@@ -390,24 +373,12 @@ def pause_a_drone(hive):
         drone.send(signal.SIGCONT)
 
 
-def black_hole(hive):
-    _cut_off(hive, Cut.BLACK_HOLE)
-
-
-def refuse(hive):
-    _cut_off(hive, Cut.REFUSED)
-
-
-def _cut_off(hive, how):
+def cut_off(hive, how):
     """One drone cannot reach Redis, for shorter or longer than its lease."""
     drone = hive.rng.choice(hive.living)
     drone.proxy.cut(how)
     time.sleep(hive.rng.choice((0.5, 2.5)) * LEASE_SECS)
     drone.proxy.mend()
-
-
-def two_join(hive):
-    hive.join(2)
 
 
 def one_leaves(hive):
@@ -417,13 +388,13 @@ def one_leaves(hive):
 
 DISTURBANCES = {
     "kill a drone": kill_a_drone,
-    "kill the queen": kill_the_queen,
+    "kill the queen": lambda hive: _kill(hive, hive.queen),
     "kill Redis": kill_redis,
-    "empty Redis": empty_redis,
+    "empty Redis": partial(kill_redis, empty=True),
     "pause a drone": pause_a_drone,
-    "black hole": black_hole,
-    "refuse": refuse,
-    "two join": two_join,
+    "black hole": partial(cut_off, how=Cut.BLACK_HOLE),
+    "refuse": partial(cut_off, how=Cut.REFUSED),
+    "two join": lambda hive: hive.join(2),
     "one leaves": one_leaves,
 }
 

@@ -6,7 +6,6 @@ ordinary page at ``/good``; what is hostile beside them is said by its place.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import itertools
@@ -19,10 +18,9 @@ from hostile import KINDS, Kind
 from hostile_answers import Contact, Talk, attack_of
 from hostile_bodies import answer, html
 from hostile_tls import CERTIFICATES
-from loopback import name_server
+from loopback import name_server, raw_server
 
 ROBOTS = b"User-agent: *\nDisallow: /private/\n"
-_LISTEN_BACKLOG = 16
 
 
 @dataclass
@@ -92,8 +90,6 @@ class HostileServers:
             if site.kind.name in CERTIFICATES:
                 site.tls = CERTIFICATES[site.kind.name](name=site.host)
         self.dns = ""
-        self._tasks = set()
-        self.errors = []
 
     def there(self, kind, path):
         """The URL of *path* on the host of *kind*."""
@@ -116,61 +112,27 @@ class HostileServers:
                     site.hostile_port = site.good_port
                 else:
                     site.hostile_port = await self._listen(stack, site, hostile=True)
-            try:
-                yield self
-            finally:
-                for task in self._tasks:
-                    task.cancel()
-                await asyncio.gather(*self._tasks, return_exceptions=True)
+            yield self
 
     async def _listen(self, stack, site, *, hostile):
         if hostile and site.kind.place in ("closed", "deaf"):
             return _unanswered(stack, deaf=site.kind.place == "deaf")
-        serve = functools.partial(self._connected, site, hostile)
+        serve = functools.partial(self._serve, site, hostile)
         tls = site.tls if hostile and site.kind.place == "tls" else None
-        server = await asyncio.start_server(
-            serve, "127.0.0.1", 0, ssl=tls, limit=1 << 20, backlog=_LISTEN_BACKLOG
-        )
-        stack.callback(server.close)
-        return server.sockets[0].getsockname()[1]
+        return (await stack.enter_async_context(raw_server(serve, tls=tls))).port
 
-    def _connected(
-        self,
-        site,
-        hostile,
-        reader,
-        writer,
-    ):
-        task = asyncio.get_running_loop().create_task(self._serve(site, hostile, reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(
-        self,
-        site,
-        hostile,
-        reader,
-        writer,
-    ):
+    async def _serve(self, site, hostile, reader, writer):
         contact = _begun(site)
-        try:
-            stays = True
-            while stays:
-                if not hostile or site.kind.place not in ("connection", "handshake"):
-                    head = await reader.readuntil(b"\r\n\r\n")
-                    if contact.is_over:
-                        contact = _begun(site)
-                    contact.path = head.split(b" ")[1].decode("latin-1")
-                talk = Talk(reader, writer, contact.path, self.there, contact, site.tls)
-                stays = await self._answer(site, hostile, talk)
-                contact.is_over = True
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the crawler is through with it
-        except Exception as error:
-            self.errors.append(error)
-            raise
-        finally:
-            writer.close()
+        stays = True
+        while stays:
+            if not hostile or site.kind.place not in ("connection", "handshake"):
+                asked = await reader.readuntil(b"\r\n\r\n")
+                if contact.is_over:
+                    contact = _begun(site)
+                contact.path = asked.split(b" ")[1].decode("latin-1")
+            talk = Talk(reader, writer, contact.path, self.there, contact, site.tls)
+            stays = await self._answer(site, hostile, talk)
+            contact.is_over = True
 
     async def _answer(self, site, hostile, talk):
         """Answer one request and say whether the connection stays open."""

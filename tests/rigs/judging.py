@@ -2,7 +2,7 @@
 
 An answer counts if Chromium gets the document, or curl and Scrapy both get the same: then this
 crawler must have the same body and no mark of damage. Of an answer without success only the status
-counts. What differs is excused by a row of EXCEPTIONS, or is a fault.
+counts. What differs is excused by a row of tests/data/judging.toml, or is a fault.
 
     PYTHONPATH=.:tests:tests/rigs .venv/bin/python tests/rigs/judging.py --seed 1 --cases 3000
 """
@@ -14,15 +14,12 @@ import collections
 import re
 import time
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import odd_answers
 import readers
 from odd_server import odd_server
-
-if TYPE_CHECKING:
-    from odd_answers import Case
-    from readers import Reading
+from wire_text import table
 
 #: Case numbers of one seed.
 OF_SEED = 100_000
@@ -31,11 +28,11 @@ OF_SEED = 100_000
 class Verdict(NamedTuple):
     """What the clients made of a *case*."""
 
-    case: Case
-    crawler: Reading
-    curl: Reading
-    scrapy: Reading
-    chromium: Reading
+    case: odd_answers.Case
+    crawler: readers.Reading
+    curl: readers.Reading
+    scrapy: readers.Reading
+    chromium: readers.Reading
 
     @property
     def expected(self):
@@ -112,111 +109,19 @@ def _reads_fields_after_cr(verdict):
     return verdict.chromium.status == 200 and bool(verdict.chromium.failure)
 
 
-class Exceptional(NamedTuple):
-    """A row of the table of exceptions: cases where this crawler differs on purpose.
-
-    kinds: a pattern of the names of mutations. applies: what else must be true of a case. source:
-    the text that this crawler follows.
-    """
-
-    kinds: str
-    applies: object
-    reason: str
-    source: str
-
-    def excuses(self, verdict):
-        """Whether *verdict* is one of these cases."""
-        is_of_kind = any(fnmatchcase(kind, self.kinds) for kind in verdict.case.kinds)
-        return is_of_kind and self.applies(verdict)
-
-
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
 _BAD_LENGTH = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*(?![0-9]{1,15}[ \t]*\r?$)")
-EXCEPTIONS = (
-    Exceptional(
-        "*",
-        _discards_a_length,
-        "an answer with a length that is not valid must be discarded; with one that is too large "
-        "the body is incomplete",
-        "RFC 9112, sections 6.3 and 8",
-    ),
-    Exceptional(
-        "*", _undoes_chunks, "chunks are undone in each version of HTTP", "RFC 9112, section 6.1"
-    ),
-    Exceptional(
-        "head: line ends *",
-        _reads_fields_after_cr,
-        "curl and Scrapy do not see the fields after CR; Chromium does",
-        "Chromium",
-    ),
-    Exceptional(
-        "framing: unknown transfer coding and the length",
-        lambda verdict: verdict.crawler.failure.startswith("incomplete"),
-        "without chunks a transfer coding ends with the connection, and a reset is no end",
-        "RFC 9112, sections 6.3 and 8",
-    ),
-    Exceptional(
-        "head: status line, other protocol",
-        lambda verdict: verdict.crawler.failure.startswith("bad_answer"),
-        "an answer of another protocol has no status line",
-        "RFC 9112, section 4",
-    ),
-    Exceptional(
-        "coding: * cut",
-        lambda verdict: len(verdict.crawler.body) < 10,
-        "a stream of a few bytes cannot be told from text",
-        "RFC 9110, section 8.4",
-    ),
-    Exceptional(
-        "*", _has_no_head, "a head without its empty line is no answer", "RFC 9112, section 8"
-    ),
-    Exceptional(
-        "head: *",
-        lambda verdict: verdict.crawler.failure.startswith("header_too_large"),
-        "more than 256 fields or 128 KiB: bounds of this crawler",
-        "RFC 9110, section 5.4",
-    ),
-    Exceptional(
-        "*", _marks_a_part, "a stream that is cut or broken is marked", "RFC 9110, section 8.4"
-    ),
-    Exceptional(
-        "coding: gzip of several members*",
-        _has_the_page,
-        "Chromium drops all members but the first",
-        "RFC 1952, section 2.2; Scrapy",
-    ),
-    Exceptional(
-        "coding: gzip after an empty member",
-        _has_the_page,
-        "Chromium drops all members but the first",
-        "RFC 1952, section 2.2; Scrapy",
-    ),
-    Exceptional(
-        "coding: chain with an unknown one",
-        _has_the_page,
-        "codings that are known are undone; Chromium undoes none",
-        "RFC 9110, section 8.4; Scrapy",
-    ),
-    Exceptional(
-        "coding: chain with none",
-        _has_the_page,
-        "identity and empty elements code nothing; Chromium then undoes nothing",
-        "RFC 9110, sections 8.4 and 5.6.1; curl",
-    ),
-    Exceptional(
-        "framing: *",
-        _has_the_page,
-        "chunks are undone in each version of HTTP, and other transfer codings than chunked are",
-        "RFC 9112, sections 6.1 and 7; curl and Scrapy",
-    ),
-    Exceptional(
-        "head: *",
-        _has_the_page,
-        "Chromium knows no chunks in a version that it takes for 1.0, and sees no empty line in "
-        "CR CR LF",
-        "RFC 9112, section 6.1; curl and Scrapy",
-    ),
-)
+_EXCEPTIONS = table("judging")["exceptions"]
+
+
+def _is_excused(verdict):
+    """Whether an exception holds for *verdict*."""
+    names = globals() | {"verdict": verdict, "failure": verdict.crawler.failure}
+    return any(
+        any(fnmatchcase(kind, row["kinds"]) for kind in verdict.case.kinds)
+        and eval(row["applies"], names)
+        for row in _EXCEPTIONS
+    )
 
 
 class Judgement(NamedTuple):
@@ -227,11 +132,7 @@ class Judgement(NamedTuple):
     @property
     def faults(self):
         """The verdicts that differ without an exception."""
-        return [
-            verdict
-            for verdict in self.verdicts
-            if not verdict.agrees and not any(row.excuses(verdict) for row in EXCEPTIONS)
-        ]
+        return [one for one in self.verdicts if not one.agrees and not _is_excused(one)]
 
     def shares(self):
         """Return by family how many cases agree, and of how many in which an oracle reads."""

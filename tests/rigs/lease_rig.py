@@ -127,7 +127,7 @@ class Desk:
     def rests(self):
         """Seconds until a host is ready."""
         assert self.next() is None
-        return self.frontier.ready_at() - self.clock()
+        return round(self.frontier.ready_at() - self.clock(), 3)
 
     def found(self):
         """The entries that the eliminator has for the frontier."""
@@ -159,6 +159,10 @@ def see(desk, fingerprint, state=PageState.STORED):
         fetch.page.becomes(state)
 
     return test
+
+
+def attempts_of(request):
+    return request.meta["fetch"].lease.entry.attempts
 
 
 def put_back(request):

@@ -185,21 +185,6 @@ class NameServer(asyncio.DatagramProtocol):
         return answer.to_wire()
 
 
-async def _free_for_both(stack, talk):
-    """Serve *talk* on a TCP port whose number is free for UDP, too; the number."""
-    while True:
-        server = raw_server(talk)
-        port = (await server.__aenter__()).port
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                await server.__aexit__(None, None, None)  # somebody else's: try the next one
-                continue
-        stack.push_async_exit(server)
-        return port
-
-
 @contextlib.asynccontextmanager
 async def name_server(answer):
     names = NameServer(answer)
@@ -212,10 +197,13 @@ async def name_server(answer):
             await writer.drain()
 
     async with contextlib.AsyncExitStack() as stack:
-        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        udp.bind(("127.0.0.1", await _free_for_both(stack, over_tcp)))
-        names.port = udp.getsockname()[1]
+        while not names.port:
+            tcp = await stack.enter_async_context(raw_server(over_tcp))
+            with contextlib.suppress(OSError):  # it may be somebody else's: try the next one
+                udp.bind(("127.0.0.1", tcp.port))
+                names.port = tcp.port
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: names, sock=udp
         )

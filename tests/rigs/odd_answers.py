@@ -98,16 +98,8 @@ class Draft:
         if field is not None:
             self.framing.append(field)
         after = end if after is None else after
-        parts = [b"%b%b%b%b" % (size(len(p)), end, p, after) for p in self.pieces()]
+        parts = [b"%b%b%b%b" % (size(len(p)), end, p, after) for p in _pieces(self.rng, self.body)]
         self.wire = b"".join(parts) + (size(0) + end + end if last is None else last)
-
-    def pieces(self):
-        """Cut the body into one to four pieces that are not empty."""
-        count = min(self.rng.randint(1, 4), len(self.body))
-        places = sorted(self.rng.sample(range(1, max(2, len(self.body))), max(0, count - 1)))
-        bounds = [0, *places, len(self.body)]
-        pieces = [self.body[a:b] for a, b in itertools.pairwise(bounds)]
-        return [piece for piece in pieces if piece]
 
     def code(self, *names, named=None):
         """Apply the codings *names* and say so, or say *named*."""
@@ -127,6 +119,14 @@ class Draft:
         return Answer(self.split(self.cut(head + self.wire, len(head))), self.ending)
 
 
+def _pieces(rng, data):
+    """Cut *data* into one to four pieces that are not empty."""
+    count = min(rng.randint(1, 4), len(data))
+    places = sorted(rng.sample(range(1, max(2, len(data))), max(0, count - 1)))
+    pieces = [data[a:b] for a, b in itertools.pairwise([0, *places, len(data)])]
+    return [piece for piece in pieces if piece]
+
+
 def case(number):
     """Return the case of *number*."""
     rng = random.Random(number)
@@ -142,7 +142,7 @@ def case(number):
         for kind in mine:
             MUTATIONS[kind](draft)
         if family == "coding" and not mine and rng.random() < 0.3:
-            draft.code(rng.choice((b"gzip", b"deflate", b"br", b"zstd")))
+            _coded(draft)
     return Case(number, tuple(kinds), document, draft.answer())
 
 
@@ -197,7 +197,7 @@ PACK = {
     b"br": partial(brotli.compress, quality=5),
     b"zstd": zstd.compress,
 }
-_NAMED = (b"gzip", b"deflate", b"br", b"zstd")
+_NAMED = ("gzip", "deflate", "br", "zstd")
 
 
 MUTATIONS = {}
@@ -243,14 +243,11 @@ def _(draft):
 _texts("head", "long_lines", Draft.add)
 
 
-@_mutation("head: many fields")
-def _(draft):
-    draft.add(*(b"X-%d: 1" % n for n in range(draft.rng.randint(100, 240))))
+def _fields(draft, fewest, most):
+    draft.add(*(b"X-%d: 1" % n for n in range(draft.rng.randint(fewest, most))))
 
 
-@_mutation("head: more than 256 fields")
-def _(draft):
-    draft.add(*(b"X-%d: 1" % n for n in range(draft.rng.randint(260, 600))))
+_options("head", "fields", _fields)
 
 
 def _colon(draft, colon):
@@ -387,23 +384,14 @@ def _(draft):
 
 # --- the ending ------------------------------------------------------------------------------
 
-# Where the bytes are cut, of all of them and of the length of the head.
-_CUTS = {
-    "": lambda rng, data, head: len(data),
-    "in head": lambda rng, data, head: rng.randrange(1, head),
-    "before empty line": lambda rng, data, head: head - 2,
-    "after head": lambda rng, data, head: head,
-    "in body": lambda rng, data, head: rng.randint(head, max(head, len(data) - 1)),
-    "at once": lambda rng, data, head: 0,
-}
 
-
-def _ends(draft, ending="fin", cut="", framed=""):
+def _ends(draft, ending="fin", cut="len(data)", framed=""):
     """End in the middle, or in an odd way; *framed* is how, if that was not said before."""
     if draft.wire is None and framed:
         _frame(draft, framed)
     draft.ending = ending
-    draft.cut = lambda data, head: data[: _CUTS[cut](draft.rng, data, head)]
+    names = {"rng": draft.rng}
+    draft.cut = lambda data, head: data[: eval(cut, names | {"data": data, "head": head})]
 
 
 _options("ending", "ends", _ends)
@@ -429,131 +417,55 @@ def _(draft):
 # --- the coding ------------------------------------------------------------------------------
 
 
-@_mutation("coding: sound")
-def _(draft):
-    draft.code(draft.rng.choice((*_NAMED, b"x-gzip")))
+def _coded(draft, number=(1, 1), of=_NAMED, named=("X",)):
+    """Apply a *number* of codings *of* these, and name them by what X stands for in *named*."""
+    names = draft.rng.choices([*map(wire, of)], k=draft.rng.randint(*number))
+    text = wire(draft.rng.choice(named))
+    draft.code(*names, named=text.replace(b"X", b", ".join(names)))
 
 
-@_mutation("coding: sound, in capitals")
-def _(draft):
-    name = draft.rng.choice(_NAMED)
-    draft.code(name, named=draft.rng.choice((name.upper(), name.title())))
-
-
-@_mutation("coding: sound chain")
-def _(draft):
-    draft.code(*draft.rng.choices(_NAMED, k=draft.rng.randint(2, 3)))
-
-
-@_mutation("coding: chain of 5 to 8")
-def _(draft):
-    draft.code(*draft.rng.choices(_NAMED, k=draft.rng.randint(5, 8)))
-
-
-@_mutation("coding: raw deflate")
-def _(draft):
-    draft.code(b"raw deflate", named=b"deflate")
-
-
-for _name_ in _NAMED:
-    _mutation(f"coding: {_name_.decode()} named, not applied")(
-        lambda draft, name=_name_: draft.code(named=name)
-    )
+_options("coding", "coded", _coded)
 
 
 @_mutation("coding: other than named")
 def _(draft):
-    named, applied = draft.rng.sample(_NAMED, 2)
+    named, applied = map(wire, draft.rng.sample(_NAMED, 2))
     draft.code(applied, named=named)
 
 
 @_mutation("coding: applied, not named")
 def _(draft):
-    draft.code(draft.rng.choice(_NAMED))
+    _coded(draft)
     draft.codings = draft.rng.choice((None, b"identity", b""))
 
 
 @_mutation("coding: applied twice, named once")
 def _(draft):
-    draft.code(name := draft.rng.choice(_NAMED), name, named=name)
-
-
-@_mutation("coding: named twice, applied once")
-def _(draft):
-    name = draft.rng.choice(_NAMED)
-    draft.code(name, named=name + draft.rng.choice((b", ", b"\r\nContent-Encoding: ")) + name)
-
-
-_texts("coding", "named", lambda draft, named: draft.code(named=named))
-
-
-def _around(draft, template):
-    draft.code(name := draft.rng.choice((b"gzip", b"br")), named=template.replace(b"X", name))
-
-
-_texts("coding", "around", _around)
+    name = wire(draft.rng.choice(_NAMED))
+    draft.code(name, name, named=name)
 
 
 def _stream(draft, coding, becomes):
     """Change a sound stream."""
-    draft.code(coding.encode(), named=coding.removeprefix("raw ").encode())
-    draft.body = eval(becomes, {"rng": draft.rng, "body": draft.body})
+    plain, pack = draft.body, PACK[wire(coding)]
+    draft.code(wire(coding), named=wire(coding.removeprefix("raw ")))
+    names = {"rng": draft.rng, "body": draft.body, "plain": plain, "pack": pack}
+    draft.body = eval(becomes, names | {"pieces": _pieces(draft.rng, plain)})
 
 
 _options("coding", "streams", _stream)
 
 
-@_mutation("coding: gzip of several members")
-def _(draft):
-    draft.body = b"".join(map(PACK[b"gzip"], draft.pieces()))
-    draft.codings = b"gzip"
-
-
-@_mutation("coding: gzip of several members, the last cut")
-def _(draft):
-    half = len(draft.body) // 2
-    first, second = map(PACK[b"gzip"], (draft.body[:half], draft.body[half:]))
-    draft.body = first + second[: draft.rng.randrange(1, len(second))]
-    draft.codings = b"gzip"
-
-
-@_mutation("coding: gzip after an empty member")
-def _(draft):
-    draft.code(b"gzip")
-    draft.body = PACK[b"gzip"](b"") + draft.body
-
-
-@_mutation("coding: gzip with name and comment")
-def _(draft):
-    body = PACK[b"gzip"](draft.body)
-    flags = draft.rng.choice((b"\x08", b"\x18"))
-    names = b"page.html\0" + (b"comment\0" if flags == b"\x18" else b"")
-    draft.body = body[:3] + flags + body[4:10] + names + body[10:]
-    draft.codings = b"gzip"
-
-
-@_mutation("coding: zstd of several frames")
-def _(draft):
-    draft.body = b"".join(map(PACK[b"zstd"], draft.pieces()))
-    draft.codings = b"zstd"
-
-
-@_mutation("coding: empty body")
-def _(draft):
-    draft.body = b""
-    draft.codings = draft.rng.choice((*_NAMED, b"foo"))
-
-
 @_mutation("coding: stream of an empty document")
 def _(draft):
     draft.body = b""
-    draft.code(draft.rng.choice(_NAMED))
+    _coded(draft)
 
 
 @_mutation("coding: length of the decoded body")
 def _(draft):
     length = len(draft.body)
-    draft.code(draft.rng.choice(_NAMED))
+    _coded(draft)
     draft.by_length(length=length)
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import uvloop
+from browsing import chromium
 from fetching import handler_with
-from playwright.sync_api import sync_playwright
 from scrapy import Request
 
 from webcrawl.net.http.decoding import ContentDecodingMiddleware
@@ -167,18 +167,6 @@ async ({urls, atOnce, seconds}) => {
   return readings;
 }
 """
-# The page may read what comes from other addresses; nothing is asked of the vendor's hosts.
-_CHROMIUM_FLAGS = (
-    "--no-sandbox",  # root has none
-    "--disable-web-security",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--no-proxy-server",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 def read_by_chromium(urls, home):
@@ -188,16 +176,13 @@ def read_by_chromium(urls, home):
     def failed(request):
         failures[request.url] = request.failure or ""
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=list(_CHROMIUM_FLAGS)
-        )
+    # The page may read what comes from other addresses.
+    with chromium("--disable-web-security", "--no-proxy-server") as browser:
         page = browser.new_page()
         page.goto(home)
         page.on("requestfailed", failed)
         asked = {"urls": list(urls.values()), "atOnce": _AT_ONCE, "seconds": TIMEOUT}
         answers = page.evaluate(_FETCH_ALL, asked)
-        browser.close()
     readings = {}
     for (number, url), answer in zip(urls.items(), answers, strict=True):
         failure = answer["failure"] and failures.get(url, answer["failure"])

@@ -6,7 +6,7 @@ import shutil
 
 from seen_rig import HeldExecutor
 
-from webcrawl.hosts.records import HostRecords
+from webcrawl.hosts.records import HostRecord, HostRecords
 from webcrawl.hosts.records.records_reader import RecordsReader
 
 
@@ -52,6 +52,10 @@ def damage_of(records):
     """What ``scrapy job check`` finds wrong in the open file of *records*."""
     with RecordsReader(path=records.database.path) as reader:
         return [*reader.damaged()]
+
+
+def put(records, host, pages):
+    records.put(HostRecord(host, pages=pages))
 
 
 def save(records, executor):

@@ -149,6 +149,12 @@ def publish(eliminator):
     return snapshot
 
 
+def count_lines(stats):
+    """Return the counts in *stats* as lines, sorted by name."""
+    counts = {name: value for name, value in stats.items() if not name.endswith("seconds")}
+    return [f"{name} {counts[name]}" for name in sorted(counts)]
+
+
 def names(count, first=0):
     return [f"http://host{n % 7}.test/{n}" for n in range(first, first + count)]
 

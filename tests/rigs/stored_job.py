@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import msgspec
 from frontier_rig import Rig
 from seen_rig import disk_eliminator
@@ -11,6 +13,18 @@ from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.frontier import encode
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.storage.line_log import LineLog
+
+
+@contextmanager
+def in_use(path):
+    """Hold the job in *path* open, as a running crawl does."""
+    job = Job(path=path)
+    job.open(spider="web")
+    try:
+        yield
+    finally:
+        job.close()
+
 
 _OF_SHARD = {"politeness_key", "clock_offset", "knows_domains"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 import re
 import subprocess
 import sys
@@ -105,6 +107,12 @@ def _read(path, *, decode=False):
     return found
 
 
+def text_of(path):
+    """Return the records in *path* as text, with ``...`` for their identifiers."""
+    text = gzip.decompress(path.read_bytes()).decode().replace("\r\n", "\n")
+    return re.sub(r"(?<=<urn:uuid:)[0-9a-f-]+", "...", text)
+
+
 def urls(path):
     """Of the pages in *path*, each of which must be a whole set of records in their order.
 
@@ -167,11 +175,29 @@ def page(number=0, **more):
 
 
 def warc_of(directory, *pages, **more):
-    """The finished file of *pages*, the last by name in *directory*."""
+    """Write *pages* to a WARC file in *directory*. A page may come with the reason why it was not
+    processed."""
     values = {"prefix": "x", "max_file_bytes": 1 << 40, "warcinfo": [("software", "tests")], **more}
     writer = WarcWriter(directory=directory, **values)
     writer.open()
     for one in pages:
-        writer.write(one)
+        writer.write(*(one if isinstance(one, tuple) else (one,)))
     writer.close()
     return max(directory.glob("*.warc.gz"))
+
+
+def killed_at(number, worker, directory):
+    """Run the Python code *worker*, which prints numbers, and kill it when it has printed *number*.
+    Return the last number that it printed."""
+    with warm.Popen(
+        [sys.executable, "-c", worker, directory],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        said = -1
+        while said < number:
+            said = int(process.stdout.readline())
+        process.kill()
+        rest = process.stdout.read().split("\n")[:-1]
+    return int(rest[-1]) if rest else said

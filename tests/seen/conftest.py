@@ -1,4 +1,4 @@
-"""What the tests of eliminators share."""
+"""Fixtures for the tests of eliminators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from seen_rig import disk_eliminator
 
 @pytest.fixture
 def opened(tmp_path):
-    """Opens eliminators, in the directory of the test if no other is named, and closes them."""
+    """Open eliminators, by default in the directory of the test, and close them afterwards."""
     made = []
 
     def make(kind=disk_eliminator, *arguments, path=tmp_path, snapshot=None, **more):

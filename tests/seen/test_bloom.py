@@ -12,12 +12,14 @@ from seen_rig import (
     HeldExecutor,
     InlineExecutor,
     bloom_eliminator,
+    count_lines,
     damage_of,
     drain,
     names,
     publish,
     submit,
 )
+from text_tables import lines
 
 from webcrawl.seen import BloomEliminator
 from webcrawl.seen.bloom import SAMPLE, LossMeter, error_rate
@@ -121,23 +123,20 @@ def test_stats_are_all_of_these(inline):
     submit(inline, names(10))
     submit(inline, names(10))
     stats = inline.stats()
-    bloom = {name: stats.pop(name) for name in list(stats) if name.startswith("seen/bloom/")}
     assert stats.pop("seen/bytes") > 100
-    assert stats == {
-        "seen/submitted": 20,
-        "seen/new": 10,
-        "seen/waiting": 10,
-        "seen/fingerprints": 10,
-    }
-    assert bloom.pop("seen/bloom/error_rate") < 1e-9
-    assert bloom.pop("seen/bloom/expected_loss") < 1e-6
-    assert bloom == {
-        "seen/bloom/filters": 1,
-        "seen/bloom/capacity": 100,
-        "seen/bloom/measured_loss": 0,
-        "seen/bloom/saves": 0,
-        "seen/bloom/save_seconds": 0.0,
-    }
+    assert stats.pop("seen/bloom/error_rate") < 1e-9
+    assert stats.pop("seen/bloom/expected_loss") < 1e-6
+    assert "seen/bloom/save_seconds" in stats
+    assert count_lines(stats) == lines("""
+        seen/bloom/capacity 100
+        seen/bloom/filters 1
+        seen/bloom/measured_loss 0
+        seen/bloom/saves 0
+        seen/fingerprints 10
+        seen/new 10
+        seen/submitted 20
+        seen/waiting 10
+    """)
 
 
 def lossy(path, **more):

@@ -13,8 +13,9 @@ import pytest
 from disk import file_size_limit
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill, damage_of
+from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill, count_lines, damage_of
 from strategies import examples
+from text_tables import lines
 
 from webcrawl.seen import ContentSeen
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -126,19 +127,18 @@ def test_stats_are_all_of_these(content):
     content.test(1)
     content.test(50)
     stats = content.stats()
-    seconds = {name for name in stats if name.endswith("seconds")}
-    assert seconds == {"content/spill/seconds", "content/compact/seconds"}
-    assert {name: value for name, value in stats.items() if name not in seconds} == {
-        "content/tested": 13,
-        "content/duplicates": 1,
-        "content/in_process": 1,
-        "content/fingerprints": 11,
-        "content/spill/count": 1,
-        "content/spill/failed": 0,
-        "content/compact/count": 0,
-        "content/runs": 1,
-        "content/bytes": 4096 + 8192 + 16,
-    }
+    assert stats.keys() >= {"content/spill/seconds", "content/compact/seconds"}
+    assert count_lines(stats) == lines("""
+        content/bytes 12304
+        content/compact/count 0
+        content/duplicates 1
+        content/fingerprints 11
+        content/in_process 1
+        content/runs 1
+        content/spill/count 1
+        content/spill/failed 0
+        content/tested 13
+    """)
 
 
 @pytest.mark.parametrize(

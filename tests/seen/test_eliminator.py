@@ -11,6 +11,7 @@ from contracts.eliminator import EliminatorContract
 from disk import file_size_limit, flip
 from seen_rig import (
     HeldExecutor,
+    count_lines,
     damage_of,
     disk_eliminator,
     drain,
@@ -18,6 +19,7 @@ from seen_rig import (
     publish,
     submit,
 )
+from text_tables import lines
 
 from webcrawl.seen import levels
 from webcrawl.seen.caches.clock import ClockCache
@@ -274,22 +276,21 @@ class TestStats:
         submit(inline, names(2, 10))
         inline.add(fingerprint("added"))
         stats = inline.stats()
-        seconds = {name for name in stats if name.endswith("seconds")}
-        assert seconds == {"seen/merge/seconds", "seen/compact/seconds"}
-        assert {name: value for name, value in stats.items() if name not in seconds} == {
-            "seen/submitted": 15,
-            "seen/cache/hits": 4,
-            "seen/buffer/hits": 2,
-            "seen/new": 6,
-            "seen/merge/count": 1,
-            "seen/merge/entries": 6,
-            "seen/compact/count": 0,
-            "seen/waiting": 2,
-            "seen/buffer/entries": 3,
-            "seen/runs": 1,
-            "seen/fingerprints": 6,
-            "seen/bytes": 4096 + 8192 + 16,
-        }
+        assert stats.keys() >= {"seen/merge/seconds", "seen/compact/seconds"}
+        assert count_lines(stats) == lines("""
+            seen/buffer/entries 3
+            seen/buffer/hits 2
+            seen/bytes 12304
+            seen/cache/hits 4
+            seen/compact/count 0
+            seen/fingerprints 6
+            seen/merge/count 1
+            seen/merge/entries 6
+            seen/new 6
+            seen/runs 1
+            seen/submitted 15
+            seen/waiting 2
+        """)
 
     def test_last_merge_secs_is_the_time_of_the_last_merge(self, opened):
         seconds = iter(range(100))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from array import array
+from functools import partial
 
 import pytest
 from disk import full_disk
@@ -21,10 +23,15 @@ def at_once(work):
     work()
 
 
+def opened(path, number=1, **more):
+    made = UrlLog(path=path, aside=at_once, **more)
+    made.open(number=number, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
+    return made
+
+
 @pytest.fixture
 def log(tmp_path):
-    made = UrlLog(path=tmp_path, aside=at_once, file_bytes=200)
-    made.open(number=1, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
+    made = opened(tmp_path, file_bytes=200)
     yield made
     made.close()
 
@@ -90,14 +97,12 @@ def test_recovered_reads_on_after_what_is_vouched_for(log):
     write(log, [b"a"])
     vouched = log.span.end
     write(log, [b"b"], [b"c"])
-    with log.file(1).open("r+b") as file:
-        file.truncate(log.span.end - 1)
-    frames = list(log.recovered(1, start=HEADER_SIZE, vouched=vouched))
-    assert len(frames) == 2
-    with log.file(1).open("r+b") as file:
-        file.truncate(vouched - 1)
+    recovered = partial(log.recovered, 1, start=HEADER_SIZE, vouched=vouched)
+    os.truncate(log.file(1), log.span.end - 1)
+    assert len([*recovered()]) == 2
+    os.truncate(log.file(1), vouched - 1)
     with pytest.raises(CorruptRecordError):
-        list(log.recovered(1, start=HEADER_SIZE, vouched=vouched))
+        list(recovered())
 
 
 def test_forget_names_the_files_before_the_published_snapshot(log):
@@ -119,8 +124,7 @@ def test_open_deletes_files_that_are_no_part_of_the_log(log, tmp_path):
     log.close()
     for number in (3, 9):
         log.file(number).touch()
-    again = UrlLog(path=tmp_path, aside=at_once)
-    again.open(number=2, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
+    again = opened(tmp_path, 2)
     assert files(tmp_path) == ["discovered-000001.log", "discovered-000002.log"]
     assert log.file(1).stat().st_size == end
     again.close()
@@ -139,8 +143,7 @@ def test_only_marked_payloads_come_out(log):
 )
 def test_a_drain_opened_at_any_cursor_goes_on_with_the_next(tmp_path_factory, pages, limits):
     """*pages*: for each payload whether it is marked, and whether the page has any payloads."""
-    log = UrlLog(path=tmp_path_factory.mktemp("log"), aside=at_once)
-    log.open(number=1, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
+    log = opened(tmp_path_factory.mktemp("log"))
     marks, expected = b"", []
     for number, (wanted, has_any) in enumerate(pages):
         page = [b"%d.%d" % (number, n) for n in range(len(wanted))]
@@ -162,8 +165,7 @@ def test_a_drain_opened_at_any_cursor_goes_on_with_the_next(tmp_path_factory, pa
 
 
 def test_take_comes_back_after_a_bounded_stretch(tmp_path):
-    log = UrlLog(path=tmp_path, aside=at_once)
-    log.open(number=1, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
+    log = opened(tmp_path)
     write(log, *[[b"x" * 100_000]] * 50)
     marks = bytes(49) + b"\1"
     drain = drain_of(log, marks=marks)

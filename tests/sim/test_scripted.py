@@ -4,7 +4,6 @@ is asked that may still be at the last answer."""
 from __future__ import annotations
 
 import json
-from collections import Counter
 
 import pytest
 from crawling import access_log, stats_of
@@ -28,7 +27,7 @@ def _through(directory, episode, lives=1, **settings):
     world = {"hosts": 40, "mean_pages": 8.0, "max_pages": 20, "restricting": 0.0}
     world["pages_per_connection"] = 1
     scenario = Scenario(3, world, _SETTINGS | settings, script=(episode,))
-    with FaultRig(directory, scenario, hit=Counter()) as rig:
+    with FaultRig(directory, scenario) as rig:
         for number in range(lives):
             is_over, _ = rig.live(Fault(), has_faults=number < max(1, lives - 1))
         assert is_over
@@ -66,7 +65,7 @@ def test_a_job_that_no_host_ever_answered_ends_by_itself_and_is_resumed(tmp_path
 def test_a_server_that_may_still_answer_a_crawl_that_has_died_is_not_asked(tmp_path):
     world = {"hosts": 12, "mean_pages": 3.0, "max_pages": 6}
     scenario = Scenario(1, world, script=(Episode(0.0, 1e9, "host", "slow"),))
-    with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
+    with FaultRig(tmp_path, scenario) as rig:
         _, told = rig.live(Fault("step", after=120))
         cut = [hit for hit in access_log(tmp_path / "access.log") if hit.outcome != "ok"]
         assert told.has_failed
@@ -79,7 +78,7 @@ def test_no_page_waits_for_a_busy_host_or_ports_that_are_closed(tmp_path):
     settings = LONG_SETTINGS | {"REPUTATION_BASE_PAGES": 4}
     script = (Episode(0.5, 30.0, "site00003.sim.test", "throttle"),)
     scenario = Scenario(1, world, settings, is_long=True, script=script)
-    with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
+    with FaultRig(tmp_path, scenario) as rig:
         assert rig.live(Fault())[0]
         rig.judge()
 
@@ -91,6 +90,6 @@ def test_an_outage_makes_no_two_visits_of_one(tmp_path):
     settings = LONG_SETTINGS | visits.settings | {"FRONTIER_RETRY_TIMES": 0}
     outage = Episode(2.7, 21.8, "network", "refused")
     scenario = Scenario(20_003, world, settings, script=(outage,), visits=visits)
-    with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
+    with FaultRig(tmp_path, scenario) as rig:
         rig.live(Fault())  # which judges how often each URL was asked for
         assert stats_of(rig.job)["outage/count"] >= 1

@@ -20,6 +20,10 @@ RARELY = {"CHECKPOINT_INTERVAL_SECS": 500, "STATS_FILE_INTERVAL_SECS": 500}
 RARELY |= {"CHECKPOINTS_KEPT_INTERVAL_SECS": 500}
 
 
+NO_FAULT = Fault()
+WALK = ("seeds={seeds}", "walkers=50")
+
+
 def types_of(world, urls):
     """The content type of each of *urls*."""
     found = {}
@@ -30,11 +34,30 @@ def types_of(world, urls):
     return found
 
 
-def walk(rig, fault, steps):
-    command = ["crawl", "walk", "-a", f"seeds={rig._seeds}", "-a", "walkers=50"]
-    command += ["-a", f"steps={steps}", "-o", f"{rig.job.parent}/sample.jsonl"]
+@pytest.fixture(params=[RARELY])
+def rig(request, tmp_path):
+    scenario = Scenario(3, WORLD, request.param, has_faults=False)
+    with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
+        yield rig
+
+
+def run(rig, *arguments, fault=NO_FAULT):
+    given = [word.format(seeds=rig._seeds) for one in arguments for word in ("-a", one)]
+    command = ["crawl", "walk", *given, "-o", f"{rig.job.parent}/sample.jsonl"]
     command += ["-s", f"JOBDIR={rig.job}", *rig._options()]
     return rig._run(command, fault, has_faults=False)[0]
+
+
+def walk(rig, steps):
+    """The output of a walk to its end."""
+    ended = run(rig, *WALK, f"steps={steps}")
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
+
+
+def asked_in(rig):
+    """The pages that were asked for."""
+    return [hit for hit in access_log(rig.job.parents[1] / "access.log") if not is_robots(hit)]
 
 
 def sample_of(rig):
@@ -42,19 +65,16 @@ def sample_of(rig):
     return [json.loads(line) for line in lines]
 
 
-def test_shares_of_hosts_and_content_types_are_near_the_truth(tmp_path):
-    scenario = Scenario(3, WORLD, RARELY, has_faults=False)
-    with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
-        ended = walk(rig, Fault(), STEPS)
-        assert ended.returncode == 0, ended.stdout
-        sample, hits = sample_of(rig), access_log(tmp_path / "access.log")
-        assert [*rig._too_near(), *rig._hurried(hits)] == []
-        world = rig.world
+def test_shares_of_hosts_and_content_types_are_near_the_truth(rig):
+    walk(rig, STEPS)
+    sample, asked = sample_of(rig), asked_in(rig)
+    hits = access_log(rig.job.parents[1] / "access.log")
+    assert [*rig._too_near(), *rig._hurried(hits)] == []
+    world = rig.world
     truth = types_of(world, fetchable_urls(world, USER_AGENT))
     urls = [one["url"] for one in sample]
     assert len(set(urls)) == len(urls) > 0.8 * len(truth)
     assert set(urls) <= truth.keys()
-    asked = [hit for hit in hits if not is_robots(hit)]
     assert 0.8 * STEPS < len(asked) <= 1.1 * STEPS  # redirects; what robots.txt denies
     assert {url_of_hit(hit) for hit in asked} <= allowed_urls(world, USER_AGENT)
     for found, true in (
@@ -71,33 +91,21 @@ def test_shares_of_hosts_and_content_types_are_near_the_truth(tmp_path):
             assert abs(share - expected) <= tolerance, (name, share, expected)
 
 
-def test_a_killed_walk_goes_on_and_ends(tmp_path):
-    scenario = Scenario(3, WORLD, {"CHECKPOINT_INTERVAL_SECS": 2}, has_faults=False)
-    with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
-        assert walk(rig, Fault("step", after=4000), 300).returncode < 0
-        ended = walk(rig, Fault(), 300)
-        assert ended.returncode == 0, ended.stdout
-        assert "content type text/html: " in ended.stdout
-        asked = [hit for hit in access_log(tmp_path / "access.log") if not is_robots(hit)]
-        assert 200 < len(asked) < 500
+@pytest.mark.parametrize("rig", [{"CHECKPOINT_INTERVAL_SECS": 2}], indirect=True)
+def test_a_killed_walk_goes_on_and_ends(rig):
+    assert run(rig, *WALK, "steps=300", fault=Fault("step", after=4000)).returncode < 0
+    assert "content type text/html: " in walk(rig, 300)
+    assert 200 < len(asked_in(rig)) < 500
 
 
 @pytest.mark.parametrize("arguments", ["", "seeds=/no/such", "seeds={seeds},steps=0", "a=b"])
-def test_arguments_that_cannot_be_are_told_in_a_sentence(tmp_path, arguments):
-    with FaultRig(tmp_path, Scenario(3, WORLD, has_faults=False), hit=Counter()) as rig:
-        given = [word for one in arguments.split(",") if one for word in ("-a", one)]
-        command = ["crawl", "walk", *(word.format(seeds=rig._seeds) for word in given)]
-        ended = rig._run(
-            [*command, "-s", f"JOBDIR={rig.job}", *rig._options()], Fault(), has_faults=False
-        )[0]
+def test_arguments_that_cannot_be_are_told_in_a_sentence(rig, arguments):
+    ended = run(rig, *filter(None, arguments.split(",")))
     assert ended.returncode == 2, ended.stdout
     assert ended.stdout.splitlines()[-1].startswith("webcrawl: "), ended.stdout
 
 
-def test_a_walk_that_has_ended_goes_on_with_more_steps(tmp_path):
-    with FaultRig(tmp_path, Scenario(3, WORLD, has_faults=False), hit=Counter()) as rig:
-        for steps in (100, 250, 250):
-            ended = walk(rig, Fault(), steps)
-            assert ended.returncode == 0, ended.stdout
-        asked = [hit for hit in access_log(tmp_path / "access.log") if not is_robots(hit)]
-    assert 200 < len(asked) < 300
+def test_a_walk_that_has_ended_goes_on_with_more_steps(rig):
+    for steps in (100, 250, 250):
+        walk(rig, steps)
+    assert 200 < len(asked_in(rig)) < 300

@@ -23,7 +23,7 @@ def opened(path, *, max_bytes=1 << 20):
 
 
 def write(path, *lines, **more):
-    """Append *lines* to the log, as a process does from its beginning to its end."""
+    """Open the log, append *lines* and close it."""
     log = opened(path, **more)
     for line in lines:
         log.append(line)
@@ -36,7 +36,7 @@ def path(tmp_path):
 
 
 def packed(path):
-    """The file that takes the place of *path* when this is compressed."""
+    """Compress *path*; return the new file."""
     smaller = path.with_name(f"{path.name}.gz")
     smaller.write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()

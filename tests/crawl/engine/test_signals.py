@@ -18,7 +18,6 @@ from crawling import (
     run_crawl,
     simulated,
     start_crawl,
-    stats_of,
     url_of_hit,
     wait_until,
 )
@@ -161,7 +160,7 @@ def test_a_crawl_of_hundreds_of_hosts_ends_within_ten_seconds_with_a_checkpoint(
     assert took < 10, output
     assert "Traceback" not in output
     assert "Crawl state saved" in output
-    stats = stats_of(web.job)
+    stats = web.stats
     assert stats["frontier/waiting"] > 100
     assert stats["frontier/leased"] == 0
     assert damage_in(web.job) == []

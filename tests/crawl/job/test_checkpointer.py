@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections import Counter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.signalmanager import SignalManager
@@ -15,9 +14,6 @@ from webcrawl.crawl.job.checkpointer import Checkpointer
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 from webcrawl.signals import checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Number:
@@ -45,11 +41,11 @@ class Crawl:
         self.job = Job(path=jobdir, kept=kept)
         self.job.open()
         # What the copy of a part that writes in place does.
-        self.copying: Callable[[], None] = lambda: None
+        self.copying = lambda: None
         self.number = Number()
         self.job.own.attach("number", self.number)
         self.signals = SignalManager()
-        self.failures: list[Exception] = []
+        self.failures = []
         self.stop = SimpleNamespace(has_begun=False, is_ending=False, fail=self.failures.append)
         self.checkpoints = Checkpointer(
             job=self.job,
@@ -58,13 +54,13 @@ class Crawl:
             facts=dict,
             stop=self.stop,
         )
-        self.counts: Counter[str] = Counter()
+        made = self.checkpoints
+        self.start, self.wait, self.make = made.start, made.wait, made.make
+        self.counts = Counter()
 
     async def begun(self):
         """Return when the checkpoint that was begun has been made, and kept."""
-        running = self.checkpoints._running
-        assert running is not None
-        await running
+        await self.checkpoints._running
 
     def _count(self, name):
         self.counts[name] += 1
@@ -94,10 +90,10 @@ def crawl(jobdir):
 
 async def test_a_checkpoint_saves_the_state_of_the_moment_it_was_begun_at(crawl):
     crawl.number.value = 1
-    crawl.checkpoints.start()
+    crawl.start()
     await asyncio.sleep(0)
     crawl.number.value = 2
-    await crawl.checkpoints.wait()
+    await crawl.wait()
     assert crawl.saved() == b"1"
 
 
@@ -105,31 +101,31 @@ async def test_the_crawl_goes_on_between_the_pieces_of_a_large_snapshot(crawl):
     class Large(Number):
         """Told a digit at a time."""
 
-        def snapshot(self):  # type: ignore[override]  # a member may do either
+        def snapshot(self):
             return (b"%d" % n for n in range(self.value))
 
     large = Large()
     crawl.job.own.attach("number", large)
     large.value = 5
     turns = 0
-    crawl.checkpoints.start()
+    crawl.start()
     while not crawl.counts["checkpoint/count"]:
         await asyncio.sleep(0)
         turns += 1
         large.value += 1
     assert turns > 5
-    await crawl.checkpoints.wait()
+    await crawl.wait()
     assert crawl.saved() == b"01234"
 
 
 async def test_a_crawl_that_is_ending_makes_no_checkpoint(crawl):
     """A part that could not write, seeds for instance, has gone on in memory."""
-    assert await crawl.checkpoints.make()
+    assert await crawl.make()
     crawl.number.value = 1
-    crawl.checkpoints.start()
+    crawl.start()
     crawl.stop.has_begun = True  # in the same turn of the loop
-    await crawl.checkpoints.wait()
-    assert not await crawl.checkpoints.make()
+    await crawl.wait()
+    assert not await crawl.make()
     assert crawl.saved() == b"0"
 
 
@@ -144,10 +140,10 @@ async def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_be
         return OSError("no room")
 
     answer = fail if raised else give_up
-    assert await crawl.checkpoints.make()
+    assert await crawl.make()
     crawl.signals.connect(answer, signal=checkpoint)
     crawl.number.value = 1
-    assert not await crawl.checkpoints.make()
+    assert not await crawl.make()
     assert [str(failure) for failure in crawl.failures] == ["no room"]
     assert crawl.saved() == b"0"
     (told,) = (one for one in caplog.records if one.name == "webcrawl.crawl.job.checkpointer")
@@ -157,12 +153,12 @@ async def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_be
 
 
 async def test_the_last_checkpoint_is_made_beside_no_other(crawl):
-    crawl.checkpoints.start()
+    crawl.start()
     # As a shard is handed over.
     another = asyncio.ensure_future(crawl.checkpoints.make_another())
     await asyncio.sleep(0)
-    await crawl.checkpoints.wait()
-    assert await crawl.checkpoints.make()
+    await crawl.wait()
+    assert await crawl.make()
     assert not await another
     assert crawl.counts["checkpoint/count"] == 2
 
@@ -170,16 +166,16 @@ async def test_the_last_checkpoint_is_made_beside_no_other(crawl):
 async def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl):
     for n in range(1, 4):
         crawl.number.value = n
-        crawl.checkpoints.start()
+        crawl.start()
         await crawl.begun()
-    await crawl.checkpoints.wait()
-    crawl.checkpoints.start()
-    await crawl.checkpoints.wait()
-    assert await crawl.checkpoints.make()
+    await crawl.wait()
+    crawl.start()
+    await crawl.wait()
+    assert await crawl.make()
     assert crawl.counts == {"checkpoint/count": 5, "checkpoint/kept/count": 3}
     kept = sorted((crawl.job.path / "checkpoints").iterdir())
     checkpoints = [read_checkpoint(path) for path in kept]
-    assert [one and one.own.snapshots["number"] for one in checkpoints] == [b"2", b"3"]
+    assert [one.own.snapshots["number"] for one in checkpoints] == [b"2", b"3"]
 
 
 @pytest.mark.parametrize("error", [OSError("no room"), ValueError("a bug")])
@@ -189,9 +185,9 @@ async def test_a_checkpoint_that_cannot_be_kept_is_still_published(crawl, error,
 
     crawl.copying = fail
     crawl.number.value = 1
-    crawl.checkpoints.start()
+    crawl.start()
     await crawl.begun()
-    await crawl.checkpoints.wait()
+    await crawl.wait()
     assert f"could not be kept for later: {error}" in caplog.text
     assert crawl.failures == []
     assert list((crawl.job.path / "checkpoints").iterdir()) == []
@@ -206,9 +202,9 @@ async def test_the_end_of_the_crawl_does_not_wait_for_a_long_copy(crawl):
         assert given_up.wait(10)
 
     crawl.copying = copy
-    crawl.checkpoints.start()
+    crawl.start()
     await asyncio.to_thread(begun.wait, 10)
-    waiting = asyncio.ensure_future(crawl.checkpoints.wait())
+    waiting = asyncio.ensure_future(crawl.wait())
     await asyncio.sleep(0)
     given_up.set()
     await waiting

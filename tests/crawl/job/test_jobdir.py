@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 import warm
-from disk import PowerLoss, drain, file_size_limit, item
+from disk import PowerLoss, drain, file_size_limit, item, items
 from fifo_part import FifoPart
 
 from webcrawl.crawl.job import state_directory
@@ -54,14 +54,14 @@ def checkpoint(job):
 def found_in(path):
     """What a process finds in the queue that starts now; the queue is sound and can go on."""
     job, queue = opened(path)
-    items = drain(queue)
-    queue.push_many(map(item, range(9)))
+    found = drain(queue)
+    queue.push_many(items(9))
     checkpoint(job)
     job.close()
     job, queue = opened(path)
-    assert drain(queue) == list(map(item, range(9)))
+    assert drain(queue) == items(9)
     job.close()
-    return items
+    return found
 
 
 def names(path):
@@ -156,7 +156,6 @@ def test_a_job_in_use_is_refused_to_a_second_process_until_the_first_is_killed(j
         stdout=subprocess.PIPE,
     )
     with process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"open\n"
         with pytest.raises(FatalError) as caught:
             Job(path=jobdir).open()
@@ -189,7 +188,7 @@ def test_a_full_disk_at_the_start_is_a_sentence(jobdir):
 def saved(jobdir):
     """A job directory with a checkpoint in it."""
     job, queue = opened(jobdir)
-    queue.push_many(map(item, range(20)))
+    queue.push_many(items(20))
     job.own.attach("totals", part_of(b"of the job"))
     checkpoint(job)
     job.close()
@@ -273,7 +272,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_live_and_the_next_one_good(saved
     job, queue = opened(saved)
     for n in range(4):
         assert queue.pop() == item(n)
-    queue.push_many(map(item, range(20, 30)))
+    queue.push_many(items(20, 30))
     prepared = job.prepare({})
     for room in range(0, 150, 5):
         with file_size_limit(room), pytest.raises(OSError, match="File too large") as caught:
@@ -283,16 +282,16 @@ def test_a_full_disk_leaves_the_last_checkpoint_live_and_the_next_one_good(saved
         assert (saved / "CURRENT").read_text() == "manifest-000001.json\n"
     job.close()
     job, queue = opened(saved)
-    assert drain(queue) == list(map(item, range(20)))
-    queue.push_many(map(item, range(5)))
+    assert drain(queue) == items(20)
+    queue.push_many(items(5))
     checkpoint(job)
     job.close()
-    assert found_in(saved) == list(map(item, range(5)))
+    assert found_in(saved) == items(5)
 
 
 def test_what_a_failed_checkpoint_had_to_sync_is_synced_by_the_next(jobdir, monkeypatch):
     job, queue = opened(jobdir)
-    queue.push_many(map(item, range(20)))
+    queue.push_many(items(20))
     first = job.prepare({})
     with file_size_limit(10), pytest.raises(OSError, match="File too large"):
         job.publish(first)
@@ -324,7 +323,7 @@ def test_a_full_disk_is_told_from_other_trouble(error, is_full):
 def test_work_goes_on_while_a_checkpoint_is_published(jobdir):
     """``publish`` runs in a thread: what is pushed and popped meanwhile belongs to the next."""
     job, queue = opened(jobdir)
-    queue.push_many(map(item, range(20)))
+    queue.push_many(items(20))
     prepared = job.prepare({})
     for n in range(20):
         assert queue.pop() == item(n)
@@ -334,7 +333,7 @@ def test_work_goes_on_while_a_checkpoint_is_published(jobdir):
     job.forget()
     queue.push_many([b"and later"] * 20)
     job.close()
-    assert found_in(jobdir) == [*map(item, range(20))]
+    assert found_in(jobdir) == items(20)
 
 
 def saves(job, **states):
@@ -415,11 +414,11 @@ def test_directories_that_an_earlier_process_did_not_sync_outlive_a_power_failur
     path = power.disk / "web"
     (path / "shards" / "00").mkdir(parents=True)  # and it was killed
     job, queue = opened(path)
-    queue.push_many(map(item, range(9)))
+    queue.push_many(items(9))
     checkpoint(job)
     job.close()
     for world in worlds():
-        assert found_in(world / "web") == list(map(item, range(9)))
+        assert found_in(world / "web") == items(9)
 
 
 def test_a_write_that_was_not_synced_is_lost_by_the_power_loss_of_these_tests(power, worlds):
@@ -436,7 +435,7 @@ def test_a_write_that_was_not_synced_is_lost_by_the_power_loss_of_these_tests(po
         path.write_bytes(b"old and new")
     with unnamed.open("rb") as file:
         os.fsync(file.fileno())
-    found: dict[str, set[bytes | None]] = {"synced": set(), "unnamed": set(), "unsynced": set()}
+    found = {"synced": set(), "unnamed": set(), "unsynced": set()}
     for world in worlds(200):
         for name, contents in found.items():
             path = world / name

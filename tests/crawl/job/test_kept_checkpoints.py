@@ -10,7 +10,7 @@ import time
 
 import pytest
 from conftest import FakeClock
-from disk import drain, file_size_limit, item
+from disk import drain, file_size_limit, items
 from fifo_part import FifoPart
 
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
@@ -44,10 +44,10 @@ def resumed(path, copy):
     for n in range(3):
         job, queue = opened(copy)
         found.append(drain(queue))
-        queue.push_many(map(item, range(9 * n)))
+        queue.push_many(items(9 * n))
         assert checkpoint(job)
         job.close()
-    assert found[1:] == [[], [item(n) for n in range(9)]]
+    assert found[1:] == [[], items(9)]
     return found[0]
 
 
@@ -60,13 +60,13 @@ def test_a_kept_checkpoint_is_a_job_as_it_was_whatever_the_crawl_does_later(jobd
     for n in range(9):
         if n == 6:
             drain(queue)
-        queue.push_many(map(item, range(100 * n, 100 * n + 30)))
+        queue.push_many(items(100 * n, 100 * n + 30))
         for _ in range(25):
             queue.pop()
         states.append(contents(queue))
         assert checkpoint(job)
     drain(queue)
-    queue.push_many(map(item, range(1000, 1200)))
+    queue.push_many(items(1000, 1200))
     checkpoint(job)
     job.close()
     job, queue = opened(jobdir)
@@ -135,10 +135,10 @@ def test_a_number_that_comes_again_replaces_what_was_kept_under_it(jobdir, tmp_p
 def kept(jobdir):
     """A checkpoint that was kept, in a job that went on."""
     job, queue = opened(jobdir)
-    queue.push_many(map(item, range(30)))
+    queue.push_many(items(30))
     assert checkpoint(job)
     drain(queue)
-    queue.push_many(map(item, range(30, 50)))
+    queue.push_many(items(30, 50))
     checkpoint(job)
     job.close()
     return jobdir / "checkpoints" / "000001"
@@ -161,7 +161,7 @@ def test_a_kept_checkpoint_is_refused_and_left_as_it_is(kept, jobdir, tmp_path):
 
 def test_a_kept_checkpoint_that_was_moved_away_is_refused_while_it_shares_files(jobdir, tmp_path):
     job, queue = opened(jobdir)
-    queue.push_many(map(item, range(30)))
+    queue.push_many(items(30))
     checkpoint(job)
     job.close()
     moved = tmp_path / "moved"
@@ -170,13 +170,12 @@ def test_a_kept_checkpoint_that_was_moved_away_is_refused_while_it_shares_files(
         Job(path=moved).open()
     shutil.rmtree(jobdir)
     job, queue = opened(moved)
-    assert drain(queue) == list(map(item, range(30)))
+    assert drain(queue) == items(30)
     job.close()
 
 
 def test_a_kept_checkpoint_can_be_asked_about(kept):
     checkpoint = read_checkpoint(kept)
-    assert checkpoint is not None
     assert (checkpoint.own.sequence, list(checkpoint.shards["00"].snapshots)) == (1, ["queue"])
 
 
@@ -193,7 +192,7 @@ def test_a_full_disk_keeps_nothing_and_leaves_what_was_kept(kept, jobdir, tmp_pa
         assert kept_in(jobdir) == ["000001", "000002"]
     assert job.kept.keep()
     job.close()
-    assert resumed(kept, tmp_path / "copy") == list(map(item, range(30)))
+    assert resumed(kept, tmp_path / "copy") == items(30)
 
 
 def test_a_disk_without_hard_links_keeps_nothing(jobdir, monkeypatch):
@@ -201,7 +200,7 @@ def test_a_disk_without_hard_links_keeps_nothing(jobdir, monkeypatch):
         raise OSError(errno.EPERM, "Operation not permitted")
 
     job, queue = opened(jobdir)
-    queue.push_many(map(item, range(30)))
+    queue.push_many(items(30))
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", refuse)
         with pytest.raises(OSError, match="not permitted"):
@@ -212,7 +211,7 @@ def test_a_disk_without_hard_links_keeps_nothing(jobdir, monkeypatch):
 
 def test_a_crawl_that_ends_does_not_wait_for_what_is_kept(jobdir):
     job, queue = opened(jobdir)
-    queue.push_many(map(item, range(30)))
+    queue.push_many(items(30))
     job.kept.give_way()
     assert not checkpoint(job)
     assert kept_in(jobdir) == []

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from frontier_rig import POLICY, entry
-from lease_rig import LEASE_SECS, budgets, page, put_back, see
+from lease_rig import LEASE_SECS, attempts_of, budgets, page, put_back, see
 from msgspec.structs import replace
 from scrapy import Request
 from scrapy.signals import item_error, spider_error
@@ -57,7 +57,7 @@ def test_a_fetched_url_is_finished_and_its_host_rests(desk):
     assert desk.next() is None
     desk.end(request, page())
     assert desk.frontier.leased == 0
-    assert desk.rests() == pytest.approx(cut_off(POLICY, 0.0))
+    assert desk.rests() == cut_off(POLICY, 0.0)
     assert desk.outcomes == {"http_200": 1}
     assert desk.stats.get_value("fetch/bytes") == 5
     desk.wait(3)
@@ -82,7 +82,7 @@ def test_failures_are_tried_again_as_often_as_it_may_help(desk, failure, name, t
     for attempts in range(tries):
         assert desk.counts("retry/") == ({name: attempts} if attempts else {})
         request = desk.answer(failure)
-        assert request.meta["fetch"].lease.entry.attempts == attempts
+        assert attempts_of(request) == attempts
         assert request.meta["depth"] == 2
         assert desk.frontier.leased == 0
         desk.wait(120)
@@ -102,7 +102,7 @@ def test_a_url_that_meets_a_bug_at_the_end_is_for_the_next_run(desk, signal):
         desk.end(last, page(), during=raising(desk, KeyError("x"), signal=signal))
     desk.wait(120)
     assert desk.outcomes == {}
-    assert desk.next().meta["fetch"].lease.entry.attempts == 0
+    assert attempts_of(desk.next()) == 0
 
 
 def test_the_document_of_a_finished_page_is_seen_after_a_crash_too(desk):
@@ -130,7 +130,7 @@ def test_a_page_that_could_not_be_stored_goes_back_with_its_content(desk):
     desk.wait(3)
     again = desk.next()
     assert again.url == "http://a.test/0"
-    assert again.meta["fetch"].lease.entry.attempts == 0
+    assert attempts_of(again) == 0
     desk.end(again, page(), during=see(desk, 77))
     assert desk.outcomes == {"http_200": 1}
 
@@ -153,7 +153,7 @@ def test_a_download_that_never_came_to_an_end_goes_back(desk):
     put_back(request)
     desk.completion.done(request)
     assert len(desk.frontier) == 1
-    assert desk.rests() == pytest.approx(63.0)  # its server may go on for DOWNLOAD_TIMEOUT
+    assert desk.rests() == 63.0  # its server may go on for DOWNLOAD_TIMEOUT
 
 
 def test_an_expired_lease_returns_and_what_comes_of_it_is_too_late(desk):

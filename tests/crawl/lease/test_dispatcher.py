@@ -57,7 +57,7 @@ def test_robots_txt_is_a_contact_of_its_own_and_the_url_waits(obedient):
     assert obedient.frontier.leased == 0
     assert obedient.next() is None
     obedient.end(robots, page(200, b"User-agent: *\nCrawl-delay: 30\n"))
-    assert obedient.rests() == pytest.approx(30.0)
+    assert obedient.rests() == 30.0
     obedient.wait(30)
     request = obedient.next()
     assert request.url == "http://a.test/0"

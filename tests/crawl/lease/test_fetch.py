@@ -23,8 +23,19 @@ def released():
 
 
 @pytest.fixture
-def fetch(released):
-    return Fetch(lease=Lease(Entry(URL, "a.test"), 1, 0.0, None), release=released.append)
+def new_fetch(released):
+    """Makes a fetch of an entry of *kind*."""
+
+    def make(kind="link", **facts):
+        lease = Lease(Entry(URL, "a.test", kind=kind), 1, 0.0, None)
+        return Fetch(lease=lease, release=released.append, **facts)
+
+    return make
+
+
+@pytest.fixture
+def fetch(new_fetch):
+    return new_fetch()
 
 
 def test_of_several_findings_the_one_that_says_most_counts():
@@ -79,9 +90,8 @@ def test_what_a_middleware_refuses_is_released_without_being_sent(fetch, release
     assert not fetch.reached_host
 
 
-def test_a_refused_request_ends_with_its_refusal_whatever_was_raised(released):
-    lease = Lease(Entry(URL, "a.test"), 1, 0.0, None)
-    fetch = Fetch(lease=lease, release=released.append, refusal="robots_denied")
+def test_a_refused_request_ends_with_its_refusal_whatever_was_raised(new_fetch):
+    fetch = new_fetch(refusal="robots_denied")
     fetch.end_download(HostLookupError("x"))
     assert fetch.outcome == "robots_denied"
 
@@ -110,9 +120,8 @@ def test_an_expired_lease_holds_neither_url_nor_host(fetch, released, sent):
     assert not fetch.holds_url
 
 
-def test_a_robots_txt_holds_its_host_only_unless_redirected_there(released):
+def test_a_robots_txt_holds_its_host_only_unless_redirected_there(new_fetch):
     robots = "http://a.test/robots.txt"
     for kind, holds in (("link", False), ("robots", True)):
-        lease = Lease(Entry(URL, "a.test", kind=kind), 1, 0.0, None)
-        fetch = Fetch(lease=lease, release=released.append, robots_url=robots)
+        fetch = new_fetch(kind, robots_url=robots)
         assert (fetch.holds_url, fetch.is_for_page, fetch.url) == (holds, False, robots)

@@ -98,26 +98,16 @@ def test_without_a_content_type_both_are_empty():
         ("http://[broken", ""),
         ("ftp://a.test/", ""),
         ("", ""),
+        (["/one", "/two"], "http://a.test/two"),  # as Scrapy reads repeated fields
     ],
 )
 def test_a_page_has_the_target_of_its_redirect(location, target):
     assert page(302, {"Location": location}).redirect_target == target
 
 
-def test_the_first_of_two_locations_is_not_a_guess():
-    found = page(301, {"Location": ["/one", "/two"]})
-    assert found.redirect_target == "http://a.test/two"  # as Scrapy reads repeated fields
-
-
 @pytest.mark.parametrize("status", [200, 201, 300, 304, 305, 306, 399, 404, 503])
 def test_only_a_redirect_leads_anywhere(status):
     assert page(status, {"Location": "/x"}).redirect_target == ""
-
-
-@pytest.mark.parametrize("status", [300, 304, 301])
-def test_a_redirect_without_location_leads_nowhere(status):
-    assert page(status).redirect_target == ""
-    assert not page(status).redirect_permanent
 
 
 @pytest.mark.parametrize(
@@ -202,3 +192,5 @@ def test_a_redirect_is_permanent_or_not(status, permanent):
     moved = page(status=status, headers={"Location": "/new"})
     assert moved.redirect_target.endswith("/new")
     assert moved.redirect_permanent is permanent
+    without = page(status)
+    assert (without.redirect_target, without.redirect_permanent) == ("", False)

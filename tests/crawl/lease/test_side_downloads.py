@@ -32,7 +32,7 @@ def test_a_side_download_waits_for_its_host_and_goes_before_its_urls(desk):
     def during():
         assert desk.next() is None
         desk.end(first, page())
-        assert desk.rests() == pytest.approx(3.0)
+        assert desk.rests() == 3.0
         desk.wait(3)
         assert desk.next() is None  # the turn is given, and no Request goes to the engine
 
@@ -41,7 +41,7 @@ def test_a_side_download_waits_for_its_host_and_goes_before_its_urls(desk):
     assert desk.next() is None
     request = fetch.bind(Request("http://a.test/aside"))
     desk.end(request, page())
-    assert desk.rests() == pytest.approx(3.0)
+    assert desk.rests() == 3.0
     desk.wait(3)
     assert desk.next().url == "http://a.test/1"
     assert desk.outcomes == {"http_200": 1}

@@ -6,13 +6,13 @@ import gzip
 import json
 
 import pytest
+import warc_checks
 from scrapy.settings import Settings
 
 import webcrawl.settings
 from webcrawl.crawl.links import link_extractor
 from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.errors import FatalError
-from webcrawl.items import Page
 from webcrawl.urls import Link
 from webcrawl.urls.extraction.kinds import DEFAULT_KINDS
 
@@ -25,16 +25,8 @@ CSS = b"@import 'x.css'; a { background: url(/x.png) }"
 
 
 def page(body, content_type="text/html", *, headers=(), **more):
-    return Page(
-        url=URL,
-        status=200,
-        headers=list(headers),
-        body=body,
-        wire_body=body,
-        fetched_at=0.0,
-        content_type=content_type,
-        **more,
-    )
+    more |= {"content_type": content_type, "headers": list(headers)}
+    return warc_checks.page(url=URL, body=body, links=[], **more)
 
 
 def reader(**settings):

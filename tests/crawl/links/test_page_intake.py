@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 
 import pytest
+import warc_checks
 from seen_rig import InlineExecutor
 
 from webcrawl.crawl.links.page_intake import PageIntake, PageResult, PageState
 from webcrawl.crawl.links.submission import LinkRules, LinkSubmitter
-from webcrawl.items import Page
 from webcrawl.revisit.history import History
 from webcrawl.seen.content import ContentSeen
 from webcrawl.urls import HTTP_SCHEMES, Link
@@ -45,15 +45,7 @@ class Desk:
     def take(self, url, body=b"", *links, state=PageState.STORED, history=None, **facts):
         """Take in the page *url*, in which *links* are found."""
         result = PageResult(state=state)
-        page = Page(
-            url=url,
-            status=200,
-            headers=[],
-            body=body,
-            wire_body=body,
-            fetched_at=0.0,
-            **facts,
-        )
+        page = warc_checks.page(url=url, body=body, **facts)
 
         def find(page):
             page.links = [*links]

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import seen_rig
+import warc_checks
 from disk import file_size_limit
 
 from webcrawl.crawl.links.link_intake import LinkIntake
@@ -15,7 +16,7 @@ from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.seeds.seed_reader import Seed
 from webcrawl.frontier import Entry, decode
-from webcrawl.items import Page, RobotsDirectives
+from webcrawl.items import RobotsDirectives
 from webcrawl.storage.record_log import read_records
 from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.equivalence import Equivalence
@@ -111,17 +112,9 @@ def links(new):
     return new()
 
 
-def page_of(*found, url="http://a.test/", **more):
-    return Page(
-        url=url,
-        status=200,
-        headers=[],
-        body=b"",
-        wire_body=b"",
-        fetched_at=NOW,
-        links=[link if isinstance(link, Link) else Link(url=link) for link in found],
-        **more,
-    )
+def page_of(*found, **page):
+    links = [link if isinstance(link, Link) else Link(url=link) for link in found]
+    return warc_checks.page(**{"url": "http://a.test/", "links": links, **page})
 
 
 def seed(url, rank):
@@ -309,12 +302,6 @@ def test_what_a_page_asks_not_to_follow_is_refused_by_that_name(links, new):
     assert len(heedless.out()) == 3
 
 
-def test_some_of_the_links_of_a_page_can_be_submitted_by_themselves(links):
-    one = page_of("http://b.test/1", "http://b.test/2", "http://b.test/3")
-    links.submit_page(one, one.links[1:2])
-    assert links.urls() == ["http://b.test/2"]
-
-
 def test_urls_that_count_as_the_same_are_fetched_once_as_they_were_found(links):
     links.page("http://b.test/x?utm_source=mail&b=2&a=1", "http://b.test/x?a=1&b=2")
     assert links.urls() == ["http://b.test/x?utm_source=mail&b=2&a=1"]
@@ -400,16 +387,6 @@ def test_refused_seeds_are_counted_and_give_no_rank(links, ranks):
     assert links.refused == {"length": 1}
     assert ranks.rank("b.test") == 0
     assert links.out() == []
-
-
-def test_a_batch_is_on_disk_when_the_call_returns(links, ranks, tmp_path):
-    links.submit_seeds([seed("http://b.test/", 2)])
-    links.page("http://c.test/")
-    # As after kill -9: nothing was closed, nothing is in a snapshot.
-    restarted = seen_rig.disk_eliminator(tmp_path / "seen", cache_size=64, buffer_size=256)
-    restarted.open(None)
-    assert Submitter(restarted, ranks).urls() == ["http://b.test/", "http://c.test/"]
-    restarted.close()
 
 
 def test_on_a_full_disk_nothing_of_the_batch_counts(links, eliminator, log):

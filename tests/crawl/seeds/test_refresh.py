@@ -28,6 +28,15 @@ def zipped(**files):
     return buffer.getvalue()
 
 
+LIST = zipped(**{"top-1m.csv": ROWS})
+# What the server says by path: status, length, body.
+ANSWERS = {
+    "/list.zip": (200, len(LIST), LIST),
+    "/gone": (404, 0, b""),
+    "/cut": (200, len(LIST), LIST[:50]),
+}
+
+
 def refresh(out, *arguments):
     # A proxy of this machine has no way to its loopback servers.
     environment = {name: v for name, v in os.environ.items() if not name.lower().endswith("_proxy")}
@@ -51,11 +60,11 @@ def out(tmp_path):
 
 @pytest.fixture
 def server():
-    """A loopback server; its *answers* are (status, length, body) by path."""
+    """The URL of a loopback server."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            status, length, body = server.answers[self.path]
+            status, length, body = ANSWERS[self.path]
             self.send_response(status)
             self.send_header("Content-Length", str(length))
             self.end_headers()
@@ -65,11 +74,9 @@ def server():
             pass
 
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.answers = {}
-        server.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield server
+        yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
 
@@ -84,7 +91,7 @@ def assert_untouched(out, run, why):
 
 @pytest.mark.parametrize(
     "content",
-    [ROWS, gzip.compress(ROWS, mtime=0), zipped(**{"top-1m.csv": ROWS})],
+    [ROWS, gzip.compress(ROWS, mtime=0), LIST],
     ids=["plain", "gzip", "zip"],
 )
 def test_local_list_of_any_form_replaces_the_old_one(tmp_path, out, content):
@@ -116,10 +123,18 @@ def test_unfit_list_is_refused(tmp_path, out, content, why):
     assert_untouched(out, refresh(out, "--from", source), why.format(source=source))
 
 
-def test_missing_local_list_is_refused(tmp_path, out):
-    missing = tmp_path / "missing"
-    run = refresh(out, "--from", missing)
-    assert_untouched(out, run, f"[Errno 2] No such file or directory: '{missing}'")
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("--from missing", "[Errno 2] No such file or directory: 'missing'"),
+        ("--url file:///etc/passwd", "file:///etc/passwd is no http or https URL"),
+        ("--url {url}/gone", "{url}/gone answered 404 Not Found"),
+        ("--url {url}/cut", "the download of {url}/cut broke off"),
+    ],
+)
+def test_place_without_a_list_leaves_the_old_one(out, server, words, why):
+    run = refresh(out, *words.format(url=server).split())
+    assert_untouched(out, run, why.format(url=server))
 
 
 def test_directory_that_does_not_exist_is_named(tmp_path):
@@ -129,25 +144,10 @@ def test_directory_that_does_not_exist_is_named(tmp_path):
 
 
 def test_download_replaces_the_old_list(out, server):
-    body = zipped(**{"top-1m.csv": ROWS})
-    server.answers["/list.zip"] = (200, len(body), body)
-    run = refresh(out, "--url", f"{server.url}/list.zip")
+    run = refresh(out, "--url", f"{server}/list.zip")
     assert (run.returncode, run.stderr) == (0, "")
     assert out.read_bytes() == WANTED
     assert list(out.parent.iterdir()) == [out]
-
-
-def test_error_status_leaves_the_old_list(out, server):
-    server.answers["/gone"] = (404, 0, b"")
-    run = refresh(out, "--url", f"{server.url}/gone")
-    assert_untouched(out, run, f"{server.url}/gone answered 404 Not Found")
-
-
-def test_download_that_breaks_off_leaves_the_old_list(out, server):
-    body = zipped(**{"top-1m.csv": ROWS})
-    server.answers["/cut"] = (200, len(body), body[:50])
-    run = refresh(out, "--url", f"{server.url}/cut")
-    assert_untouched(out, run, f"the download of {server.url}/cut broke off")
 
 
 def test_machine_without_a_way_to_the_list_leaves_the_old_list(out):
@@ -156,8 +156,3 @@ def test_machine_without_a_way_to_the_list_leaves_the_old_list(out):
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}/list.zip"
         run = refresh(out, "--url", url)
     assert_untouched(out, run, f"cannot download {url}: [Errno 111] Connection refused")
-
-
-def test_url_of_another_scheme_is_refused(out):
-    run = refresh(out, "--url", "file:///etc/passwd")
-    assert_untouched(out, run, "file:///etc/passwd is no http or https URL")

@@ -47,7 +47,7 @@ class Process:
 
     def work(self):
         """Which shards are merging after a slice of background work."""
-        self.turns.work(self.shards)  # type: ignore[arg-type]  # as much of them as is needed
+        self.turns.work(self.shards)
         return [number for number, one in enumerate(self.eliminators) if one.merging]
 
 

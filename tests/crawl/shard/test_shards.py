@@ -27,6 +27,14 @@ SOURCE = LinkSource("http://a.test/", 1, 0, b"", 1.0)
 URLS = [f"http://h{number}.test/{number}" for number in range(60)]
 
 
+def number_of(url):
+    return xxh3_64_intdigest(host_of(url).encode()) % NUMBER
+
+
+HELD_URLS = [url for url in URLS if number_of(url) in HELD]
+THEIRS = next(url for url in URLS if number_of(url) not in HELD)
+
+
 class RemoteShards:
     """Keeps what it gets."""
 
@@ -68,10 +76,6 @@ def state(tmp_path, remote):
     assert not errors
 
 
-def number_of(url):
-    return xxh3_64_intdigest(host_of(url).encode()) % NUMBER
-
-
 def batch_of(urls):
     hosts = [host_of(url) for url in urls]
     return LinkBatch([Link(url) for url in urls], hosts, [*map(fingerprint, urls)], SOURCE)
@@ -98,8 +102,7 @@ def test_a_shard_begins_with_its_part_of_the_back_end_queues(state):
 
 
 def test_links_go_to_their_shards_and_are_handed_out_in_turn(state):
-    held = [url for url in URLS if number_of(url) in HELD]
-    state.shards.submit(batch_of(held))
+    state.shards.submit(batch_of(HELD_URLS))
     with pytest.raises(NotHeldError):
         state.shards.submit(batch_of(URLS))
     for shard in state.shards:
@@ -110,7 +113,7 @@ def test_links_go_to_their_shards_and_are_handed_out_in_turn(state):
     leases = []
     while (lease := state.shards.acquire()) is not None:
         leases.append(lease)
-    assert Counter(lease.entry.url for lease in leases) == Counter(held)
+    assert Counter(lease.entry.url for lease in leases) == Counter(HELD_URLS)
     # While each has one, none is handed a second one.
     first = [lease.shard.number for lease in leases[: len(HELD)]]
     assert sorted(first) == sorted(HELD)
@@ -137,13 +140,12 @@ def test_a_shard_that_leaves_hands_nothing_out(state):
 
 
 def test_a_requeued_url_of_a_remote_shard_goes_to_its_process(state, remote):
-    url = next(url for url in URLS if number_of(url) not in HELD)
-    state.shards.requeue(Entry(url, host_of(url)))
-    assert remote.entries == [(url, None)]
+    state.shards.requeue(Entry(THEIRS, host_of(THEIRS)))
+    assert remote.entries == [(THEIRS, None)]
 
 
 def test_what_was_counted_stays_counted_when_shards_go(state):
-    state.shards.submit(batch_of([url for url in URLS if number_of(url) in HELD]))
+    state.shards.submit(batch_of(HELD_URLS))
     before = state.shards.stats()
     assert before["links/submitted"] == before["seen/waiting"] > 0
     shards = [*state.shards]
@@ -163,10 +165,9 @@ def test_what_was_counted_stays_counted_when_shards_go(state):
 
 async def test_a_download_from_a_host_of_another_process_is_refused_with_a_sentence(state):
     downloads = SideDownloads(shards=state.shards, key_of=host_of, clock=lambda: 0.0)
-    theirs = next(url for url in URLS if number_of(url) not in HELD)
     ours = next(url for url in URLS if number_of(url) == HELD[1])
     with pytest.raises(IgnoreRequest, match="belongs to another process of the crawl"):
-        await downloads.turn(Request(theirs))
+        await downloads.turn(Request(THEIRS))
     turn = asyncio.ensure_future(downloads.turn(Request(ours)))
     await asyncio.sleep(0)
     state.shards.held(HELD[1]).is_leaving = True

@@ -7,7 +7,6 @@ import logging
 
 import pytest
 from bus_rig import BusDrone, links
-from loopback import run_on_uvloop
 from redis_server import RedisServer, Sentinel
 
 from webcrawl.crawl.links.link_intake import SeedFacts
@@ -17,11 +16,6 @@ from webcrawl.hive.membership.keys import Keys
 from webcrawl.storage.record_log import pack_many
 
 NAMES = itertools.count()
-
-
-@pytest.fixture(autouse=True)
-def loop_of_a_crawl(monkeypatch):
-    monkeypatch.setattr(asyncio, "run", run_on_uvloop)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +40,7 @@ def seed():
 
 @pytest.fixture
 def bus(tmp_path, server):
-    """Two drones, of which b has the shard 1, and that shard."""
+    """Return a function that starts two drones; b holds shard 1."""
 
     @contextlib.asynccontextmanager
     async def made(**more):
@@ -118,8 +112,7 @@ async def test_what_is_another_shard_s_is_refused_and_counted(bus, caplog):
         )
         a.send(foreign)
         a.send(mixed)
-        seeds = mixed._replace(seeds=SeedFacts([1, 2, 3], mixed.hosts))
-        a.send(seeds)
+        a.send(mixed._replace(seeds=SeedFacts([1, 2, 3], mixed.hosts)))
         for url in ("http://foreign.test/", "http://b.test/"):
             # Whose it is its URL says; the politeness key beside it is a claim.
             a.append(encode_entry(Entry(url=url, host="b.test", extra=b"plain/\x80"), None))
@@ -180,8 +173,7 @@ async def test_a_full_stream_gets_no_more_until_it_is_acknowledged(tmp_path, ser
         a.send(target=2)
         await until(lambda: c.shards[2].names)
         await asyncio.sleep(0.3)
-        size = await b.client.memory_usage(b._keys.stream(1))
-        assert 50_000 < size < 100_000
+        assert 50_000 < (await b.client.memory_usage(b._keys.stream(1))) < 100_000
         assert not a.is_done
         assert not b.shards[1].names
         b.shards[1].eliminator.is_full = False
@@ -303,7 +295,7 @@ async def test_what_redis_may_have_lost_is_sent_again(bus, server, empty):
         await until(lambda: len(shard.names) == 100 and a.is_done)
 
 
-async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(bus, server):
+async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(bus):
     async with bus() as (a, b, shard):
         a.send()
         await names_in(shard)
@@ -345,8 +337,7 @@ async def test_sending_goes_on_when_redis_is_back(bus, server, caplog):
 
 
 async def test_a_redis_without_memory_gets_the_rest_later(tmp_path, redis_of):
-    more = ["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"]
-    server = redis_of(more=more)
+    server = redis_of(more=["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"])
     async with drones(tmp_path, server.url) as (a, b):
         b.shards[1].eliminator.is_full = True
         for _ in range(800):

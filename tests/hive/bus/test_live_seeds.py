@@ -74,7 +74,7 @@ class Reader:
             await self.seeds.published()
 
     async def gets(self, number):
-        """One more is pushed, and submitted."""
+        """Push one more URL and wait until it is submitted."""
         with self.server.client() as client:
             client.lpush(KEY, *urls(number))
         await self.until(len(self.urls) + 1)
@@ -237,8 +237,7 @@ def test_an_item_is_a_line_or_json(item, url, rank):
     ],
 )
 def test_an_item_with_more_is_a_request_as_scrapy_redis_makes_it(more, method, url, body, meta):
-    item = json.dumps({"url": "https://a.test/?b=1", **more}).encode()
-    (request,) = found_in(item)
+    (request,) = found_in(json.dumps({"url": "https://a.test/?b=1", **more}).encode())
     assert (request.method, request.url, request.body) == (method, url, body)
     assert (request.meta, request.dont_filter) == (meta, False)
 

@@ -40,7 +40,7 @@ def taken(outbox):
 
 
 def left_in(path, saved=None):
-    """What another process finds."""
+    """Return the messages that another process finds."""
     outbox = opened(path, saved)
     found = taken(outbox)
     outbox.close()

@@ -57,8 +57,7 @@ class Rig:
     def host(self, number, *, skip=0):
         """A host of shard *number*."""
         hosts = (f"host{i}.test" for i in range(10_000))
-        found = [host for host in hosts if self.shards.number_of(host) == number]
-        return found[skip]
+        return [host for host in hosts if self.shards.number_of(host) == number][skip]
 
     def close(self):
         for outbox in self.outboxes.values():
@@ -74,8 +73,7 @@ def rig(tmp_path):
 
 def test_links_go_to_their_shards(rig):
     own, other, held = rig.host(2), rig.host(5), rig.host(0)
-    found = [f"http://{host}/{i}" for i in range(2) for host in (own, other, held)]
-    rig.submit(found, via=own)
+    rig.submit([f"http://{host}/{i}" for i in range(2) for host in (own, other, held)], via=own)
     assert [url for _, url in rig.models[2].log] == [f"http://{own}/0", f"http://{own}/1"]
     # Those of another shard of the process go by its stream, too.
     assert rig.models[0].log == []

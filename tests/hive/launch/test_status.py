@@ -57,8 +57,10 @@ async def drone(client, name, shards, **given):
 
 
 def shown_of(server, drones, clock):
-    """The table of a supervisor on this machine, whose *drones* are their numbers' pid and
-    progress; and their processes."""
+    """Return the table of a supervisor, a call that shows it, and its processes.
+
+    *drones* are pairs of pid and progress.
+    """
     children = [
         SimpleNamespace(name=f"drone {number}", pid=pid, progress=progress, state="died (exit)")
         for number, (pid, progress) in enumerate(drones)

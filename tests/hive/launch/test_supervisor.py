@@ -20,8 +20,7 @@ class Scripts(LocalHive):
     """A hive whose drones are shell scripts: *arguments* are one for each."""
 
     def command(self, number, redis_url):
-        script = self.arguments[number].format(self.mark(number))
-        return ["sh", "-c", script, redis_url]
+        return ["sh", "-c", self.arguments[number].format(self.mark(number)), redis_url]
 
     def mark(self, number):
         return self.jobdir / f"mark{number}"
@@ -35,7 +34,7 @@ class Scripts(LocalHive):
 
 
 async def begun(local, supervisor):
-    """The task of a supervisor whose drones are ready."""
+    """Start a supervisor and return its task once its drones are ready."""
     task = asyncio.create_task(supervisor.run())
     await local.until_ready()
     return task
@@ -102,8 +101,7 @@ async def test_drones_are_kept_to_a_core_each_if_they_are_as_many(hive, cores, d
     found = [os.sched_getaffinity(pid) for pid in pids]
     send(signal.SIGTERM)
     assert await running == 0
-    own = [{core} for core in cores]
-    assert found == (own if drones == len(cores) else [set(cores)] * drones)
+    assert found == ([{core} for core in cores] if drones == len(cores) else [set(cores)] * drones)
 
 
 async def test_one_signal_stops_all_and_the_second_is_passed_on(hive):

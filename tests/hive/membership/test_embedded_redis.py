@@ -58,8 +58,7 @@ def test_a_directory_whose_path_is_too_long_for_a_socket_is_refused(tmp_path):
 
 
 async def test_a_redis_left_behind_is_ended_before_another_takes_its_files(tmp_path):
-    server = EmbeddedRedis(directory=tmp_path)
-    left = await started(server)
+    left = await started(EmbeddedRedis(directory=tmp_path))
     await EmbeddedRedis(directory=tmp_path).end()
     assert left.wait(10) == 0
 
@@ -72,8 +71,7 @@ async def test_to_end_none_is_no_error(tmp_path):
 
 
 async def test_a_server_that_dies_is_not_waited_for(tmp_path):
-    server = EmbeddedRedis(directory=tmp_path)
-    assert not await server.wait(secs=600, goes_on=lambda: False)
+    assert not await EmbeddedRedis(directory=tmp_path).wait(secs=600, goes_on=lambda: False)
 
 
 def test_without_the_wheel_it_is_the_one_in_the_path(tmp_path, monkeypatch):

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from loopback import run_on_uvloop
 from redis.exceptions import OutOfMemoryError
 from redis_server import RedisServer, Sentinel
 from scrapy.settings import Settings
@@ -25,11 +24,6 @@ NAMES = itertools.count()
 NOTHING = Report()
 
 
-@pytest.fixture(autouse=True)
-def loop_of_a_crawl(monkeypatch):
-    monkeypatch.setattr(asyncio, "run", run_on_uvloop)
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     with RedisServer(tmp_path_factory.mktemp("redis") / "r") as server:
@@ -37,17 +31,17 @@ def server(tmp_path_factory):
 
 
 class Member(Membership):
-    """A membership whose report says nothing unless it is given."""
+    """Membership with an empty report by default."""
 
     def beat(self, report=NOTHING):
         return super().beat(report)
 
     def take(self, *shards):
-        """Claim shards that nobody has had."""
+        """Claim shards that were never held."""
         return self.claim(dict.fromkeys(shards, Owner(0, "")))
 
     def another(self, name, lease_secs=10.0):
-        """Another drone, which has had no beat."""
+        """Return another drone, before its first beat."""
         return Member(client=self._client, keys=self._keys, drone=name, lease_secs=lease_secs)
 
 
@@ -58,7 +52,7 @@ async def drones(server, *names, lease_secs=10.0, **given):
     settings = Settings({"REDIS_URL": server.url, **given})
     async with contextlib.AsyncExitStack() as stack:
         made = []
-        for name in names:
+        for name in names or "ab":
             client = client_of(settings)
             stack.push_async_callback(close, client)
             made.append(Member(client=client, keys=keys, drone=name, lease_secs=lease_secs))
@@ -71,14 +65,14 @@ async def drones(server, *names, lease_secs=10.0, **given):
     "kind", [{}, {"password": "geheim"}, {"cluster": True}, {"tls": True}, {"port": True}]
 )
 async def test_the_life_of_a_shard_on_each_kind_of_server(redis_of, kind):
-    """Claim, acknowledge, release, leave, claim; that on a port is reached by a sentinel."""
+    """Claim, acknowledge, release, leave, claim. A sentinel leads to the server with a port."""
     server = redis_of(**kind)
     url = server.url
     if "tls" in kind:
         url = f"rediss://127.0.0.1:{server.tls.port}?ssl_ca_certs={server.tls.authority}"
     elif "port" in kind:
         url = redis_of("watch", kind=Sentinel, server=server).url
-    async with drones(server, "a", "b", REDIS_URL=url) as (a, b):
+    async with drones(server, REDIS_URL=url) as (a, b):
         claimed = await a.take(0, 1, 2)
         assert claimed.keys() == {0, 1, 2}
         beat = await a.beat(Report(number=1, leases=claimed))
@@ -106,7 +100,7 @@ async def test_the_life_of_a_shard_on_each_kind_of_server(redis_of, kind):
 
 
 async def test_a_beat_carries_the_table_of_shards_only_when_it_changed(server):
-    async with drones(server, "a", "b") as (a, b):
+    async with drones(server) as (a, b):
         claimed = await a.take(*range(1000))
 
         async def beat():
@@ -127,7 +121,7 @@ async def test_a_beat_carries_the_table_of_shards_only_when_it_changed(server):
 
 async def test_a_drone_whose_lease_had_ended_gets_the_table_in_any_case(server):
     """As others may have taken its shards that write no versions: webcrawl 0.2 does not."""
-    async with drones(server, "a", "b") as (a, b):
+    async with drones(server) as (a, b):
         await a.take(0)
         await a.beat()
         await a.leave()
@@ -212,7 +206,7 @@ async def test_there_is_one_queen_until_its_lease_ends(server):
 
 
 async def test_orders_are_of_the_queen_and_seen_by_all(server):
-    async with drones(server, "a", "b") as (a, b):
+    async with drones(server) as (a, b):
         assert not await b.order(share=1)
         assert await a.order(
             share=3, supply=2, round=1, counted_since=2, checkpoint=7, finished=True
@@ -223,7 +217,7 @@ async def test_orders_are_of_the_queen_and_seen_by_all(server):
 
 
 async def test_anyone_may_stop_a_hive_that_there_is(server):
-    async with drones(server, "a", "b") as (a, b):
+    async with drones(server) as (a, b):
         assert await b.stop()
         assert (await a.beat()).state.stopping
         a._keys = Keys("nowhere")
@@ -231,7 +225,7 @@ async def test_anyone_may_stop_a_hive_that_there_is(server):
 
 
 async def test_a_report_of_another_version_is_none(server):
-    async with drones(server, "a", "b") as (a, _):
+    async with drones(server) as (a, _):
         await a._client.hset(a._keys.drones, "b", b"\xc1")
         assert (await a.beat()).reports == {"a": Report(), "b": None}
         await a._client.hset(a._keys.drones, "b", b"\x82\xa6number\x05\xa5other\x01")
@@ -242,7 +236,7 @@ async def test_a_report_of_another_version_is_none(server):
 
 
 async def test_the_state_is_founded_once(server):
-    async with drones(server, "a", "b") as (a, b):
+    async with drones(server) as (a, b):
         one, other = await a.found(4), await b.found(9)
         assert one == other
         assert one.shards == 4
@@ -251,7 +245,7 @@ async def test_the_state_is_founded_once(server):
 
 
 async def test_a_drone_that_enters_waits_longer_than_its_lease(server):
-    async with drones(server, "a", "b") as (a, b):
+    async with drones(server) as (a, b):
         c = a.another("c", 0.1)
         await b._client.execute_command("CLIENT", "PAUSE", 200)
         assert (await c.found(4, secs=5)).shards == 4
@@ -329,7 +323,7 @@ async def test_a_beat_that_is_answered_in_part_fails_as_soon(redis_of, monkeypat
 
 async def test_an_incarnation_lasts_until_the_server_is_started_again(redis_of):
     server = redis_of(appendonly=True)
-    async with drones(server, "a", "b") as (a, b):
+    async with drones(server) as (a, b):
         first = (await a.beat()).incarnation
         assert (await b.beat()).incarnation == first
         server.restart()

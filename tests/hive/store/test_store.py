@@ -22,13 +22,12 @@ from published_shard import (
     objects_in,
     store_of,
 )
-from records_rig import damage_of
+from records_rig import damage_of, put
 from xxhash import xxh3_128_hexdigest
 
 from webcrawl.errors import ObjectStoreError, explained
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hive.store.upload import SupersededError
-from webcrawl.hosts.records import HostRecord
 
 PACK = 5000
 
@@ -46,7 +45,7 @@ def store(kind, tmp_path, monkeypatch):
 
 @pytest.fixture
 def living(tmp_path):
-    """Opens shards, in directories of drones, which end with the test."""
+    """Return a function that opens a shard in a drone's directory."""
     with contextlib.ExitStack() as stack:
 
         def make(name="d0", taken=()):
@@ -64,7 +63,7 @@ def shard(living):
 
 @pytest.fixture
 def adopt(tmp_path, store, living):
-    """Opens the newest checkpoint as another drone."""
+    """Return a function that opens the newest checkpoint as another drone."""
 
     def make(name="d1", *, token=2, taken=()):
         store.fetch(newest_of(store), tmp_path / name / "shards/00", token=token, before=0)
@@ -86,8 +85,7 @@ class Unchanging:
 
     def check(self):
         found = objects_in(self._path)
-        changed = [name for name, data in found.items() if self._seen.get(name, data) != data]
-        assert changed == []
+        assert [name for name, data in found.items() if self._seen.get(name, data) != data] == []
         self._seen |= found
 
 
@@ -200,13 +198,13 @@ def test_of_host_records_only_what_changed_is_uploaded(tmp_path, monkeypatch, sh
     """Until that is more than there was: then all of them are copied again."""
     store = store_of("memory", tmp_path, monkeypatch)
     for n in range(20_000):
-        shard.records.put(HostRecord(f"h{n}.test", pages=1))
+        put(shard.records, f"h{n}.test", 1)
     shard.records.flush()
     all_of_them = shard.save(store)
     uploaded = []
     for n in range(2, 12):
         for host in range(4000):
-            shard.records.put(HostRecord(f"h{host}.test", pages=n))
+            put(shard.records, f"h{host}.test", n)
         shard.records.domains.link(f"site{n}.test", ["a.test"])
         shard.records.flush()
         shard.records.database.resize(0 if n % 3 else 8192)  # stored, or only logged
@@ -231,7 +229,7 @@ def test_host_records_are_copied_again_where_it_is_not_known_what_changed(
     def change():
         nonlocal pages
         pages += 1
-        shard.records.put(HostRecord("a.test", pages=pages))
+        put(shard.records, "a.test", pages)
         shard.records.flush()
 
     for how in ("process", "copy", "changes"):
@@ -366,27 +364,9 @@ def test_a_shard_that_is_fetched_again_meanwhile_is_not_published_under_the_old_
 
 def test_the_facts_of_the_hive_are_those_of_the_first_drone(kind, tmp_path, monkeypatch):
     store = store_of(kind, tmp_path, monkeypatch)
-    later = HiveFacts(shards=9, politeness_key="domain")
-    facts = store.found(later, LIST + "b.test\n")
+    facts = store.found(HiveFacts(shards=9, politeness_key="domain"), LIST + "b.test\n")
     assert (facts.shards, facts.politeness_key) == (FACTS.shards, "host")
     assert store.suffixes(facts) == LIST
-
-
-def test_of_drones_that_found_a_hive_at_once_one_does(kind, tmp_path, monkeypatch):
-    """Each sees that there is none, and then all write."""
-    store_of(kind, tmp_path / "x", monkeypatch)
-    url = f"memory://{tmp_path}/at-once" if kind == "memory" else str(tmp_path / "at-once")
-    stores = [CheckpointStore(url=url) for _ in range(3)]
-    with monkeypatch.context() as patch:
-        founded = []
-        for n, store in enumerate(stores):
-            looks = iter([None])
-            real = store._facts
-            patch.setattr(store, "_facts", lambda looks=looks, real=real: next(looks, real()))
-            facts = HiveFacts(shards=n + 1, politeness_key="host")
-            founded.append(store.found(facts, f"{LIST}{n}"))
-    assert [facts.shards for facts in founded] == [1, 1, 1]
-    assert [store.suffixes(founded[0]) for store in stores] == [f"{LIST}0"] * 3
 
 
 def test_drones_that_found_a_hive_in_a_directory_at_once_agree(tmp_path):

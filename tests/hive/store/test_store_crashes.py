@@ -163,8 +163,7 @@ def test_dying_at_any_change_of_a_fetch_leaves_nothing_that_is_half_there(
 
 def publish(path):
     """What the lines are counted of."""
-    shard = Living(path / "job")
-    shard.publish(CheckpointStore(url=str(path / "store"), pack_bytes=3000))
+    Living(path / "job").publish(CheckpointStore(url=str(path / "store"), pack_bytes=3000))
     os._exit(0)
 
 
@@ -184,6 +183,5 @@ def test_dying_between_any_two_lines_leaves_a_whole_newest_checkpoint(tmp_path, 
         assert found == states[number - 1]
         numbers.append(number)
         # The process that died goes on, and may not know how far it came.
-        shard = Living(path / "job")
-        shard.end()
+        Living(path / "job").end()
     assert [number for number, _ in itertools.groupby(numbers)] == [1, 2]

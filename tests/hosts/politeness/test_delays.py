@@ -31,7 +31,7 @@ HOST = "a.test"
 
 
 class Polite(Politeness):
-    """The politeness of one domain, HOST, told of contacts with its hosts."""
+    """Politeness for one domain, HOST."""
 
     def ended(
         self,
@@ -71,7 +71,7 @@ def polite_in(
     records, clock, *, policy=POLICY, backoff=0.0, most=4, rules=None, rng=None, **limits
 ):
     return Polite(
-        # Of hosts none is told apart.
+        # No host has rules of its own.
         policy=HostDelays(policy=policy, rules=HostRules.from_settings(get_project_settings())),
         records=records,
         clock=clock,
@@ -333,8 +333,7 @@ def test_a_failure_keeps_its_host_waiting_for_as_long_as_its_rule_says(polite_of
 
 
 def test_patience_is_with_each_kind_of_failure_and_with_all_together(polite_of):
-    rules = {"connect_timeout": Rule(2, 0.0, 2), "http_503": Rule(2, 0.0, 6)}
-    polite = polite_of(rules=rules)
+    polite = polite_of(rules={"connect_timeout": Rule(2, 0.0, 2), "http_503": Rule(2, 0.0, 6)})
 
     def given_up_after(*outcomes):
         given_up = None
@@ -358,8 +357,7 @@ def test_patience_is_with_each_kind_of_failure_and_with_all_together(polite_of):
 
 def test_after_hanging_up_the_server_gets_time_to_notice(polite):
     assert polite.secs(hung_up=True) == polite.secs() + 0.1
-    shared = [polite.shared_rest(1.0, hung_up=hung_up) for hung_up in (False, True)]
-    assert shared == [10.0, 10.1]
+    assert [polite.shared_rest(1.0, hung_up=hung_up) for hung_up in (False, True)] == [10.0, 10.1]
 
 
 def test_a_host_whose_look_ups_fail_too_often_is_left_alone(polite):

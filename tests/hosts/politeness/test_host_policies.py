@@ -125,8 +125,7 @@ def test_a_version_with_an_error_changes_nothing(opened, tmp_path, clock, caplog
 @pytest.mark.parametrize(("mode", "warnings"), [(0o644, 1), (0o600, 0)])
 def test_secrets_that_others_may_read_are_warned_of(opened, caplog, mode, warnings):
     opened(f'["a.test"]\nheaders = {{X-Key = "{SECRET}"}}', mode)
-    said = [one for one in caplog.records if one.levelno == logging.WARNING]
-    assert len(said) == warnings
+    assert len([one for one in caplog.records if one.levelno == logging.WARNING]) == warnings
 
 
 @pytest.mark.parametrize(
@@ -180,8 +179,7 @@ def test_a_crawl_goes_by_the_tables_and_its_secrets_are_nowhere(tmp_path):
     }
     assert min(gaps[second]) >= 1.2
     assert sorted(gaps[first])[len(gaps[first]) // 2] < 0.2
-    pages = [hit for hit in hits[third] if hit.target != "/robots.txt"]
-    assert len(pages) == 2
+    assert len([hit for hit in hits[third] if hit.target != "/robots.txt"]) == 2
     assert stats_of(web.job)["frontier/parked/host_budget"] > 0
     why = warm.scrapy("why", str(web.job), f"http://{first}:8480/").stdout
     assert f'goes by the table "={first}" of HOSTS_POLICY_FILE' in why

@@ -48,6 +48,11 @@ class Rig:
     def nameless(self, *hosts):
         return [self.outage.lookup_failed(host) for host in hosts]
 
+    def work_later(self):
+        """Advance to the next probe and do it."""
+        self.clock.advance(5)
+        self.outage.work()
+
     def found(self, *hosts):
         for host in hosts:
             self.outage.lookup_worked(host)
@@ -178,8 +183,7 @@ def test_name_servers_that_do_not_find_what_they_found_before_are_gone(rig):
         rig.outage.work()
         assert rig.name_servers_say(False) == known
         assert rig.nameless("e", "e") == [True, True]
-    rig.clock.advance(5)
-    rig.outage.work()
+    rig.work_later()
     rig.name_servers_say(True)
     assert not rig.is_on
     rig.outage.work()
@@ -202,12 +206,10 @@ def test_name_servers_that_found_nothing_yet_are_asked_for_what_they_did_not_fin
     assert rig.name_servers_say(False) == "d"
     assert rig.is_on
     assert "No name has ever been found: look at the network" in rig.pauses.sentences[0]
-    rig.clock.advance(5)
-    rig.outage.work()
+    rig.work_later()
     assert rig.name_servers_say(False) == "c", "each may really be gone"
     assert rig.is_on
-    rig.clock.advance(5)
-    rig.outage.work()
+    rig.work_later()
     rig.name_servers_say(True)
     assert not rig.is_on
     assert rig.outage.known_names == ["b"]

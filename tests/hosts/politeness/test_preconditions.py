@@ -93,8 +93,7 @@ def test_where_a_proxy_looks_names_up_the_address_is_not_known(hosts_with):
 def test_a_host_in_the_exclusion_file_is_refused(hosts_with, tmp_path, line):
     path = tmp_path / "excluded.txt"
     path.write_text(f"{line}\n")
-    hosts = hosts_with(EXCLUSION_FILE=str(path))
-    assert decide(hosts) == refused("excluded")
+    assert decide(hosts_with(EXCLUSION_FILE=str(path))) == refused("excluded")
 
 
 def test_a_host_that_fails_too_often_is_let_alone_for_a_while(hosts, records, clock):
@@ -106,8 +105,7 @@ def test_a_host_that_fails_too_often_is_let_alone_for_a_while(hosts, records, cl
 
 def test_a_host_that_fails_too_often_does_not_take_its_domain_with_it(hosts, records, clock):
     records.put(HostRecord("dead.a.test", failures=3, penalty_until=clock() + 5))
-    dead = Entry("http://dead.a.test/", "a.test")
-    assert decide(hosts, dead) == refused("host_failing")
+    assert decide(hosts, Entry("http://dead.a.test/", "a.test")) == refused("host_failing")
     assert decide(hosts, Entry(PAGE.url, "a.test")) == FETCH_ROBOTS
 
 

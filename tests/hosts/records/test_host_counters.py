@@ -38,12 +38,11 @@ def records(tmp_path, executor):
 
 @pytest.fixture
 def left(tmp_path, executor):
-    """Opens what the process that is killed now leaves."""
+    """Return a function that opens what a process killed now would leave."""
     made = []
 
     def take_up():
-        copy = left_behind(tmp_path / "hosts", tmp_path / "copy")
-        made.append(opened(copy, executor))
+        made.append(opened(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor))
         return made[-1].domains
 
     yield take_up
@@ -179,7 +178,7 @@ def test_each_job_has_a_key_of_its_own(records, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["*", "a.test"])
-def test_damaged_tally_is_reported(records, executor, name):
+def test_damaged_tally_is_reported(records, name):
     records.database.write([(5, name, b"\xc1")])
     with pytest.raises(CorruptRecordError, match="no tally of"):
         (records.domains.open if name == "*" else lambda: records.domains.find(name))()

@@ -17,6 +17,7 @@ from records_rig import (
     damage_of,
     left_behind,
     opened,
+    put,
     records_in,
     save,
     without_log,
@@ -42,7 +43,7 @@ def path(jobdir):
 
 @pytest.fixture
 def opening(path, executor):
-    """Opens records of the same directory, or of another, which are closed at the end."""
+    """Return a function that opens records and closes them after the test."""
     made = []
 
     def make(where=path, **sizes):
@@ -207,8 +208,8 @@ def test_what_was_logged_and_what_was_stored_are_there_after_a_kill(
     """The log holds 64 flushes; then all is stored, and the log begins anew."""
     records = opening()
     for number in range(1, flushes + 1):
-        records.put(HostRecord("a.test", pages=number))
-        records.put(HostRecord(f"h{number}.test", pages=number))
+        put(records, "a.test", number)
+        put(records, f"h{number}.test", number)
         save(records, executor)
     assert (records.stats()["hosts/written"] > 0) == (flushes > 64)
     for _ in range(2):  # the second one takes up what the first one left
@@ -236,7 +237,7 @@ def test_full_disk_is_reported_and_nothing_is_lost(path, opening, executor, capl
             records.put_robots(f"h{number}", bytes(2000))
             records.put(a_record(number))
         records.flush()
-        records.put(HostRecord("h1.test", pages=5))
+        put(records, "h1.test", 5)
         for _ in range(3):
             save(records, executor)
             assert is_disk_full(records.failure)

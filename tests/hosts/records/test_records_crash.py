@@ -4,9 +4,7 @@ import shutil
 from concurrent.futures import Executor, Future
 
 from crash import die_between_lines
-from records_rig import PatientExecutor, damage_of, left_behind, opened, save, without_log
-
-from webcrawl.hosts.records import HostRecord
+from records_rig import PatientExecutor, damage_of, left_behind, opened, put, save, without_log
 
 # --- between any two lines
 
@@ -24,17 +22,16 @@ def write_twice(path):
     """The action that is cut off: three facts are put, then two of them again."""
     records = opened(path / "hosts", PromptExecutor())
     for pages in (1, 2):
-        records.put(HostRecord("a.test", pages=pages))
+        put(records, "a.test", pages)
         records.put_robots("a.test", b"%d" % pages)
         records.flush()
-    records.put(HostRecord("a.test", pages=3))
+    put(records, "a.test", 3)
     records.close()
 
 
 def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path):
-    start = tmp_path / "start"
+    start, out = tmp_path / "start", tmp_path / "out"
     start.mkdir()
-    out = tmp_path / "out"
     out.mkdir()
     states = []
     for left in die_between_lines("tests.hosts.records.test_records_crash:write_twice", start, out):
@@ -42,7 +39,7 @@ def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path):
         assert damage_of(records) == []
         states.append((records.get("a.test").pages, records.robots("a.test")))
         # It goes on from there.
-        records.put(HostRecord("b.test", pages=9))
+        put(records, "b.test", 9)
         records.close()
         records.open()
         assert records.get("b.test").pages == 9
@@ -54,7 +51,7 @@ def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path):
 def take_up(path):
     """The action that is cut off: a copy and what was logged since are opened, and go on."""
     records = opened(path / "hosts", PromptExecutor())
-    records.put(HostRecord("a.test", pages=9))
+    put(records, "a.test", 9)
     records.flush()
 
 
@@ -64,12 +61,12 @@ def test_process_that_dies_while_it_takes_up_changes_loses_none_of_them(tmp_path
     start, out = tmp_path / "start", tmp_path / "out"
     (start / "hosts").mkdir(parents=True)
     out.mkdir()
-    records.put(HostRecord("a.test", pages=1))
+    put(records, "a.test", 1)
     save(records, executor)
     records.database.copy_to(start / "hosts", lambda: True, keeps_track=True)
     for pages in (2, 3):
-        records.put(HostRecord("a.test", pages=pages))
-        records.put(HostRecord(f"{pages}.test", pages=pages))
+        put(records, "a.test", pages)
+        put(records, f"{pages}.test", pages)
         records.domains.link(f"{pages}.test", ["b.test"])
         save(without_log(records), executor)
     log, name = records.database.changes
@@ -97,7 +94,7 @@ def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path):
     records = opened(tmp_path / "hosts", executor)
     for pages in range(1, 6):
         for host in range(20):
-            records.put(HostRecord(f"h{host}", pages=pages))
+            put(records, f"h{host}", pages)
         save(records, executor)
     killed = left_behind(tmp_path / "hosts", tmp_path / "killed")
     records.close()
@@ -116,9 +113,7 @@ def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path):
             assert len(found) == 1, "a batch is there in part"
             states |= found
             records.close()
-            for file in (tmp_path / "cut").iterdir():
-                file.unlink()
-            (tmp_path / "cut").rmdir()
+            shutil.rmtree(tmp_path / "cut")
     assert states == {0, 1, 2, 3, 4, 5}
 
 
@@ -126,7 +121,7 @@ def test_files_to_sync_are_listed(tmp_path):
     executor = PatientExecutor()
     path = tmp_path / "shards" / "hosts"
     records = opened(path, executor)
-    records.put(HostRecord("a.test", pages=1))
+    put(records, "a.test", 1)
     save(records, executor)
     paths = records.rests.written()
     assert {*paths} == {tmp_path, path.parent, path, path / "records.sqlite-wal"}

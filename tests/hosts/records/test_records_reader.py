@@ -73,7 +73,7 @@ def killed_without_shared_memory(path, owner):
 
 
 @pytest.mark.parametrize("end", [closed, killed, killed_without_shared_memory])
-def test_what_an_owner_left_is_read_and_stays_as_it_is(tmp_path, owner, end):
+def test_records_of_a_former_owner_are_read_and_not_changed(tmp_path, owner, end):
     path = end(tmp_path / "hosts", owner)
     before = contents(path)
     assert read(path) == (3, b"rules")

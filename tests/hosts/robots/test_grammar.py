@@ -45,19 +45,17 @@ def test_a_line_that_is_no_rule_gives_no_rule(line):
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\n\n", "\r\r\n", "\n\r"])
 def test_lines_end_in_cr_lf_or_both(end):
-    text = end.join(["User-agent: *", "Disallow: /x", ""])
-    assert reading(text).rules == ONLY_X
+    assert reading(end.join(["User-agent: *", "Disallow: /x", ""])).rules == ONLY_X
 
 
 @pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
 def test_nothing_else_ends_a_line(separator):
-    text = f"User-agent: *\nDisallow: /x{separator}Disallow: /y"
-    assert len(reading(text).rules) == 1
+    assert len(reading(f"User-agent: *\nDisallow: /x{separator}Disallow: /y").rules) == 1
 
 
 @pytest.mark.parametrize(("pattern", "answer"), [("/à", "/\xc3\xa0"), ("/<id>/x", "/<id>/x")])
 def test_a_pattern_stays_whole(pattern, answer):
-    """Also one whose UTF-8 ends in a blank of Latin-1, or with a tag in it."""
+    """Even if its UTF-8 ends in a blank of Latin-1, or if it has a tag in it."""
     assert patterns(f"User-agent: *\nDisallow: {pattern}") == [answer]
 
 
@@ -101,7 +99,7 @@ WIDE = GROUP.decode()
         b"<pre>",  # a tag
     ],
 )
-def test_junk_before_it_hides_no_group(junk):
+def test_junk_before_a_group_does_not_hide_it(junk):
     assert patterns(junk + GROUP) == ["/x"]
 
 
@@ -121,7 +119,7 @@ def test_junk_before_it_hides_no_group(junk):
         b"<pre>User-agent: *<br>Disallow: /x</pre>",  # tags for lines
     ],
 )
-def test_junk_hides_no_group(body):
+def test_junk_within_a_group_does_not_hide_it(body):
     assert patterns(body) == ["/x"]
 
 
@@ -137,7 +135,7 @@ def test_junk_hides_no_group(body):
         b"User-agent: a\n// User-agent: *\nDisallow: /x",  # slashes, later
     ],
 )
-def test_what_names_nobody_or_no_rule_forbids_nothing(body):
+def test_lines_without_a_group_or_a_rule_forbid_nothing(body):
     assert patterns(body) == []
 
 

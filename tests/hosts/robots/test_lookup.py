@@ -25,6 +25,10 @@ class Search(RobotsSearch):
     def status(self, url=PAGE):
         return self.look(url).status.name
 
+    def failure(self):
+        assert self.status() == "UNREACHABLE"
+        return self.reason(PAGE)
+
     def gets(self, status, body=b"", *, url=PAGE, flags=(), request=None, **headers):
         response = Response(
             ROBOTS, status=status, body=body, headers=headers, flags=flags, request=request
@@ -111,15 +115,13 @@ def test_five_redirects_are_followed_and_a_sixth_means_no_rules(search):
     ],
 )
 def test_a_redirect_that_cannot_be_followed_means_no_rules(search, location):
-    headers = {} if location is None else {"Location": location}
-    search.gets(302, **headers)
+    search.gets(302, **{"Location": location} if location is not None else {})
     assert search.status(SECRET) == "ALLOWED"
 
 
 def test_a_redirect_to_a_refused_robots_txt_makes_it_unreachable(search, clock):
     assert search.gets(301, Location="http://other.test/robots.txt") is None
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == "robots_unreachable"
+    assert search.failure() == "robots_unreachable"
     clock.advance(601.0)
     assert search.status() == "UNKNOWN"
 
@@ -143,8 +145,7 @@ def test_a_host_that_cannot_say_is_asked_again_and_then_let_alone(search, clock,
         search.gets(status)
         assert search.status() == "UNKNOWN"
     search.gets(status)
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == "robots_unreachable"
+    assert search.failure() == "robots_unreachable"
     clock.advance(599)
     assert search.status() == "UNREACHABLE"
     clock.advance(1)
@@ -173,18 +174,16 @@ def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search
         assert search.status() == "UNKNOWN"
         assert search.settled == 0
     search.answered(PAGE, outcome, None)
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == outcome
+    assert search.failure() == outcome
     assert search.settled == 1
 
 
-@pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"]])
+@pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"], ["undecodable"]])
 def test_half_a_robots_txt_is_none(search, flags):
-    for _ in range(2):
-        search.gets(200, b"User-agent: *\n", flags=flags)
-        assert search.status() == "UNKNOWN"
-    search.gets(200, b"User-agent: *\n", flags=flags)
-    assert search.status() == "UNREACHABLE"
+    request = Request(ROBOTS, meta={"wire_body": b"packed"})
+    for status in ("UNKNOWN", "UNKNOWN", "UNREACHABLE"):
+        search.gets(200, b"User-agent: *\n", flags=flags, request=request)
+        assert search.status() == status
     assert search.reason(PAGE) == "incomplete"
 
 
@@ -195,22 +194,10 @@ def test_the_status_of_robots_txt_counts_however_its_body_ends(search, status, f
     assert search.status() == "ALLOWED"
 
 
-def test_a_robots_txt_of_which_half_can_be_decoded_is_none(search):
-    request = Request(ROBOTS, meta={"wire_body": b"packed"})
-    for _ in range(3):
-        search.gets(200, b"User-agent: *\n", flags=["undecodable"], request=request)
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == "incomplete"
-
-
-def test_a_robots_txt_that_is_not_packed_though_it_says_so_is_read(search):
-    search.gets(200, RULES, flags=["not_decoded"], request=Request(ROBOTS))
+@pytest.mark.parametrize("flag", ["not_decoded", "truncated"])
+def test_a_long_or_wrongly_labelled_robots_txt_is_read(search, flag):
+    search.gets(200, RULES, flags=[flag], request=Request(ROBOTS))
     assert search.status() == "ALLOWED"
-    assert search.status(SECRET) == "DENIED"
-
-
-def test_a_robots_txt_that_is_only_long_is_read_as_far_as_it_counts(search):
-    search.gets(200, RULES, flags=["truncated"])
     assert search.status(SECRET) == "DENIED"
 
 
@@ -219,8 +206,7 @@ def test_the_reason_is_that_of_the_last_time(search, clock):
     clock.advance(600)
     for _ in range(3):
         search.gets(503)
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == "robots_unreachable"
+    assert search.failure() == "robots_unreachable"
 
 
 def test_a_failure_after_a_redirect_is_retried_where_the_redirect_led(search):
@@ -274,8 +260,7 @@ def test_a_failed_robots_redirect_is_repeated_then_unreachable(search):
     for _ in range(2):
         assert search.answered("http://a.test", "http_503", None) == "http://b.test/rules.txt"
     assert search.answered("http://a.test", "http_503", None) is None
-    assert search.status() == "UNREACHABLE"
-    assert search.reason(PAGE) == "http_503"
+    assert search.failure() == "http_503"
 
 
 def test_a_robots_redirect_may_lead_back_or_on_to_a_third_host(search):
@@ -303,7 +288,7 @@ def test_a_robots_txt_by_ftp_counts_too(search):
     assert search.status("ftp://a.test/file") == "DENIED"
 
 
-def test_a_robots_txt_whose_rules_get_lost_is_not_asked_for_again_at_once(search, robots, clock):
+def test_a_robots_txt_whose_rules_get_lost_is_not_asked_for_again_at_once(search, clock):
     """As of a URL in a shard that is not its own, whose rules go to another one."""
     search.robots_url(PAGE)
     search.asked(PAGE)
@@ -325,8 +310,7 @@ def test_the_next_step_of_a_search_waits_for_no_floor(search):
 
 
 def test_a_robots_txt_that_holds_for_less_than_the_floor_is_asked_for_then(clock):
-    robots = robots_cache(Records(), clock=clock, expire=5.0)
-    search = search_of(robots, clock)
+    search = search_of(robots_cache(Records(), clock=clock, expire=5.0), clock)
     search.asked(PAGE)
     search.gets(200, RULES)
     clock.advance(5.0)

@@ -141,10 +141,6 @@ def test_facts_tell_how_the_rules_came_about(cache, store, clock):
     clock.advance(RETRY)
     cache.put(A, None)
     assert opened(store, clock).facts(A) == (None, clock.now, clock.now + RETRY)
-    for _ in range(31):
-        clock.advance(DAY)
-        cache.put(A, 500)
-    assert cache.facts(A) == (500, clock.now, clock.now + DAY)
 
 
 def test_rules_survive_a_restart_in_the_host_records(tmp_path, clock):

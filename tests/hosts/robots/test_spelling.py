@@ -33,40 +33,42 @@ def test_the_table_of_the_standard_holds_in_both_directions(one, other):
     assert disallowed(one, one)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path", "answer"),
-    [
-        ("/a%2Fb", "/a/b", False),
-        ("/a/b", "/a%2Fb", False),
-        ("/a%2fb", "/a%2Fb", True),
-        ("/a%3Fb", "/a?b", False),
-        ("/a?b=c%26d", "/a?b=c&d", False),
-        ("/a?b=c%2Bd", "/a?b=c+d", False),
-        ("/a?b%3Dc", "/a?b=c", False),
-        ("/a(b)", "/a%28b%29", True),
-        ("/a%28b%29", "/a(b)", True),
-        ("/a;b,c!", "/a%3Bb%2Cc%21", True),
-        ("/a|b", "/a%7Cb", True),
-        ("/a b", "/a%20b", True),
-        ("/%7Ejoe", "/~joe", True),
-        # Section 2.2.3: the special characters are compared verbatim when they are encoded.
-        ("/file-with-a-%2A.html", "/file-with-a-*.html", True),
-        ("/file-with-a-%2A.html", "/file-with-a-x.html", False),
-        ("/foo-%24", "/foo-$", True),
-        ("/foo-%24", "/foo-", False),
-        # Where the query begins is unknown behind a star, so both are tried.
-        ("/*=http://b", "/a?u=http%3A%2F%2Fb", True),
-        ("/*=http%3A%2F%2Fb", "/a?u=http%3A%2F%2Fb", True),
-        ("/*?*u=http%3A%2F%2Fb", "/a?u=http://b", True),
-        ("/*%2F", "/a?u=%2Fb", True),
-        # A lone per cent sign is the beginning of any escape.
-        ("/*%", "/a%20b", True),
-        ("/*%", "/a-b", False),
-        ("/a%2", "/a%2Fb", True),
-    ],
-)
-def test_reserved_octets_differ_only_where_they_delimit(pattern, path, answer):
-    assert disallowed(pattern, path) is answer
+ALIKE = [
+    ("/a%2fb", "/a%2Fb"),
+    ("/a(b)", "/a%28b%29"),
+    ("/a%28b%29", "/a(b)"),
+    ("/a;b,c!", "/a%3Bb%2Cc%21"),
+    ("/a|b", "/a%7Cb"),
+    ("/a b", "/a%20b"),
+    ("/%7Ejoe", "/~joe"),
+    # Section 2.2.3: the special characters are compared verbatim when they are encoded.
+    ("/file-with-a-%2A.html", "/file-with-a-*.html"),
+    ("/foo-%24", "/foo-$"),
+    # Where the query begins is unknown behind a star, so both are tried.
+    ("/*=http://b", "/a?u=http%3A%2F%2Fb"),
+    ("/*=http%3A%2F%2Fb", "/a?u=http%3A%2F%2Fb"),
+    ("/*?*u=http%3A%2F%2Fb", "/a?u=http://b"),
+    ("/*%2F", "/a?u=%2Fb"),
+    # A lone per cent sign is the beginning of any escape.
+    ("/*%", "/a%20b"),
+    ("/a%2", "/a%2Fb"),
+]
+DIFFERENT = [
+    ("/a%2Fb", "/a/b"),
+    ("/a/b", "/a%2Fb"),
+    ("/a%3Fb", "/a?b"),
+    ("/a?b=c%26d", "/a?b=c&d"),
+    ("/a?b=c%2Bd", "/a?b=c+d"),
+    ("/a?b%3Dc", "/a?b=c"),
+    ("/file-with-a-%2A.html", "/file-with-a-x.html"),
+    ("/foo-%24", "/foo-"),
+    ("/*%", "/a-b"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "path"), [*ALIKE, *DIFFERENT])
+def test_reserved_octets_differ_only_where_they_delimit(pattern, path):
+    assert disallowed(pattern, path) is ((pattern, path) in ALIKE)
 
 
 def test_octets_of_a_rule_that_are_no_utf_8_are_compared_as_they_are():
@@ -113,7 +115,6 @@ def test_any_text_has_a_path_of_octets(url):
 def test_long_paths_are_spelled_in_time():
     started = time.process_time()
     for text in ("%", "%4", "%41", "%2f", " ", "?", "é", "a:", "//"):
-        path = path_of("https://a.test/" + text * 200_000)
-        loosened(spelled(path), in_query=False)
+        loosened(spelled(path_of("https://a.test/" + text * 200_000)), in_query=False)
     # 0.5 s is what they all take together.
     assert time.process_time() - started < 10

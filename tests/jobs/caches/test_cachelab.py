@@ -69,9 +69,12 @@ def fewest_misses(size, fps):
     return min(held.values())
 
 
+def laboratory(fps):
+    return Laboratory(np.array(fps, dtype=np.uint64))
+
+
 def measured(fps, sizes, policies=POLICIES):
-    laboratory = Laboratory(np.array(fps, dtype=np.uint64))
-    found = laboratory.measure(policies, sizes, on_progress=lambda _: None)
+    found = laboratory(fps).measure(policies, sizes, on_progress=lambda _: None)
     return {(one.policy, one.size): one.hits for one in found}
 
 
@@ -109,16 +112,11 @@ def test_random_hits_about_as_often_as_the_class():
 def test_the_knee_is_where_a_larger_cache_brings_little():
     # Rounds over 64 URLs, of which each has a visitor of its own between.
     fps = [fp for n in range(20_000) for fp in (n % 64, 100 + n)]
-    laboratory = Laboratory(np.array(fps, dtype=np.uint64))
-    first, knee = laboratory.critical_region()
+    first, knee = region = laboratory(fps).critical_region()
     assert 64 < first < knee < 160
-    assert (
-        region_text((first, knee))
-        == f"Critical region of LRU: {first} to {knee} entries, the knee."
-    )
+    assert region_text(region) == f"Critical region of LRU: {first} to {knee} entries, the knee."
     # Every URL is requested again only when all others were.
-    rounds = Laboratory(np.array([*range(99)] * 3, dtype=np.uint64))
-    assert rounds.critical_region() is None
+    assert laboratory([*range(99)] * 3).critical_region() is None
     assert "no critical region" in region_text(None)
 
 

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 import warm
 from disk import flip, flipped
-from killed_job import SHARD, STATE, in_a_queue, meaning, rows_of
+from killed_job import SHARD, STATE, forge, in_a_queue, meaning, rows_of
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
+from stored_job import in_use
 
 from webcrawl.commands.job import report_text
 from webcrawl.crawl.job.jobdir import Job
@@ -139,20 +140,14 @@ def test_what_cannot_be_checked_is_refused_with_one_sentence(job, tmp_path):
     nothing = scrapy_job("check", tmp_path / "none")
     assert nothing.returncode == 2
     assert nothing.stderr.startswith("job: There is no crawl in JOBDIR")
-    owner = Job(path=job)
-    owner.open()
-    try:
-        with pytest.raises(FatalError, match=r"is in use by process \d+: wait for it to end"):
-            looked_at(job)
-    finally:
-        owner.close()
+    refused = pytest.raises(FatalError, match=r"is in use by process \d+: wait for it to end")
+    with in_use(job), refused:
+        looked_at(job)
     (manifest,) = job.glob("manifest-*.json")
-    text = json.loads(manifest.read_text("utf-8"))
-    manifest.write_text(json.dumps({**text, "format": 3}))
+    forge(manifest, has_checksum=True, format=3)
     (wrong,) = looked_at(job).damage  # its checksum is that of the present format
     assert wrong.what == "checksum mismatch"
-    del text["crc32"]
-    manifest.write_text(json.dumps({**text, "format": 3}))
+    forge(manifest)
     with pytest.raises(FatalError, match="has format 3, this webcrawl reads up to 2"):
         looked_at(job)
 
@@ -186,11 +181,9 @@ def test_a_file_that_is_gone_is_missed(job):
 
 def test_after_a_reboot_what_was_not_synced_may_be_lost(job):
     (manifest,) = job.glob(f"{SHARD}/manifest-*.json")
-    text = json.loads(manifest.read_text("utf-8"))
-    manifest.write_text(json.dumps({**text, "boot_id": "another"}))
+    forge(manifest, has_checksum=True, boot_id="another")
     assert looked_at(job).damage[0].what == "checksum mismatch"
-    del text["crc32"]
-    manifest.write_text(json.dumps({**text, "boot_id": "another"}))
+    forge(manifest)
     (done,) = job.glob(f"{SHARD}/frontier/done/*.log")
     flip(done, 100)
     report = looked_at(job)

@@ -12,8 +12,9 @@ import pytest
 import warm
 from crash import die_between_lines
 from crawling import USER_AGENT, access_log, impolite, pages_asked_for, run_crawl
-from killed_job import SHARD, STATE, WORLD, command, in_a_queue, kill_in_the_middle, meaning
+from killed_job import SHARD, STATE, WORLD, command, forge, in_a_queue, kill_in_the_middle, meaning
 from looking import contents
+from stored_job import in_use
 
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
 from webcrawl.crawl.job.kept_checkpoints import kept_in
@@ -68,9 +69,7 @@ def older(job):
     second = copy(kept, kept.with_name("000001"))
     (second / "CURRENT").write_text("manifest-000001.json\n")
     manifest = only(second, "manifest-*.json").rename(second / "manifest-000001.json")
-    text = json.loads(manifest.read_text())
-    del text["crc32"]
-    manifest.write_text(json.dumps({**text, "sequence": 1, "written_at": "2026-11-20T10:00:00Z"}))
+    forge(manifest, sequence=1, written_at="2026-11-20T10:00:00Z")
     return second
 
 
@@ -165,12 +164,8 @@ def test_the_newest_sound_one_is_chosen_or_the_one_that_is_named(job, tmp_path):
     older(job)
     assert restored(copy(job, tmp_path / "newest")).checkpoint == int(kept.name)
     assert restored(copy(job, tmp_path / "named"), 1).written_at == "2026-11-20T10:00:00Z"
-    code, said = scrapy_job("restore", "--checkpoint", 7777, job)
-    names = f"{kept.name}, 000001"
-    assert (code, said) == (
-        2,
-        f"job: {job}/checkpoints has no checkpoint 7777; there is {names}.\n",
-    )
+    sentence = f"job: {job}/checkpoints has no checkpoint 7777; there is {kept.name}, 000001.\n"
+    assert scrapy_job("restore", "--checkpoint", 7777, job) == (2, sentence)
     spoil(kept / SHARD / "ranks/ranks.log")
     assert restored(copy(job, tmp_path / "older")).checkpoint == 1
     (manifest,) = kept.glob("manifest-*.json")
@@ -180,8 +175,8 @@ def test_the_newest_sound_one_is_chosen_or_the_one_that_is_named(job, tmp_path):
     before = contents(job)
     code, said = scrapy_job("restore", "--checkpoint", kept.name, "--json", job)
     assert (code, json.loads(said)["checkpoint"]) == (1, 0)
-    code, said = scrapy_job("restore", job)
-    assert (code, said) == (1, f"{job}: {NO_CHECKPOINT}\nnothing was changed\n")
+    unchanged = f"{job}: {NO_CHECKPOINT}\nnothing was changed\n"
+    assert scrapy_job("restore", job) == (1, unchanged)
     (job / "LOCK").unlink()
     assert contents(job) == before
 
@@ -189,13 +184,9 @@ def test_the_newest_sound_one_is_chosen_or_the_one_that_is_named(job, tmp_path):
 def test_who_cannot_go_back_is_told_why(job, tmp_path):
     code, said = scrapy_job("restore", tmp_path / "none")
     assert (code, "There is no crawl in JOBDIR" in said) == (2, True)
-    owner = Job(path=job)
-    owner.open()
-    try:
+    with in_use(job):
         code, said = scrapy_job("restore", job)
-        assert (code, "is in use by" in said) == (2, True)
-    finally:
-        owner.close()
+    assert (code, "is in use by" in said) == (2, True)
     (kept,) = kept_in(job)
     with pytest.raises(FatalError, match="is a kept checkpoint, which never changes"):
         restore_job(kept, [kept])

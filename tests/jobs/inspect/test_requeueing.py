@@ -13,6 +13,7 @@ from looking import contents
 from msgspec.structs import replace
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
+from stored_job import in_use
 from text_tables import table
 
 from webcrawl.crawl.job.jobdir import Job
@@ -135,16 +136,12 @@ def test_what_is_no_outcome_of_urls_given_up_is_refused(name):
 def test_a_job_in_use_and_none_at_all_are_refused_in_a_sentence(stored, tmp_path):
     stored.end(entry("lost.test"), "dns_failed")
     stored.publish()
-    running = Job(path=stored.path)
-    running.open()
-    before = contents(stored.path)
-    try:
+    with in_use(stored.path):
+        before = contents(stored.path)
         run = retry_command(stored.path, "dns_failed")
-    finally:
-        running.close()
+        assert contents(stored.path) == before
     assert (run.returncode, run.stdout) == (2, "")
     assert "is in use by process" in run.stderr
-    assert contents(stored.path) == before
     run = retry_command(tmp_path / "none", "dns_failed")
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr.startswith("frontier: There is no crawl in JOBDIR")

@@ -65,8 +65,8 @@ NOT_OURS = (
 )
 
 
-def told(found):
-    """The report *found* as text, without the rows of nothing."""
+def as_text(found):
+    """Write the report *found* as text, without rows of zeros."""
     text = [*found.head, *found.alarms]
     text += [f"{name}: {value}" for name, value in found.summary if name != "free on its disk"]
     for one in found.figures():
@@ -77,11 +77,15 @@ def told(found):
     return "\n".join(text) + "\n"
 
 
-def test_figures_are_those_of_the_log_and_the_stats(tmp_path):
-    write_log(tmp_path, KNOWN + DEAD)
-    (tmp_path / "stats.json").write_text(json.dumps(STATS))
-    text = told(report_of(tmp_path, price=36.0))
-    assert text == golden("report.txt", text)
+@pytest.mark.parametrize(
+    ("name", "lines", "stats"),
+    [("report.txt", KNOWN + DEAD, STATS), ("report-without-pages.txt", [], {})],
+)
+def test_figures_are_those_of_the_log_and_the_stats(tmp_path, name, lines, stats):
+    write_log(tmp_path, lines)
+    (tmp_path / "stats.json").write_text(json.dumps(stats))
+    text = as_text(report_of(tmp_path, price=36.0))
+    assert text == golden(name, text)
 
 
 def test_pages_with_dead_links_are_bounded_and_the_worst_are_kept(tmp_path):

@@ -15,6 +15,7 @@ import pytest
 from contacting import FtpTalk, fetch, outcome
 from loopback import each_loop, hold, raw_server  # noqa: F401  (a fixture)
 from scrapy.http import HtmlResponse, TextResponse
+from wire_text import table, wire
 
 from webcrawl.net.ftp.handler import target_of
 from webcrawl.net.outcomes import outcome_of
@@ -217,56 +218,9 @@ def test_replies_may_have_several_lines(reply):
     assert from_server({"": reply}, data=b"x", path="f")[0].body == b"x"
 
 
-BUSY, TO_LOG_IN, NOT_FOUND = "http_503", "http_401", "http_404"
-
-
-@pytest.mark.parametrize(
-    ("says", "outcome"),
-    [
-        ({"": b"421 too busy\r\n"}, BUSY),
-        ({"": b"120 in five minutes\r\n"}, BUSY),
-        ({"USER": b"530 anonymous is not welcome\r\n"}, TO_LOG_IN),
-        ({"USER": b"530 Too many anonymous users\r\n"}, BUSY),
-        ({"PASS": b"332 account?\r\n"}, TO_LOG_IN),
-        ({"PASS": b"530 no\r\n"}, TO_LOG_IN),
-        ({"EPSV": b"421 going down\r\n"}, BUSY),
-        ({"EPSV": b"500 no\r\n", "PASV": b"502 no\r\n"}, "http_400"),
-        ({"RETR": b"450 in use\r\n"}, BUSY),
-        ({"RETR": b"550 no\r\n", "CWD": b"550 no\r\n"}, NOT_FOUND),
-        ({"RETR": b"553 no such name\r\n"}, NOT_FOUND),
-        ({"RETR": b"501 what?\r\n"}, "http_400"),
-        ({"RETR": b"550 a directory\r\n"}, "http_301"),
-        # Servers that mean harm.
-        ({"": None}, "connection_lost"),
-        ({"": b"SSH-2.0-OpenSSH_9.9\r\n"}, "bad_answer"),
-        ({"": b"HTTP/1.1 400 Bad Request\r\n\r\n"}, "bad_answer"),
-        ({"": b"\0" * 100_000}, "bad_answer"),
-        ({"": b"220-hello\r\n" * 1000}, "bad_answer"),
-        ({"": b"220-" + b"x" * 300_000}, "bad_answer"),
-        ({"": b"220 x"}, "timeout"),
-        ({"": b""}, "timeout"),
-        ({"": b"220-never ends\r\n"}, "timeout"),
-        ({"USER": None}, "connection_lost"),
-        ({"EPSV": None}, "connection_lost"),
-        ({"RETR": None}, "connection_lost"),
-        ({"EPSV": b"229 what (|||0|)\r\n"}, "bad_answer"),
-        ({"EPSV": b"229 what (|||22|)\r\n"}, "bad_answer"),
-        ({"EPSV": b"229 what (|||99999|)\r\n"}, "bad_answer"),
-        ({"EPSV": b"229 what\r\n"}, "bad_answer"),
-        ({"EPSV": b"500\r\n", "PASV": b"227 what\r\n"}, "bad_answer"),
-        ({"EPSV": b"500\r\n", "PASV": b"227 (1,2,3,4,999,999)\r\n"}, "bad_answer"),
-        ({"EPSV": b"229 nobody listens there (|||1025|)\r\n"}, "connect_refused"),
-        ({"RETR": b"150 here it comes, or not\r\n", "after": b""}, "timeout"),
-        ({"RETR": b"999 what?\r\n"}, "bad_answer"),
-        # Of listings. Nothing comes over the data connection of the last, and nobody closes it.
-        ({"MLSD": b"550 no\r\n"}, NOT_FOUND),
-        ({"MLSD": b"", "CWD": b"550 no\r\n"}, NOT_FOUND),
-        ({"MLSD": b"", "EPSV": b"425 no\r\n"}, BUSY),
-        ({"MLSD": b"502 no\r\n", "LIST": b"450 later\r\n"}, BUSY),
-        ({"MLSD": b"226 nothing here\r\n"}, "timeout"),
-    ],
-)
-def test_what_a_server_says_has_its_outcome(says, outcome):
+@pytest.mark.parametrize(("replies", "outcome"), table("ftp")["replies"], ids=str)
+def test_what_a_server_says_has_its_outcome(replies, outcome):
+    says = {name: None if reply is False else wire(reply) for name, reply in replies.items()}
     path = "d/" if "MLSD" in says else "f"
     found, server = from_server(says, path, DOWNLOAD_TIMEOUT=0.5)
     assert outcome_of(found) == outcome

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from fetching import OK, answer_to, handler_with, outcome_for
+from fetching import OK, answer_to, outcome_for, served
 from loopback import each_loop, head, hold, pieces, raw_server  # noqa: F401  runs every test twice
-from scrapy import Request
 from wire_text import table, wire
 
 from webcrawl.net.http.head import mended_head
@@ -52,13 +51,12 @@ LOWER_CASE = b"\r\n\r\nhttp" + OK[4:]
 @pytest.mark.parametrize("says", [BROKEN_LINE, HINTS + BROKEN_LINE, CRCRLF, LOWER_CASE])
 @pytest.mark.parametrize("size", [1, 7, 500])
 async def test_a_mended_head_is_read_and_kept_and_ends_its_connection(says, size):
-    async with raw_server([head, *pieces(says, size), hold]) as server, handler_with() as handler:
+    async with served([head, *pieces(says, size), hold]) as (server, get):
         for connections in (1, 2):
-            request = Request(f"http://127.0.0.1:{server.port}/")
-            response = await handler.download_request(request)
+            response = await get()
             assert (response.status, response.body, response.flags) == (200, b"hello", [])
             assert response.headers[b"Content-Type"] == b"text/html"
-            assert request.meta["wire_head"] + b"hello" == says.removeprefix(HINTS).lstrip(b"\r\n")
+            assert response.meta["wire_head"] + b"hello" == says.removeprefix(HINTS).lstrip(b"\r\n")
             assert server.connections == connections
 
 

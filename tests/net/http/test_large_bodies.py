@@ -7,8 +7,8 @@ import gzip
 import random
 
 import pytest
-from fetching import answer_to, handler_with
-from loopback import raw_server
+from fetching import answer_to, served
+from loopback import head
 from scrapy import Request
 from scrapy.http import Headers, Response
 from scrapy.utils.test import get_crawler
@@ -130,17 +130,9 @@ def test_a_small_body_needs_no_permit():
 
 async def test_a_crowd_of_the_largest_pages_is_bounded_in_what_it_holds():
     """Of 40 at once, 3 with a permit: the others wait for their turn, and are cut at 1 MiB then."""
-    body = bytes(5 * MIB)
-
-    async def talk(reader, writer):
-        await server.head(reader)
-        writer.write(says(body))
-        await writer.drain()
-
     large = bodies(max_bytes=5 * MIB, at_once=3, patience=0.3)
-    async with raw_server(talk) as server, handler_with(DOWNLOAD_TIMEOUT=60) as handler:
-        url = f"http://{server.address}:{server.port}/"
-        requests = [Request(url, meta={LARGE_BODY: large.permit()}) for _ in range(40)]
-        answers = await asyncio.gather(*map(handler.download_request, requests))
+    async with served([head, says(bytes(5 * MIB))], DOWNLOAD_TIMEOUT=60) as (_, get):
+        gets = (get(meta={LARGE_BODY: large.permit()}) for _ in range(40))
+        answers = await asyncio.gather(*gets)
     sizes = [len(answer.body) for answer in answers]
     assert sorted(sizes) == [MIB] * 37 + [5 * MIB] * 3

@@ -17,6 +17,7 @@ from fetching import (
     ending,
     fetch,
     handler_with,
+    outcome_at,
     outcome_by,
     outcome_for,
     outcome_of_url,
@@ -199,8 +200,7 @@ def test_blank_lines_in_floods_are_no_answer(line):
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("says", [b"220 a.test ESMTP\r\n", b"\r\n" * 200_000])
 async def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, scheme):
-    tls = untrusted("a.test") if scheme == "https" else None
-    async with raw_server([says, hold], tls=tls) as server, handler_with() as handler:
+    async with raw_server([says, hold], tls=tls_of(scheme)) as server, handler_with() as handler:
         for _ in range(20):
             assert await outcome_by(handler, f"{scheme}://127.0.0.1:{server.port}/") == "bad_answer"
 
@@ -293,7 +293,7 @@ def test_chunks_of_a_byte_are_no_framing_without_end():
     assert (response.body, response.flags) == (b"x" * 9000, [])
 
 
-def test_a_body_without_a_length_that_ends_in_a_reset_is_kept_where_data_loss_is_no_failure():
+def test_what_came_of_a_body_before_a_reset_may_be_kept():
     response = ending([head, TO_THE_END + b"abc", reset], DOWNLOAD_FAIL_ON_DATALOSS=False)
     assert (response.body, response.flags) == (b"abc", ["dataloss"])
 
@@ -409,7 +409,7 @@ def test_a_list_of_types_that_cannot_work_is_refused(setting, value):
         FetchLimits.from_settings(crawler.settings)
 
 
-async def test_names_come_from_the_name_servers_and_an_unused_address_is_passed_over():
+async def test_an_unused_address_from_the_name_servers_is_passed_over():
     records = {"a.test": ["300 A 127.0.0.77", "300 A 127.0.0.1"]}
     async with name_server(zone(records)) as names, raw_server(OK) as server:
         async with handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler:
@@ -516,26 +516,21 @@ async def test_what_is_lost_on_a_new_connection_or_after_a_byte_is_lost(answers,
 
 async def test_an_answer_that_nobody_asked_for_is_never_the_next_one():
     """A server must not be able to say what the answer to another request is."""
-
-    async def talk(reader, writer):
-        await server.head(reader)
-        writer.write(OK)
-        await writer.drain()
-        await go.wait()
-        writer.write(OK.replace(b"hello", b"stale"))
-        await writer.drain()
-        sent.set()
-        await server.head(reader)
-        writer.write(OK.replace(b"hello", b"fresh"))
-
     go, sent = asyncio.Event(), asyncio.Event()
-    async with raw_server(talk) as server, handler_with() as handler:
-        url = f"http://127.0.0.1:{server.port}/"
-        assert (await handler.download_request(Request(url))).body == b"hello"
+
+    async def wait(raw, reader, writer):
+        await go.wait()
+
+    async def tell(raw, reader, writer):
+        sent.set()
+
+    stale, fresh = (OK.replace(b"hello", body) for body in (b"stale", b"fresh"))
+    async with served([head, OK, wait, stale, tell, head, fresh]) as (server, get):
+        assert (await get()).body == b"hello"
         go.set()
         await sent.wait()
         await until_read()
-        assert (await handler.download_request(Request(url))).body == b"hello"
+        assert (await get()).body == b"hello"
         assert server.connections == 2
 
 
@@ -544,66 +539,47 @@ def test_redirects_are_not_followed():
     assert answer_to(says).status == 301
 
 
+def tls_of(scheme):
+    return untrusted("a.test") if scheme == "https" else None
+
+
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 async def test_a_connection_is_used_again_for_its_own_host_only(scheme, address):
     """Not for another host at the same address and port, whose turn it is not."""
-
     kind = "AAAA" if ":" in address else "A"
     records = {name: [f"300 {kind} {address}"] for name in ("a.test", "b.test")}
-    tls = untrusted("a.test") if scheme == "https" else None
-    async with (
-        name_server(zone(records)) as names,
-        raw_server(OK, tls=tls, address=address) as server,
-        handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
-    ):
-        for host, connections in (("a", 1), ("a", 1), ("b", 2), ("a", 2), ("b", 2)):
-            url = f"{scheme}://{host}.test:{server.port}/"
-            await handler.download_request(Request(url))
-            assert server.connections == connections
+    async with name_server(zone(records)) as names:
+        settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
+        async with served(OK, tls=tls_of(scheme), address=address, **settings) as (server, get):
+            for host, connections in (("a", 1), ("a", 1), ("b", 2), ("a", 2), ("b", 2)):
+                await get(f"{scheme}://{host}.test:{server.port}/")
+                assert server.connections == connections
+
+
+async def stop_reading(raw, reader, writer):
+    writer.transport.pause_reading()
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme):
     """TLS has an orderly end that a server can refuse to take notice of, as this one does."""
-
-    async def talk(reader, writer):
-        await server.head(reader)
-        writer.transport.pause_reading()
-        try:
-            while True:
-                writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 20_000)
-                await writer.drain()
-        except ConnectionError:
-            gone.set()
-
-    gone = asyncio.Event()
-    tls = untrusted("a.test") if scheme == "https" else None
+    talk = [head, stop_reading, (TO_THE_END + b"x" * 20_000,)]
     async with (
-        raw_server(talk, tls=tls) as server,
-        handler_with(PAGE_MAX_BYTES=10_000) as handler,
+        served(talk, tls=tls_of(scheme), PAGE_MAX_BYTES=10_000) as (server, get),
         asyncio.timeout(5),
     ):
-        request = Request(f"{scheme}://127.0.0.1:{server.port}/")
-        assert (await handler.download_request(request)).flags == ["truncated"]
-        await gone.wait()
+        assert (await get()).flags == ["truncated"]
+        await server.left(0)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("size", [3, 3000, 300_000])
 async def test_what_came_before_a_hasty_end_is_never_lost(size, scheme):
-    async def talk(reader, writer):
-        await server.head(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * size)
-
-    tls = untrusted("a.test") if scheme == "https" else None
-    async with (
-        raw_server(talk, tls=tls) as server,
-        handler_with(DOWNLOAD_FAIL_ON_DATALOSS=False) as handler,
-    ):
+    talk = [head, b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * size]
+    async with served(talk, tls=tls_of(scheme), DOWNLOAD_FAIL_ON_DATALOSS=False) as (_, get):
         for _ in range(10):
-            request = Request(f"{scheme}://127.0.0.1:{server.port}/")
-            response = await handler.download_request(request)
+            response = await get()
             assert (len(response.body), response.flags) == (size, ["dataloss"])
 
 
@@ -618,65 +594,46 @@ async def test_a_fetch_with_a_closed_handler_has_an_outcome():
 @pytest.mark.parametrize(("scheme", "bound"), [("http", 8), ("https", 2)])
 async def test_idle_connections_are_bounded(scheme, bound):
     records = {f"h{n}.test": ["300 A 127.0.0.1"] for n in range(12)}
-    tls = untrusted("a.test") if scheme == "https" else None
-    async with name_server(zone(records)) as names, raw_server(OK, tls=tls) as server:
-        settings = {
-            "DNS_SERVERS": f"127.0.0.1:{names.port}",
-            "NET_KEEPALIVE_CONNECTIONS": 2,
-        }
-        async with handler_with(**settings) as handler:
-            urls = [f"{scheme}://{name}:{server.port}/" for name in records]
-            await asyncio.gather(*(handler.download_request(Request(url)) for url in urls))
+    async with name_server(zone(records)) as names:
+        settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}", "NET_KEEPALIVE_CONNECTIONS": 2}
+        async with served(OK, tls=tls_of(scheme), **settings) as (server, get):
+            await asyncio.gather(*(get(f"{scheme}://{name}:{server.port}/") for name in records))
             await server.left(bound)
             assert (server.open, server.connections) == (bound, 12)
 
 
 async def test_a_full_pool_keeps_the_connections_that_requests_wait_for():
-    async def talk(reader, writer):
-        while True:
-            await server.head(reader)
-            writer.write(OK)
+    async with served(OK, NET_KEEPALIVE_CONNECTIONS=1) as (server, get):
 
-    async with raw_server(talk) as server, handler_with(NET_KEEPALIVE_CONNECTIONS=1) as handler:
-
-        async def connections_after(*hosts, is_last):
+        async def connections_after(hosts, *, is_last):
             for host in hosts:
                 meta = {"fetch": SimpleNamespace(is_last=is_last)}
-                url = f"http://{host}.localhost:{server.port}/"
-                await handler.download_request(Request(url, meta=meta))
+                await get(f"http://{host}.localhost:{server.port}/", meta=meta)
             return server.connections
 
         assert await connections_after("a", is_last=True) == 1
-        assert await connections_after("b", "c", "d", is_last=False) == 4  # as many as may wait
+        assert await connections_after("bcd", is_last=False) == 4  # as many as may wait
         assert await connections_after("e", is_last=True) == 5
         assert await connections_after("f", is_last=False) == 6  # in the place of a's
-        assert await connections_after("b", "c", "d", "f", is_last=False) == 6
+        assert await connections_after("bcdf", is_last=False) == 6
         assert await connections_after("a", is_last=False) == 7
 
 
 async def test_what_cannot_be_repeated_has_a_connection_of_its_own():
     """One that waited may be broken already, and a form is not sent twice."""
-
-    async def talk(reader, writer):
-        while True:
-            await server.head(reader)
-            writer.write(OK)
-
-    async with raw_server(talk) as server, handler_with() as handler:
-        url = f"http://127.0.0.1:{server.port}/"
+    async with served(OK) as (server, get):
         for method, connections, left in (("GET", 1, 1), ("POST", 2, 1), ("GET", 2, 1)):
-            await handler.download_request(Request(url, method=method))
+            await get(method=method)
             assert server.connections == connections
             await server.left(left)
-        closing = Request(url, headers={"Connection": "close"})
-        await handler.download_request(closing)
+        await get(headers={"Connection": "close"})
         assert server.connections == 3
 
 
 async def test_idle_connections_are_closed_after_their_time(monkeypatch):
     monkeypatch.setattr(limits, "KEEPALIVE_SECS", 0.05)
-    async with raw_server(OK) as server, handler_with() as handler:
-        await handler.download_request(Request(f"http://127.0.0.1:{server.port}/"))
+    async with served(OK) as (server, get):
+        await get()
         await server.left(0)
 
 
@@ -688,37 +645,29 @@ async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye(monkey
     """The host's next page may be due, and would be a second connection to the server."""
     monkeypatch.setattr(limits, "KEEPALIVE_SECS", 0.05)
 
-    async def talk(reader, writer):
-        await server.head(reader)
-        writer.transport.pause_reading()
-        writer.write(OK)
+    async def wait_for_the_end(raw, reader, writer):
         with socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())) as sock:
             while sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == _ESTABLISHED:  # noqa: ASYNC110  # the kernel sets no event
                 await asyncio.sleep(0.01)
         writer.transport.abort()  # it reads nothing, and so would not learn of the end
-        gone.set()
 
-    gone = asyncio.Event()
+    talk = [head, stop_reading, OK, wait_for_the_end]
     async with (
-        raw_server(talk, tls=untrusted("a.test")) as server,
-        handler_with() as handler,
+        served(talk, tls=untrusted("a.test")) as (server, get),
         asyncio.timeout(5),
     ):
-        await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
-        await gone.wait()
+        await get()
+        await server.left(0)
 
 
 async def test_a_cancelled_request_closes_its_connection():
     asked = asyncio.Event()
 
-    async def talk(reader, writer):
-        await server.head(reader)
+    async def tell(raw, reader, writer):
         asked.set()
-        await reader.read()
 
-    async with raw_server(talk) as server, handler_with() as handler:
-        request = Request(f"http://127.0.0.1:{server.port}/")
-        task = asyncio.create_task(handler.download_request(request))
+    async with served([head, tell, hold]) as (server, get):
+        task = asyncio.create_task(get())
         await asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -729,27 +678,16 @@ async def test_a_cancelled_request_closes_its_connection():
 # --- TLS -------------------------------------------------------------------------------------
 
 
-async def test_certificates_are_not_verified_unless_the_setting_says_so():
+@pytest.mark.parametrize("host", ["a.test", "127.0.0.1"])
+async def test_certificates_are_not_verified_unless_the_setting_says_so(host):
     tls = untrusted("a.test")
-    records = {"a.test": ["300 A 127.0.0.1"]}
-    async with name_server(zone(records)) as names, raw_server(OK, tls=tls) as server:
-        settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
-        for url in (f"https://a.test:{server.port}/", f"https://127.0.0.1:{server.port}/"):
-            async with handler_with(**settings) as handler:
-                response = await handler.download_request(Request(url))
-                assert response.body == b"hello"
-                assert str(response.ip_address) == "127.0.0.1"
-                assert response.certificate.startswith(b"\x30\x82")
-            async with handler_with(DOWNLOAD_VERIFY_CERTIFICATES=True, **settings) as handler:
-                assert await outcome_by(handler, url) == "tls_failed"
+    verified = {"DOWNLOAD_VERIFY_CERTIFICATES": True}
+    assert await outcome_at(OK, tls=tls, host=host) == "http_200"
+    assert await outcome_at(OK, tls=tls, host=host, **verified) == "tls_failed"
+    async with served(OK, tls=tls) as (_, get):
+        assert (await get()).certificate.startswith(b"\x30\x82")
 
 
 async def test_a_handshake_that_stalls_is_a_connect_timeout():
-    async def talk(reader, writer):
-        await reader.read()
-
-    async with (
-        raw_server(talk) as server,
-        handler_with(NET_CONNECT_TIMEOUT_SECS=0.1) as handler,
-    ):
+    async with raw_server([hold]) as server, handler_with(NET_CONNECT_TIMEOUT_SECS=0.1) as handler:
         assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == "connect_timeout"

@@ -17,14 +17,14 @@ from loopback import (
 )
 from scrapy import Request
 
-from webcrawl.net.outcomes import outcome_of
+from webcrawl.net.outcomes import FetchError, outcome_of
 
 ESTABLISHED = b"HTTP/1.1 200 Established\r\n\r\n"
 
 
 @contextlib.asynccontextmanager
-async def tunnels_to(port, *, tls=None, established=ESTABLISHED):
-    """A proxy whose tunnels all lead to *port*."""
+async def tunnelled(talk=OK, *, tls=None, proxy_tls=None, established=ESTABLISHED, **settings):
+    """A server of TLS, a proxy whose tunnels all lead there, and what gets a response by it."""
 
     async def relay(source, sink):
         with contextlib.suppress(ConnectionError):
@@ -33,14 +33,22 @@ async def tunnels_to(port, *, tls=None, established=ESTABLISHED):
                 await sink.drain()
         sink.close()
 
-    async def talk(reader, writer):
-        await proxy.head(reader)
-        there = await asyncio.open_connection("127.0.0.1", port)
+    async def tunnel(raw, reader, writer):
+        there = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(established)
         await asyncio.gather(relay(reader, there[1]), relay(there[0], writer))
 
-    async with raw_server(talk, tls=tls) as proxy:
-        yield proxy
+    async with (
+        raw_server(talk, tls=tls or untrusted("a.test")) as server,
+        raw_server([head, tunnel], tls=proxy_tls) as proxy,
+    ):
+        via = f"http{'s' * bool(proxy_tls)}://127.0.0.1:{proxy.port}"
+        async with handler_with(HTTP_PROXY=via, **settings) as handler:
+
+            async def get(url="https://a.test/"):
+                return await handler.download_request(Request(url, meta={"proxy": via}))
+
+            yield server, proxy, get
         await proxy.left(0)
 
 
@@ -101,16 +109,10 @@ async def test_a_connection_to_a_proxy_is_used_again_for_its_own_host_only():
 
 @pytest.mark.parametrize("answer", [ESTABLISHED, b"HTTP/1.1 200 OK\r\nbroken line\r\n\r\n"])
 async def test_a_tunnel_is_kept_unless_the_proxy_s_answer_was_mended(answer):
-    async with (
-        raw_server(OK, tls=untrusted("a.test")) as server,
-        tunnels_to(server.port, established=answer) as proxy,
-        handler_with() as handler,
-    ):
+    async with tunnelled(established=answer) as (_, proxy, get):
         for _ in range(2):
-            request = Request("https://a.test/", meta={"proxy": f"127.0.0.1:{proxy.port}"})
-            assert (await handler.download_request(request)).body == b"hello"
+            assert (await get()).body == b"hello"
         assert proxy.connections == (1 if answer is ESTABLISHED else 2)
-        await handler.close()
 
 
 async def test_a_connection_to_a_proxy_whose_answer_was_mended_is_not_kept():
@@ -130,13 +132,8 @@ async def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own():
         "NET_MIN_BYTES_PER_SEC": 100,
         "NET_MIN_RATE_SECS": 0.7,
     }
-    async with (
-        raw_server(page, tls=untrusted("a.test")) as server,
-        tunnels_to(server.port) as proxy,
-        handler_with(HTTP_PROXY=f"127.0.0.1:{proxy.port}", **settings) as handler,
-    ):
-        meta = {"proxy": f"http://127.0.0.1:{proxy.port}"}
-        response = await handler.download_request(Request("https://a.test/", meta=meta))
+    async with tunnelled(page, **settings) as (server, proxy, get):
+        response = await get()
         assert (response.body, response.flags) == (b"x" * 600, [])
         assert response.certificate.startswith(b"\x30\x82")
         assert server.heads == [b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"]
@@ -144,16 +141,9 @@ async def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own():
 
 
 async def test_a_tunnel_is_used_again_like_any_connection():
-    tls = untrusted("a.test")
-    async with (
-        raw_server(OK, tls=tls) as server,
-        tunnels_to(server.port) as proxy,
-        handler_with() as handler,
-    ):
-        meta = {"proxy": f"127.0.0.1:{proxy.port}"}
+    async with tunnelled() as (server, proxy, get):
         for url, connections in (("a.test/1", 1), ("a.test/2", 1), ("b.test/", 2)):
-            request = Request(f"https://{url}", meta=meta)
-            assert (await handler.download_request(request)).body == b"hello"
+            assert (await get(f"https://{url}")).body == b"hello"
             assert (proxy.connections, server.connections) == (connections, connections)
 
 
@@ -171,29 +161,18 @@ async def test_certificates_are_verified_in_a_tunnel(
     known, other = trustme.CA(), trustme.CA()
     (known if authority else other).cert_pem.write_to_path(tmp_path / "ca.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    async with (
-        raw_server(OK, tls=untrusted("a.test", authority=known)) as server,
-        tunnels_to(server.port) as proxy,
-        handler_with(DOWNLOAD_VERIFY_CERTIFICATES=True) as handler,
-    ):
-        via = f"127.0.0.1:{proxy.port}"
-        if outcome == "tls_failed":
-            assert await failure_of(handler, f"https://{host}/", via) == outcome
-        else:
-            request = Request(f"https://{host}/", meta={"proxy": via})
-            assert outcome_of(await handler.download_request(request)) == outcome
+    tls = untrusted("a.test", authority=known)
+    async with tunnelled(tls=tls, DOWNLOAD_VERIFY_CERTIFICATES=True) as (_, _, get):
+        try:
+            found = await get(f"https://{host}/")
+        except FetchError as error:
+            found = error
+        assert outcome_of(found) == outcome
 
 
 async def test_a_proxy_may_be_spoken_to_by_tls():
-    tls = untrusted("a.test")
-    async with (
-        raw_server(OK, tls=tls) as server,
-        tunnels_to(server.port, tls=tls) as proxy,
-        handler_with() as handler,
-    ):
-        meta = {"proxy": f"https://127.0.0.1:{proxy.port}"}
-        response = await handler.download_request(Request("https://a.test/", meta=meta))
-        assert response.body == b"hello"
+    async with tunnelled(proxy_tls=untrusted("a.test")) as (_, _, get):
+        assert (await get()).body == b"hello"
 
 
 @pytest.mark.parametrize(

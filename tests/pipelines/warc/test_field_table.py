@@ -8,18 +8,17 @@ from pathlib import Path
 
 import pytest
 from fastwarc.warc import ArchiveIterator
-from warc_checks import page
+from text_tables import table, words
+from warc_checks import page, warc_of
 
 from webcrawl.pipelines.warc.payloads import StoredPayloads
-from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.signals import CONTENT_SEEN
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "warc.md").read_text(encoding="utf-8")
 # Mandatory in every record (5.2 to 5.5), or in every one with a block (5.6, 5.8).
 COMMON = {
-    "WARC-Type", "WARC-Record-ID", "WARC-Date", "Content-Length", "Content-Type",
-    "WARC-Block-Digest",
-}  # fmt: skip
+    *words("WARC-Type WARC-Record-ID WARC-Date Content-Length Content-Type WARC-Block-Digest")
+}
 PROFILES = {
     "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest",
     "http://netpreserve.org/warc/1.1/revisit/server-not-modified",
@@ -29,8 +28,8 @@ PROFILES = {
 def told():
     """The fields by kind of record that the table says are written."""
     found = defaultdict(set)
-    table = DOCUMENT.partition("| records | field |")[2].partition("\n\n")[0]
-    for line in table.splitlines()[2:]:
+    fields = DOCUMENT.partition("| records | field |")[2].partition("\n\n")[0]
+    for line in fields.splitlines()[2:]:
         kinds, names, *_, here, _ = line.strip("|").split(" | ")
         if here.strip() == "yes":
             for kind in kinds.strip().split(", "):
@@ -44,25 +43,19 @@ def headers(tmp_path_factory):
     directory = tmp_path_factory.mktemp("warc")
     payloads = StoredPayloads(directory=directory, max_bytes=1 << 20)
     payloads.open()
-    writer = WarcWriter(
-        directory=directory,
-        prefix="x",
-        max_file_bytes=1 << 30,
-        warcinfo=[("software", "tests")],
+    tls = {"tls": "TLSv1.3 TLS_AES_128_GCM_SHA256"}
+    ftp = {"url": "ftp://a.test/x", "protocol": "FTP", **tls}
+    path = warc_of(
+        directory,
+        page(1, body=b"long", truncated="length", **tls),
+        page(2, body=b"same", **tls),
+        (page(3, body=b"same", **tls), CONTENT_SEEN),
+        page(4, body=b"", status=304, stored_at=1.5, **tls),
+        page(5, body=b"a file", truncated="time", **ftp),
+        page(6, body=b"", status=550, reason="No such file", **ftp),
         payloads=payloads,
     )
-    writer.open()
-    tls = "TLSv1.3 TLS_AES_128_GCM_SHA256"
-    writer.write(page(1, body=b"long", truncated="length", tls=tls))
-    writer.write(page(2, body=b"same", tls=tls))
-    writer.write(page(3, body=b"same", tls=tls), CONTENT_SEEN)
-    writer.write(page(4, body=b"", status=304, stored_at=1.5, tls=tls))
-    ftp = {"url": "ftp://a.test/x", "protocol": "FTP", "tls": tls}
-    writer.write(page(5, body=b"a file", truncated="time", **ftp))
-    writer.write(page(6, body=b"", status=550, reason="No such file", **ftp))
-    writer.close()
     payloads.close()
-    (path,) = directory.glob("*.warc.gz")
     with path.open("rb") as file:
         return [dict(record.headers.asdict()) for record in ArchiveIterator(file)]
 
@@ -105,15 +98,16 @@ def test_fields_have_the_form_of_the_standard(headers):
 
 
 @pytest.mark.parametrize(
-    ("kind", "types"),
-    [
-        ("warcinfo", {"application/warc-fields"}),
-        ("metadata", {"application/warc-fields"}),
-        ("request", {"application/http;msgtype=request"}),
-        ("response", {"application/http;msgtype=response"}),
-        ("revisit", {"application/http;msgtype=response"}),  # 6.7 and #55
-        ("resource", {"text/html"}),
-    ],
+    ("kind", "media_type"),
+    # Of a revisit: 6.7 and #55.
+    table("""
+        warcinfo | application/warc-fields
+        metadata | application/warc-fields
+        request  | application/http;msgtype=request
+        response | application/http;msgtype=response
+        revisit  | application/http;msgtype=response
+        resource | text/html
+    """),
 )
-def test_content_types_are_those_of_the_blocks(headers, kind, types):
-    assert {one["Content-Type"] for one in headers if one["WARC-Type"] == kind} == types
+def test_content_types_are_those_of_the_blocks(headers, kind, media_type):
+    assert {one["Content-Type"] for one in headers if one["WARC-Type"] == kind} == {media_type}

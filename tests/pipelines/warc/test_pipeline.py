@@ -31,18 +31,18 @@ class Warc(Run):
         super().__init__(WarcPipeline, jobdir, **settings)
 
     async def together(self, *pages):
-        """What becomes of *pages* that are given to it together."""
+        """Process *pages* concurrently; return their results or exceptions."""
         return await asyncio.gather(*map(self.process, pages), return_exceptions=True)
 
     async def unprocessed(self, number, why, **more):
-        """What is answered to a page that no module gets."""
+        """Send a page that no module gets; return the answers."""
         named = {"page": page(number, **more), "why": why}
         sent = await self.crawler.signals.send_catch_log_async(signal=unprocessed, **named)
         return [answer for _, answer in sent]
 
 
 def urls_in(jobdir):
-    """Those of the one file that is stored."""
+    """Return the paths of the pages in the only stored file."""
     (path,) = stored(jobdir / "warc")
     return [url.removeprefix("http://a.test/") for url in urls(path)]
 

@@ -99,6 +99,7 @@ def test_translations_count_and_images_do_not():
         <loc>&#0;&#xD800;&#1114112;</loc>               | /%EF%BF%BD%EF%BF%BD%EF%BF%BD
         <loc>mailto:x@a.test</loc><loc>/ok</loc>        | /ok
         << < ><>&<loc>/a                                | /a
+        <![CDATA[/no]]><url><loc>/a                     | /a
         <!DOCTYPE x [<!ENTITY e '/no'><!ENTITY f SYSTEM 'file:///etc/passwd'>]><loc>/&e;&f;</loc>
             | /&e;&f;
         """),

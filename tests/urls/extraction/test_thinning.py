@@ -122,6 +122,7 @@ def test_thinned_page_has_the_same_links_and_texts(html):
         <svg><font color=red><xmp><a href=/no></xmp><a href=/x>x</a>
         <svg><font><xmp/><a href=/x>x</a>
         <svg><![CDATA[<a href=/no>]]><a href=/x>x</a></svg><![CDATA[<a href=/no>]]>
+        <svg><![CDATA[</svg>]]></ ><!x><template><a href=/x>x</a></template></svg><a href=/y>y</a>
         <math><mi><title><a href=/no></title></mi><mtext/><style/><a href=/x>x</a></math>
         <svg><svg></svg><title/><a href=/x>x</a></svg><script><a href=/no></script>
         <svg><iframe src=/f /><a href=/x>x</a></svg>

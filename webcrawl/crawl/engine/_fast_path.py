@@ -95,7 +95,7 @@ class _Service:
     Rare cases go Scrapy's way from the callback on: failures, and all pages where there are spider
     middlewares.
 
-    Pages go in step (step.py): all that have come together are taken over, then all are read, then
+    Pages go in step: all that have come together are taken over, then all are read, then
     the links of all submitted (the spider waits before that), which saves a sixth of all CPU time.
     """
 

@@ -56,8 +56,7 @@ def test_what_soft_errors_link_to_must_bring_new_content():
     assert let_in(space, 20, entry=found) == 11
     assert let_in(space, 1) == 0
     # After a restart what it was counts still.
-    again = space_of(records)
-    assert let_in(again, 20, entry=found) == 11
+    assert let_in(space_of(records), 20, entry=found) == 11
     assert records.get("a.test").fruitless == 0
 
 
@@ -172,8 +171,7 @@ def test_what_pages_earned_survives_a_restart():
     let_in(space, 100)
     ended(space, 20, fresh=True)
     ended(space, 40, fruitless=True)
-    again = space_of(records)
-    assert let_in(again, 1000) == 100 + 10 * 20 - 40
+    assert let_in(space_of(records), 1000) == 100 + 10 * 20 - 40
     assert (records.get("a.test").fresh, records.get("a.test").fruitless) == (20, 40)
 
 
