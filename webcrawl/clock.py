@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ class Clock:
 
 
 #: The clock of this process; it is never moved.
-now: Final = Clock()
+now = Clock()
 
 
 def take_from(*, boot: Callable[[], float], wall: Callable[[], float]) -> None:

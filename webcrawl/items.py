@@ -11,7 +11,7 @@ import base64
 import html
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from parsel import Selector
@@ -41,12 +41,12 @@ def is_success(status: int) -> bool:
 
 
 # XML has no place for these, and CSV none for half a surrogate pair, which reason phrases may have.
-_UNPRINTABLE: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNPRINTABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # XHTML is read as HTML: much of it is not well-formed.
-_XML_TYPE: Final = re.compile(r"(?:text|application)/xml|(?!application/xhtml\+xml).*\+xml")
-_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
-_TITLE: Final = re.compile(r"<title(?:\s[^<>]*+)?>([^<]*+)", re.IGNORECASE)
-_MAX_TITLE: Final = 1000
+_XML_TYPE = re.compile(r"(?:text|application)/xml|(?!application/xhtml\+xml).*\+xml")
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_TITLE = re.compile(r"<title(?:\s[^<>]*+)?>([^<]*+)", re.IGNORECASE)
+_MAX_TITLE = 1000
 
 
 def printable(value: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pydispatch import dispatcher
 
@@ -31,11 +31,11 @@ UNCHANGED, a URL was visited again whose document is as it was, or the server sa
 awaited: its URL is not finished before, but for ITEM_TIMEOUT_SECS. An OSError of the disk, as
 modules raise it, ends the crawl. The page may be without links."""
 
-CONTENT_SEEN: Final = "content_seen"
-ROBOTS: Final = "robots"
-UNCHANGED: Final = "unchanged"
+CONTENT_SEEN = "content_seen"
+ROBOTS = "robots"
+UNCHANGED = "unchanged"
 
-JOB_IS_VOID: Final = object()
+JOB_IS_VOID = object()
 """Sent with ``job``, a JOBDIR that was given back and began in this run, which has ended before a
 URL was submitted: nothing of it need stay."""
 

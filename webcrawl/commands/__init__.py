@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError as UsageError
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 Group: TypeAlias = argparse._ArgumentGroup
 Options: TypeAlias = argparse.Namespace
 # Above what a spider sets for its crawls; the command line says what it wants.
-_PRIORITY: Final = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
+_PRIORITY = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
 # Here a user names the URL, not a page.
-_SCHEMES: Final = ("file", "data", "s3")
-_PROGRESS_SECS: Final = 0.2
-_PROGRESS_COLUMNS: Final = 40
+_SCHEMES = ("file", "data", "s3")
+_PROGRESS_SECS = 0.2
+_PROGRESS_COLUMNS = 40
 # Those of Scrapy that log failed downloads.
-_LOGGERS: Final = ("scrapy.downloadermiddlewares.robotstxt", "scrapy.core.scraper")
+_LOGGERS = ("scrapy.downloadermiddlewares.robotstxt", "scrapy.core.scraper")
 
 
 class VisibleRecord(logging.LogRecord):

@@ -12,12 +12,11 @@ from __future__ import annotations
 import html
 from pathlib import Path
 from string import Template
-from typing import Final
 
 from webcrawl.commands import Group, Options, Settings, UsageError, offline
 from webcrawl.errors import FatalError
 
-_PAGE: Final = Path(__file__).parents[1] / "templates" / "contact-page.html.tmpl"
+_PAGE = Path(__file__).parents[1] / "templates" / "contact-page.html.tmpl"
 
 
 def _options(group: Group) -> None:

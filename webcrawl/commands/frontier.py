@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from webcrawl.clock import wall_time
 from webcrawl.commands import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import msgspec
     from scrapy.crawler import Crawler
 
-_TOP: Final = 10
+_TOP = 10
 
 
 def _options(group: Group) -> None:

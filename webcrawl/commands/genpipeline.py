@@ -11,18 +11,17 @@ import keyword
 import re
 from pathlib import Path
 from string import Template
-from typing import Final
 
 from scrapy.utils.template import string_camelcase
 
 from webcrawl.commands import Group, Options, Settings, UsageError, offline
 from webcrawl.errors import FatalError
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,60}")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 # What the skeleton means by these names.
-_USED: Final = {"Counter", "ProcessingModule", "Page"}
+_USED = {"Counter", "ProcessingModule", "Page"}
 # Of the module and its tests.
-_TEMPLATES: Final = Path(__file__).parents[1] / "templates"
+_TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
 def _options(group: Group) -> None:

@@ -14,7 +14,7 @@ fetched again. Exit code: 0 done, 1 no sound checkpoint, nothing was changed, 2 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.commands import (
     Group,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from webcrawl.jobs.check.restore import Restored
     from webcrawl.jobs.check.whole import CheckReport
 
-_SHOWN: Final = 100
+_SHOWN = 100
 
 
 def report_text(report: CheckReport) -> str:

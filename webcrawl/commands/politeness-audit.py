@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Final
 
 from webcrawl.commands import (
     Group,
@@ -29,7 +28,7 @@ from webcrawl.commands import (
 )
 from webcrawl.errors import FatalError
 
-_TOP: Final = 20
+_TOP = 20
 
 
 def _options(group: Group) -> None:

@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy.settings import SETTINGS_PRIORITIES
@@ -34,11 +34,11 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-_DIRECTORY: Final = Path("crawls/rehearsal")
-_ORDERS: Final = "rehearsal.json"
+_DIRECTORY = Path("crawls/rehearsal")
+_ORDERS = "rehearsal.json"
 # What is sent elsewhere, or needs others.
-_OFF: Final = ("HIVE", "OUTPUT_STORE", "REDIS_URL", "REDIS_HOST")
-_MOST_HOSTS: Final = 100_000
+_OFF = ("HIVE", "OUTPUT_STORE", "REDIS_URL", "REDIS_HOST")
+_MOST_HOSTS = 100_000
 # Hosts that are simulated besides those of the seeds, for each of these and at least.
 _OTHERS, _FEWEST = 3, 200
 

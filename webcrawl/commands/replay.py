@@ -13,7 +13,7 @@ import logging
 import math
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.commands import Group, Options, Settings, UsageError, offline, sources_or_job
 from webcrawl.errors import FatalError
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 # As that of the crawl's progress line.
 logger = logging.getLogger("webcrawl")
 
-_WARC_PIPELINE: Final = "webcrawl.pipelines.warc.WarcPipeline"
+_WARC_PIPELINE = "webcrawl.pipelines.warc.WarcPipeline"
 # Everything that is for a crawl: what is left is an ordinary Scrapy without a request to send.
-_NO_CRAWL: Final = {
+_NO_CRAWL = {
     "SCHEDULER": "webcrawl.jobs.replay.spider.NoRequests",
     "DOWNLOADER": "scrapy.core.downloader.Downloader",
     "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",

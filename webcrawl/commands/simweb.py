@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.commands import Group, Options, Settings, offline
 from webcrawl.errors import FatalError
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
     from webcrawl.simweb import SimWebProcess, World
 
-_DIRECTORY: Final = Path("crawls/simweb")
-_PORTS: Final = ("http_port", "https_port", "ftp_port", "gopher_port")
+_DIRECTORY = Path("crawls/simweb")
+_PORTS = ("http_port", "https_port", "ftp_port", "gopher_port")
 # How often a wait looks whether the server and the command still run.
-_POLL_SECS: Final = 0.1
+_POLL_SECS = 0.1
 
 
 def _options(group: Group) -> None:

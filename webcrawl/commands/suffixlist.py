@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Final
 
 from webcrawl.commands import Group, Options, Settings, UsageError, offline
 from webcrawl.errors import FatalError
 
-_URL: Final = "https://publicsuffix.org/list/public_suffix_list.dat"
-_TIMEOUT_SECS: Final = 60.0
+_URL = "https://publicsuffix.org/list/public_suffix_list.dat"
+_TIMEOUT_SECS = 60.0
 # The list of 2026 has 0.34 MB.
-_MAX_BYTES: Final = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 def _options(group: Group) -> None:

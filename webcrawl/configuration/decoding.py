@@ -7,7 +7,7 @@ Struct.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -19,7 +19,7 @@ _Bytes: TypeAlias = "bytes | memoryview"
 _Text: TypeAlias = "bytes | str"
 
 #: The largest number from outside: a float holds it exactly, and as epoch seconds it has a date.
-MOST: Final = 1 << 53
+MOST = 1 << 53
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 #: Finite; negative ones come from clocks that were set back.
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=-MOST, le=MOST)]

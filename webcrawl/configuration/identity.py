@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from webcrawl import __version__
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 # What stands in for an empty USER_AGENT.
-_PRODUCT: Final = f"webcrawl/{__version__}"
+_PRODUCT = f"webcrawl/{__version__}"
 # A contact: "+https://example.org/bot" or "bot@example.org" anywhere in a user agent.
-IN_AGENT: Final = re.compile(r"https?://[^\s/]|[\w.+-]@[\w-]+\.\w", re.IGNORECASE)
+IN_AGENT = re.compile(r"https?://[^\s/]|[\w.+-]@[\w-]+\.\w", re.IGNORECASE)
 # The rest ends the comment of a user agent, or would have to be quoted there (RFC 9110, 5.6.5).
-_ALLOWED: Final = re.compile(r"[!#-'*-;=?-\[\]-~]+")
-_MAIL: Final = re.compile(r"[^@\s]+@[^@\s:/?]+\.[^@\s:/?.]+")
+_ALLOWED = re.compile(r"[!#-'*-;=?-\[\]-~]+")
+_MAIL = re.compile(r"[^@\s]+@[^@\s:/?]+\.[^@\s:/?.]+")
 
 
 def contact_of(settings: BaseSettings) -> str:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from scrapy.settings import default_settings
 
 #: Scrapy's settings with its defaults.
-SCRAPYS: Final[dict[str, Any]] = {
+SCRAPYS: dict[str, Any] = {
     name: getattr(default_settings, name) for name in dir(default_settings) if name.isupper()
 }
 
 #: Settings without effect under the Mercator frontier, by where: in all crawls, in those of the web
 #: spider, in those without live seeds. Names, with spaces between, and what is in their place.
-WITHOUT_EFFECT: Final = {
+WITHOUT_EFFECT = {
     "all": {
         "CONCURRENT_REQUESTS_PER_DOMAIN CONCURRENT_REQUESTS_PER_IP DOWNLOAD_SLOTS": (
             "one request at a time goes to what POLITENESS_KEY names: a host, a domain, an address"
@@ -69,7 +69,7 @@ WITHOUT_EFFECT: Final = {
 }
 
 #: Settings and arguments of other crawlers, with what there is in their place.
-OF_OTHER_CRAWLERS: Final = {
+OF_OTHER_CRAWLERS = {
     name: here
     for names, here in {
         "MAX_PAGES PAGE_LIMIT MAX_REQUESTS MAX_REQUESTS_PER_CRAWL": (
@@ -89,7 +89,7 @@ OF_OTHER_CRAWLERS: Final = {
 }
 
 #: All of Scrapy and scrapy-redis that somebody may set.
-OF_OTHERS: Final = frozenset(
+OF_OTHERS = frozenset(
     {*SCRAPYS, *(name for names in chain(*WITHOUT_EFFECT.values()) for name in names.split())}
     | {"REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_ITEMS_KEY", "REDIS_ITEMS_SERIALIZER"}
 )

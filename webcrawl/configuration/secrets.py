@@ -17,12 +17,12 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 #: In place of what is not shown.
-HIDDEN: Final = "***"
+HIDDEN = "***"
 
-_SECRET: Final = re.compile(
+_SECRET = re.compile(
     r"PASSWORD|PASSWD|PASSPHRASE|PASS(?![A-Z])|PWD|(?<![A-Z])PW(?![A-Z])|SECRET|TOKEN|CREDENTIAL"
     r"|AUTHORI[SZ]ATION|(?<![A-Z])AUTH\Z|COOKIE(?!S_)|KEYS?(?![A-Z])|(?<![A-Z])SIG(?![A-Z])"
     r"|SIGNATURE|WEBHOOK|CONNECTION.?STRING"
@@ -31,7 +31,7 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 # Names like these that stand for something else.
-_SHOWN: Final = frozenset(
+_SHOWN = frozenset(
     {
         "POLITENESS_KEY",
         "MONITOR_TOKEN_FILE",
@@ -41,14 +41,14 @@ _SHOWN: Final = frozenset(
     | {"SCHEDULER_QUEUE_KEY", "SCHEDULER_DUPEFILTER_KEY"}
 )
 # In dictionaries these are URLs and paths of components.
-_NO_NAME: Final = re.compile(r"[.:/\s]")
+_NO_NAME = re.compile(r"[.:/\s]")
 # As far as the last @ before a slash; where a password has one of /?#, which makes the URL
 # unusable, as far as the last @ of all.
-_USERINFO: Final = re.compile(r"(?<=://)(?:[^/?#\s]*|:\S*|[^/?#\s@:\[]+:(?!\d*[/?#])\S*)@")
+_USERINFO = re.compile(r"(?<=://)(?:[^/?#\s]*|:\S*|[^/?#\s@:\[]+:(?!\d*[/?#])\S*)@")
 # Of a proxy that is named without a scheme.
-_BARE_USERINFO: Final = re.compile(r"\A(?!mailto:)[^\s/:@]*:[^\s/]*@(?=[^\s/@]+/?\Z)")
-_PARAMETER: Final = re.compile(r"([?&;]([^?&;=#\s]+)=)[^&#\s]+")
-_QUOTED: Final = re.compile(r"""(["']).*\1""", re.DOTALL)
+_BARE_USERINFO = re.compile(r"\A(?!mailto:)[^\s/:@]*:[^\s/]*@(?=[^\s/@]+/?\Z)")
+_PARAMETER = re.compile(r"([?&;]([^?&;=#\s]+)=)[^&#\s]+")
+_QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
 
 
 @lru_cache(1024)

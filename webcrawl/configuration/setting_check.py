@@ -19,7 +19,7 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OURS: Final = frozenset(name for name in dir(own_settings) if name.isupper()) - SCRAPYS.keys()
+_OURS = frozenset(name for name in dir(own_settings) if name.isupper()) - SCRAPYS.keys()
 # Settings of earlier versions, with what to do without them.
-_FORMER: Final = {
+_FORMER = {
     name: instead
     for names, instead in {
         "BREAKER_SECS FRONTIER_DOMAIN_SHARE HIVE_CACHE_SIZE NET_KEEPALIVE_SECS NET_MAX_HEADER_BYTES"
@@ -65,18 +65,18 @@ _FORMER: Final = {
     for name in names.split()
 }
 # A first word that this many settings share is webcrawl's own; a rarer one may be a user's.
-_FEWEST: Final = 3
-_WORDS: Final = frozenset(
+_FEWEST = 3
+_WORDS = frozenset(
     word
     for word, count in Counter(name.partition("_")[0] for name in _OURS | _FORMER.keys()).items()
     if count >= _FEWEST and not any(name.startswith(f"{word}_") for name in SCRAPYS)
 )
 # How alike two names are if one is a slip of the other.
-_SLIP: Final = 0.85
-_PATH: Final = re.compile(r"[A-Za-z_]\w*(\.\w+)+", re.ASCII)
+_SLIP = 0.85
+_PATH = re.compile(r"[A-Za-z_]\w*(\.\w+)+", re.ASCII)
 # May be a word, too.
-_NO_CLASSES: Final = frozenset({"REFERRER_POLICY"})
-_REACTOR: Final = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+_NO_CLASSES = frozenset({"REFERRER_POLICY"})
+_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
 
 def log_level(settings: BaseSettings) -> int | str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
@@ -27,18 +27,16 @@ if TYPE_CHECKING:
 # Their text says what keeps a class from being loaded.
 _LOADING_ERRORS = (ImportError, NameError, SyntaxError, ValueError, TypeError)
 _FLAGS = frozenset({"0", "1", "False", "True", "false", "true"})
-_SIZES: Final = {
+_SIZES = {
     f"{letter}{ending}": float(base**power)
     for ending, base, letters in (("B", 1000, "kMGT"), ("iB", 1024, "KMGT"))
     for power, letter in enumerate(letters, 1)
 }
-_TIMES: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-_MEASURE: Final = re.compile(
-    r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", re.ASCII | re.IGNORECASE
-)
-_SIZE_NAMES: Final = re.compile(r"MEMORY_BUDGET|DOWNLOAD_(MAX|WARN)SIZE|\w+_BYTES")
-_DAY: Final = 86_400.0
-_TIME_NAMES: Final = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
+_TIMES = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_MEASURE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", re.ASCII | re.IGNORECASE)
+_SIZE_NAMES = re.compile(r"MEMORY_BUDGET|DOWNLOAD_(MAX|WARN)SIZE|\w+_BYTES")
+_DAY = 86_400.0
+_TIME_NAMES = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
 
 
 def whole(settings: BaseSettings, name: str, *, at_least: int) -> int:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Changes in force.
-_MOST_IN_FORCE: Final = 1000
+_MOST_IN_FORCE = 1000
 
 
 class CommandAnswer(msgspec.Struct, frozen=True, omit_defaults=True):

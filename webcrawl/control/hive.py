@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 
     from webcrawl.hive.bus.live_seeds import SeedSource
 
-_LOOK_EVERY_SECS: Final = 1.0
+_LOOK_EVERY_SECS = 1.0
 # Looks between two whether the stream is still there.
-_LOOKS: Final = 8
-_POLL_SECS: Final = 0.1
-_ANSWERS_SECS: Final = 3600
+_LOOKS = 8
+_POLL_SECS = 0.1
+_ANSWERS_SECS = 3600
 # How long drones may take to answer; Redis, a quarter of it.
-_PATIENCE_SECS: Final = 15.0
+_PATIENCE_SECS = 15.0
 # Of pairs of an ID and the entry that had it.
-_RESTORE: Final = """
+_RESTORE = """
 for i = 1, #ARGV, 2 do
   if #redis.call('XRANGE', KEYS[1], ARGV[i], ARGV[i]) == 0 then
     redis.call('XADD', KEYS[1], '*', 'entry', ARGV[i + 1])
   end
 end
 """
-_decode_answer: Final = json_decoder(CommandAnswer)
+_decode_answer = json_decoder(CommandAnswer)
 
 
 class HiveControl:

@@ -12,7 +12,7 @@ import subprocess
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.control.control import CommandAnswer
 from webcrawl.control.hive import send_to_hive
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.last_lines import OnProgress, Takes
 
 # In a request: entries have at most 20 kB, and a third more in JSON.
-_VISITS: Final = 36
+_VISITS = 36
 # Until the hive's Redis has read its data; items that may wait there, 0.3 kB each.
-_REDIS_SECS: Final = 60.0
-_MOST_PUSHED: Final = 4_000_000
+_REDIS_SECS = 60.0
+_MOST_PUSHED = 4_000_000
 
 
 def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:

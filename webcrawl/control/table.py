@@ -7,7 +7,7 @@ docstring is its help, its name in lower case that of the command.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.steering import Steering
 
 # Entries of parked URLs that are looked at between two turns of the loop.
-_SLICE: Final = 64
+_SLICE = 64
 
 Word = Annotated[str, Meta(max_length=253)]
 Line = Annotated[str, Meta(max_length=4096)]
@@ -296,7 +296,7 @@ class State(ControlCommand, frozen=True):
     """Say what the crawl does, what binds it, and what is in force."""
 
 
-COMMANDS: Final[Mapping[str, type[ControlCommand]]] = {
+COMMANDS: Mapping[str, type[ControlCommand]] = {
     kind.__name__.lower(): kind
     for kind in (
         *(State, Pause, Resume, Set, Unset, Exclude, Allow, Slower, Faster, Usual, Free, Hold),

@@ -16,7 +16,6 @@ import struct
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -29,14 +28,14 @@ from webcrawl.crawl.job.control_journal import Request, decode_request
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import write_atomic
 
-FILE: Final = "control"
+FILE = "control"
 #: Bytes of a request.
-MOST_BYTES: Final = 1 << 20
-_MOST_CLIENTS: Final = 8
-_PATIENCE_SECS: Final = 5.0
+MOST_BYTES = 1 << 20
+_MOST_CLIENTS = 8
+_PATIENCE_SECS = 5.0
 # Of all systems the least, without the zero at its end.
-_MOST_PATH_BYTES: Final = 103
-_CREDENTIALS: Final = struct.Struct("3i")
+_MOST_PATH_BYTES = 103
+_CREDENTIALS = struct.Struct("3i")
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,7 +45,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-_decode_reply: Final = json_decoder(Reply)
+_decode_reply = json_decoder(Reply)
 
 
 class ControlSocket:

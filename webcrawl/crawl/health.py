@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from webcrawl.clock import now
 from webcrawl.crawl.engine._engine import scraper_is_full
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from webcrawl.doctor.diagnosis import Diagnosis
 
 # How often the doctor looks at the crawl: while it goes on, and while it waits for visits or seeds.
-_LOOK_SECS: Final = 1.0
-_IDLE_LOOK_SECS: Final = 10.0
+_LOOK_SECS = 1.0
+_IDLE_LOOK_SECS = 10.0
 # A contact that has been on the wire for so long keeps its worker from others.
-_SLOW_SECS: Final = 3.0
+_SLOW_SECS = 3.0
 # Stats of a module: what its thread waited, for the disk if it writes files.
-_WAITS: Final = ("disk_wait_seconds", "wait_seconds")
+_WAITS = ("disk_wait_seconds", "wait_seconds")
 
 
 class HasStats(Protocol):

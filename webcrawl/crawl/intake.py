@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # URLs of a sitemap or feed that are read and submitted at a time: nothing else is held up.
-_LINKS_PER_BATCH: Final = 500
-_SLICE_SECS: Final = 0.01
+_LINKS_PER_BATCH = 500
+_SLICE_SECS = 0.01
 # How often a full crawl is asked whether it takes more links.
-_FULL_LOOK_SECS: Final = 0.1
+_FULL_LOOK_SECS = 0.1
 # How often a process that waits for the shard with the seeds' cursor looks for it.
-_SEEDS_LOOK_SECS: Final = 0.1
+_SEEDS_LOOK_SECS = 0.1
 
 
 class Intake:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from scrapy.settings import BaseSettings
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from webcrawl.crawl.process import Process
 
 #: The settings that may be changed.
-CHANGEABLE: Final = (
+CHANGEABLE = (
     *("CONCURRENT_REQUESTS", "CONTACTS_MAX", "BANDWIDTH_MAX"),
     *(f"BUDGET_{of}_{what}" for of in ("HOST", "DOMAIN") for what in ("PAGES", "BYTES")),
     *("REPUTATION_BASE_PAGES", "REPUTATION_ROUNDS", "ITEM_TIMEOUT_SECS", "SHUTDOWN_GRACE_SECS"),
     *("POLITENESS_JITTER", "POLITENESS_MAX_RETRY_AFTER_SECS", "POLITENESS_PENALTY_SECS"),
     "LOG_LEVEL",
 )
-_NAME: Final = "control"
+_NAME = "control"
 # Above all that settings come from.
-_PRIORITY: Final = 1000
+_PRIORITY = 1000
 
 
 class Steering:

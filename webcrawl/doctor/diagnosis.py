@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from webcrawl.doctor.process_meter import ProcessUse
 
 # The event loop is bound by the CPU from this share of a core on, that it has or waits for.
-_FULL_CORE: Final = 0.85
+_FULL_CORE = 0.85
 # It is held up by something else when it is late by so many seconds and takes less than this share.
-_LATE_SECS: Final = 0.03
-_LITTLE_CPU: Final = 0.6
+_LATE_SECS = 0.03
+_LITTLE_CPU = 0.6
 # What it waits for a core counts from this share on, and pages from this share of the workers on.
-_SOME: Final = 0.05
+_SOME = 0.05
 # A module waits for the disk that waits for so much of its time.
-_MOST_WAITS: Final = 0.5
+_MOST_WAITS = 0.5
 # With this share of the workers busy, it is they who are too few.
-_BUSY: Final = 0.9
+_BUSY = 0.9
 # Budgets hold a crawl back that has more URLs parked than waiting by this.
-_MOST_PARKED: Final = 2
-_OUTAGES: Final = frozenset({"network", "name_servers", "outage"})
+_MOST_PARKED = 2
+_OUTAGES = frozenset({"network", "name_servers", "outage"})
 #: Reasons for which URLs are parked, and the settings that let them in.
-BUDGETS: Final = {
+BUDGETS = {
     "host_budget": "BUDGET_HOST_PAGES or _BYTES",
     "domain_budget": "BUDGET_DOMAIN_PAGES or _BYTES",
     "reputation": "REPUTATION_ROUNDS",
@@ -63,12 +63,12 @@ class Cause(StrEnum):
 
 
 #: Those that more workers do not help against.
-SHARED: Final = (
+SHARED = (
     *(Cause.CPU, Cause.NAME_SERVERS, Cause.BANDWIDTH, Cause.CONTACT_RATE, Cause.DISK),
     Cause.MODULES,
 )
 #: Those that are known for certain when they hold.
-AT_ONCE: Final = frozenset({Cause.OUTAGE, Cause.PAUSED, Cause.NOTHING_LEFT})
+AT_ONCE = frozenset({Cause.OUTAGE, Cause.PAUSED, Cause.NOTHING_LEFT})
 
 
 class Diagnosis(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from webcrawl.doctor.diagnosis import (
     AT_ONCE,
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 # What is named held the most of this time: two progress lines. Advice goes by a minute.
 _SECS, _ADVICE_SECS = 20.0, 60.0
-_FEWEST: Final = 3
+_FEWEST = 3
 # A share of that time in which something else held that counts.
-_NEAR: Final = 0.1
+_NEAR = 0.1
 
 
 class Doctor:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Places: below 1/1024 s, 2/1024 s, 4/1024 s, ... 48 days, and all beyond.
-PLACES: Final = 33
-_PER_SEC: Final = 1024
+PLACES = 33
+_PER_SEC = 1024
 
 
 class Histogram:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.clock import cpu_time, cpu_time_of_process
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Nanoseconds on a CPU and ready for one, and the times it was given one (Linux).
-_SCHEDULED: Final = Path("/proc/thread-self/schedstat")
+_SCHEDULED = Path("/proc/thread-self/schedstat")
 
 
 class ProcessUse(NamedTuple):

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 # With fewer samples nothing is said; one is kept for so many parts of the time so far.
 _FEWEST, _PARTS = 7, 64
 # The present rate is that of so many seconds, of this share of the time so far, or of so many URLs.
 _RATE_SECS, _RATE_SHARE, _RATE_URLS = 60.0, 0.1, 20
 # The shares of the time so far over which the movement of the end is looked at.
-_WINDOWS: Final = (0.125, 0.25, 0.5)
+_WINDOWS = (0.125, 0.25, 0.5)
 # An end that moves away by so many seconds in each second is not in sight. More than the next is
 # not reckoned with, nor that it comes nearer faster than the last.
 _HOPELESS, _AWAY, _NEARER = 0.9, 0.85, -3.0

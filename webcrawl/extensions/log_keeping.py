@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy.exceptions import NotConfigured
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_DAY: Final = 86_400.0
-_LOOK_EVERY_SECS: Final = 3600.0
+_DAY = 86_400.0
+_LOOK_EVERY_SECS = 3600.0
 
 
 class LogKeeping:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from webcrawl.doctor.histogram import Histogram
 
 # Names, stats (patterns whose group is the label) and texts, with two blanks or more between them.
-_FAMILIES: Final = """
+_FAMILIES = """
 contacts_total             contacts                      Requests to hosts, robots.txt too
 outcomes_total             outcome/(?P<outcome>.+)       URLs by how they ended
 retries_total              retry/(?P<outcome>.+)         Failures to be tried again
@@ -67,11 +67,11 @@ urls_parked                frontier/parked/(?P<reason>.+)  URLs that are parked
 hosts                      frontier/hosts/(?P<state>ready|held|snoozed|in_process)  Hosts
 seen_urls                  seen/fingerprints             URLs that are known
 """
-_ROWS: Final = [re.split("  +", line) for line in _FAMILIES.strip().splitlines()]
+_ROWS = [re.split("  +", line) for line in _FAMILIES.strip().splitlines()]
 # What the states are called elsewhere.
-_WORDS: Final = {"seen/waiting": str(UrlState.UNDECIDED), "snoozed": str(HostState.RESTING)}
-_STATUS: Final = re.compile(r"http_(\d)\d\d")
-_BOUNDS: Final = (*(str(bound(place)) for place in range(PLACES - 1)), "+Inf")
+_WORDS = {"seen/waiting": str(UrlState.UNDECIDED), "snoozed": str(HostState.RESTING)}
+_STATUS = re.compile(r"http_(\d)\d\d")
+_BOUNDS = (*(str(bound(place)) for place in range(PLACES - 1)), "+Inf")
 
 
 class CrawlCollector(Collector):

@@ -20,7 +20,7 @@ import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LOOK_EVERY_SECS: Final = 2.0
-_FIRST_PAUSE_SECS: Final = 1.0
-_LONGEST_PAUSE_SECS: Final = 60.0
+_LOOK_EVERY_SECS = 2.0
+_FIRST_PAUSE_SECS = 1.0
+_LONGEST_PAUSE_SECS = 60.0
 # At the end of the crawl.
-_LAST_TRIES: Final = 3
-_FLUSH_SECS: Final = 300.0
+_LAST_TRIES = 3
+_FLUSH_SECS = 300.0
 # Where many files are that are no modules'.
-_NOT_OF_MODULES: Final = {"shards", "checkpoints", "logs", "critical", "damaged"}
+_NOT_OF_MODULES = {"shards", "checkpoints", "logs", "critical", "damaged"}
 
 
 class OutputStore:

@@ -25,7 +25,7 @@ import gc
 import logging
 import resource
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
 
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Of a shard beside the first: nine of its logs, tables and SQLite's, and of runs that are merged.
-_OF_SHARD: Final = 24
+_OF_SHARD = 24
 # Options of glibc's malloc.h, and their values.
-_MALLOC_OPTIONS: Final = {
+_MALLOC_OPTIONS = {
     -3: 1 << 20,  # M_MMAP_THRESHOLD
     -1: 16 << 20,  # M_TRIM_THRESHOLD
 }
-_GARBAGE_THRESHOLDS: Final = (50_000, 10, 10)
+_GARBAGE_THRESHOLDS = (50_000, 10, 10)
 
 
 class ProcessLimits:

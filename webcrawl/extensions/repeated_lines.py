@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.utils.log import get_scrapy_root_handler
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FIRST: Final = 5
-_SECS: Final = 60.0
-_SHOWN_CHARACTERS: Final = 200
+_FIRST = 5
+_SECS = 60.0
+_SHOWN_CHARACTERS = 200
 # Python shows each warning of its own once; they all come from one place.
-_PASSED: Final = {__name__, "py.warnings"}
+_PASSED = {__name__, "py.warnings"}
 
 
 @dataclass(slots=True)

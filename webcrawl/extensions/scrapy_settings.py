@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ROBOTS: Final = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+_ROBOTS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 
 
 # Scrapy's own middlewares change the priority of a Request with one of these in its meta.
-_ADJUSTED: Final = frozenset({"retry_times", "redirect_times"})
+_ADJUSTED = frozenset({"retry_times", "redirect_times"})
 # Keys of Request.meta.
-_IN_META: Final = {
+_IN_META = {
     "download_slot": "POLITENESS_KEY says what is asked one thing at a time",
     "dont_obey_robotstxt": "ROBOTSTXT_OBEY, for all of a spider",
 }

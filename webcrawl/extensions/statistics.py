@@ -8,7 +8,7 @@ numbers are rounded, and what is longer is cut.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("webcrawl")
 
 # Characters of the line without the prefix of the log.
-_MOST: Final = 120
+_MOST = 120
 
 
 class Statistics:

@@ -26,7 +26,7 @@ come after a snapshot was made and before it was published.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -81,7 +81,7 @@ class Result(NamedTuple):
     visit: str = ""
 
 
-NOTHING: Final = Result()
+NOTHING = Result()
 
 
 class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):

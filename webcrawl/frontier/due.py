@@ -10,7 +10,7 @@ frontier, never both.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.frontier.parked import Parked
 from webcrawl.frontier.snapshot import FrontierCounts
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from webcrawl.frontier.parked import Sort
     from webcrawl.storage.fifo import FifoSnapshot
 
-_NAME: Final = "due_"
+_NAME = "due_"
 # Entries per frame: few, as so many of each queue are in memory.
-_CHUNK: Final = 32
-_HOUR: Final = 3600.0
+_CHUNK = 32
+_HOUR = 3600.0
 # A queue spans so many parts of the time to its end.
-_PARTS: Final = 6
+_PARTS = 6
 # Visits that wait in the front end: with fewer the next slice is read.
-_FEW: Final = 512
+_FEW = 512
 
 
 class DueQueues:

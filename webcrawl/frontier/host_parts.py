@@ -7,14 +7,14 @@ when it is handed out, as the number may change meanwhile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_PARTS: Final = 8
-_MARK: Final = "#"  # no host name has it
+MOST_PARTS = 8
+_MARK = "#"  # no host name has it
 
 
 def politeness_key(host: str, url: str, parts: int) -> str:

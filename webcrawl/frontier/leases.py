@@ -7,7 +7,7 @@ is finished after its processing. The invariant: leases are in the order of thei
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 # Of all frontiers of this process.
-_IDS: Final = itertools.count(1)
+_IDS = itertools.count(1)
 _Shard = TypeVar("_Shard")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from webcrawl.frontier.back_end import BackEnd
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier.leases import LeaseTable
 
 # A contact that lasts longer than this share of what is soon is followed by a long rest.
-_FRESH: Final = 0.1
+_FRESH = 0.1
 
 
 class Supply(enum.IntEnum):

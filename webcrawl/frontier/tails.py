@@ -7,17 +7,17 @@ again at the longest so far. 1.3 us for each.
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from webcrawl.frontier.back_queue import BackQueue
 
-_LOOKED_AT: Final = 500
-_KEPT: Final = 32
+_LOOKED_AT = 500
+_KEPT = 32
 # Seconds between two contacts of a host of which nothing is known.
-_USUAL: Final = 3.0
+_USUAL = 3.0
 
 
 class Tails:

@@ -7,7 +7,7 @@ import os
 import socket
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.crawl.builder import ProcessBuilder, keeps_open
 from webcrawl.crawl.job.suffix_lists import suffix_list_of
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # Links to other shards that a drone remembers to have sent, 160 bytes each: 50,000 spare about 80 %
 # of them (Broder et al., section 5).
-_CACHE_SIZE: Final = 50_000
+_CACHE_SIZE = 50_000
 
 
 def drone_of(crawler: Crawler) -> Drone:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 #: HIVE_SHARDS at most: every drone reads and reports on all of them every few seconds.
-MAX_SHARDS: Final = 4096
+MAX_SHARDS = 4096
 # It becomes part of keys, streams and paths.
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 class HiveSettings(NamedTuple):

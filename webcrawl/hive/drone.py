@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -59,10 +59,10 @@ logger = logging.getLogger(__name__)
 
 # Beats in a lease; so many times as many while the drone is idle, as the end of a crawl takes six,
 # and while the shards of a new hive are divided.
-_BEATS: Final = 5
-_SHORT: Final = 8
+_BEATS = 5
+_SHORT = 8
 # Others that were started together with the drone that made the hive have joined it by then.
-_JOINED_SECS: Final = 1.0
+_JOINED_SECS = 1.0
 
 
 class Drone:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 from webcrawl.crawl.job.state_directory import shard_name, shard_names, shard_path
@@ -34,10 +34,10 @@ logger = logging.getLogger(__name__)
 # Shards that are taken over with one beat: this part of what a drone holds, but at least some. A
 # drone that adopts all that another has lost takes its time between beats, and its load grows with
 # each; and who has lost them for a moment comes back to most.
-_TURNS: Final = 8
-_FEW: Final = 4
+_TURNS = 8
+_FEW = 4
 # Seconds between two looks at whether the URLs in process of a leaving shard are done.
-_LOOK_SECS: Final = 0.1
+_LOOK_SECS = 0.1
 
 
 class ShardExchange:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.crawl.job.state_directory import shard_path
 from webcrawl.hive.membership.connection import UNREACHABLE
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 # Shards that are brought to the store or from there at once: an object store takes its time for
 # each request, and beats there must not wait for a thread.
-_AT_ONCE: Final = 4
+_AT_ONCE = 4
 
 
 class Publication:

@@ -8,7 +8,7 @@ excluded if a file or a command says so; a pace multiplies the pause that the fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from webcrawl.hosts.politeness.exclusions import exclusion_file
 from webcrawl.hosts.politeness.host_policies import NO_POLICY, policy_file
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.storage.watched_rules import RulesFile
 
 #: Commands about hosts, by what their rules are about; "" stands for the gate that one names.
-COMMANDS: Final = {
+COMMANDS = {
     "exclude": "exclude",
     "allow": "exclude",
     "slower": "pace",
@@ -36,7 +36,7 @@ COMMANDS: Final = {
     "hold": "",
 }
 # Those that end what another one has put in force.
-_ENDS: Final = frozenset({"allow", "usual", "hold"})
+_ENDS = frozenset({"allow", "usual", "hold"})
 
 
 class CommandRule(NamedTuple):

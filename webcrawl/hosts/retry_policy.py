@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeAlias
 
 import msgspec
 
@@ -38,17 +38,17 @@ class Rule(NamedTuple):
     failures: int
 
 
-_FINAL: Final = Rule(0, 0.0, 0)
+_FINAL = Rule(0, 0.0, 0)
 
 #: An error of the program, which may be mended by the time the URL comes up again.
-BUG: Final = "other"
+BUG = "other"
 
 # The general settings that the table is written for.
-_TIMES: Final = 2
-_BACKOFF: Final = 10.0
-_FAILURES: Final = 8
+_TIMES = 2
+_BACKOFF = 10.0
+_FAILURES = 8
 # An outcome ``http_NNN`` that is not here goes by ``http_Nxx``, if that is.
-_TABLE: Final[dict[str, Rule]] = {
+_TABLE: dict[str, Rule] = {
     "dns_failed": Rule(2, 10, 8),
     "connect_refused": Rule(2, 10, 8),
     # Each try costs a worker the whole time-out, and a route or a firewall is not mended at once.
@@ -83,9 +83,9 @@ _TABLE: Final[dict[str, Rule]] = {
 }
 
 _Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-_GIVEN: Final = tuple[_Whole, Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)], _Whole]
+_GIVEN = tuple[_Whole, Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)], _Whole]
 
-_HTTP: Final = re.compile(r"http_[4-9](?:\d\d|xx)", re.ASCII)
+_HTTP = re.compile(r"http_[4-9](?:\d\d|xx)", re.ASCII)
 
 
 class RetryPolicy:

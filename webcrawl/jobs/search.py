@@ -6,7 +6,7 @@ changed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import tantivy
     from scrapy.settings import BaseSettings
 
-_SNIPPET_CHARS: Final = 200
-_TITLE_BOOST: Final = 2.0
+_SNIPPET_CHARS = 200
+_TITLE_BOOST = 2.0
 # Tantivy's parser calls itself for each bracket: with some thousands the process crashes.
-_MOST_CHARACTERS: Final = 2000
-_MOST_BRACKETS: Final = 50
+_MOST_CHARACTERS = 2000
+_MOST_BRACKETS = 50
 
 
 class SearchHit(msgspec.Struct):

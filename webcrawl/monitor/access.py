@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from webcrawl.errors import FatalError
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from aiohttp.web import BaseRequest
 
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_LEAST: Final = 16
-_BEARER: Final = "Bearer "
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_LEAST = 16
+_BEARER = "Bearer "
 # Requests a second, and how many at once; what one with a wrong token counts for.
 _RATE, _MOST = 20.0, 100.0
-_WRONG: Final = 20.0
+_WRONG = 20.0
 
 
 def is_loopback(host: str) -> bool:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from scrapy.settings import SETTINGS_PRIORITIES
@@ -22,9 +22,9 @@ from webcrawl.errors import FatalError
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-_END_SECS: Final = 5.0
-_LONGEST: Final = 400
-_SOURCES: Final = {at: one for one, at in SETTINGS_PRIORITIES.items()}
+_END_SECS = 5.0
+_LONGEST = 400
+_SOURCES = {at: one for one, at in SETTINGS_PRIORITIES.items()}
 
 
 class MonitorOrder(msgspec.Struct):
@@ -43,7 +43,7 @@ class MonitorPlace(msgspec.Struct):
     error: str = ""
 
 
-_decode: Final = json_decoder(MonitorPlace)
+_decode = json_decoder(MonitorPlace)
 
 
 class MonitorProcess:

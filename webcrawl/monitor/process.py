@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
@@ -30,9 +30,9 @@ from webcrawl.monitor.watch import Watch
 if TYPE_CHECKING:
     from scrapy.settings import Settings
 
-_TOKEN: Final = "monitor.token"  # noqa: S105  # a file's name
-_NICE: Final = 10
-_decode: Final = json_decoder(MonitorOrder)
+_TOKEN = "monitor.token"  # noqa: S105  # a file's name
+_NICE = 10
+_decode = json_decoder(MonitorOrder)
 
 
 def _access_of(settings: Settings, path: Path) -> Access:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import msgspec
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # Of reading a job, or of writing to a page.
-_FAILURES: Final = (FatalError, OSError, sqlite3.Error)
-_MOST_BYTES: Final = 1 << 16
-_decode: Final = json_decoder(Request)
-_MOST_STREAMS: Final = 32
-_LOOK_SECS: Final = 1.0
+_FAILURES = (FatalError, OSError, sqlite3.Error)
+_MOST_BYTES = 1 << 16
+_decode = json_decoder(Request)
+_MOST_STREAMS = 32
+_LOOK_SECS = 1.0
 # Answers to commands that pages may still ask for.
-_MOST_SAID: Final = 64
-_MOST_SECS: Final = 30 * 86_400
-_HEADERS: Final = {
+_MOST_SAID = 64
+_MOST_SECS = 30 * 86_400
+_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",

@@ -10,7 +10,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import fields, replace
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.model import ReportPage
 
 # Between two looks at the job, and in lengths of the last one; of one, while the log is long.
-_LEAST_SECS: Final = 4.0
-_SHARE: Final = 100
-_READING_SECS: Final = 2.0
+_LEAST_SECS = 4.0
+_SHARE = 100
+_READING_SECS = 2.0
 
 
 class Watch:

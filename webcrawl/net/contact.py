@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 # The longest line; a connection holds twice as much before it stops reading from the socket.
-_READ_BUFFER: Final = 64 * 1024
+_READ_BUFFER = 64 * 1024
 # The share of a contact's time after which a document is cut; the rest is for goodbyes.
-_FOR_DOCUMENTS: Final = 0.95
+_FOR_DOCUMENTS = 0.95
 
 
 class Received(NamedTuple):

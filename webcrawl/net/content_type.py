@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # Bytes that are read: what servers send is shorter, and what is remembered must be bounded.
-_MAX_BYTES: Final = 512
+_MAX_BYTES = 512
 
-_VALUE: Final = re.compile(r'(?:[^",]++|"(?:[^"\\]++|\\.)*+"?)++', re.DOTALL)
-_NAME: Final = r"[!#$%&'*+.^_`|~0-9a-z-]++"
-_TYPE: Final = re.compile(rf"\s*+({_NAME}/{_NAME})\s*+(?=;|\Z)", re.ASCII)
-_PARAMETER: Final = re.compile(
+_VALUE = re.compile(r'(?:[^",]++|"(?:[^"\\]++|\\.)*+"?)++', re.DOTALL)
+_NAME = r"[!#$%&'*+.^_`|~0-9a-z-]++"
+_TYPE = re.compile(rf"\s*+({_NAME}/{_NAME})\s*+(?=;|\Z)", re.ASCII)
+_PARAMETER = re.compile(
     r';([^;="]*+)(?:=\s*+(?:"((?:[^"\\]++|\\.)*+)"?[^;]*+|([^;]*+)))?', re.DOTALL | re.ASCII
 )
 

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from webcrawl.clock import now
 from webcrawl.doctor.histogram import latencies_of
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 # A proxy that the settings name is the user's choice, and often stands on a private address.
-_OF_PROXIES: Final = AddressGuard(allow_private=True)
+_OF_PROXIES = AddressGuard(allow_private=True)
 # Of the cancellation of a task that has waited long enough.
-_LATE: Final = "no connection in time"
+_LATE = "no connection in time"
 # Failures after which another address is tried.
-_NO_WAY: Final = (
+_NO_WAY = (
     outcomes.ConnectRefusedError,
     outcomes.ConnectFailedError,
     outcomes.ConnectTimeoutError,

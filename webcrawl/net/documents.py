@@ -11,7 +11,7 @@ import ipaddress
 import mimetypes
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from scrapy.http import Headers
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = b"text/html; charset=utf-8"
 # Not the system's tables: a file's type must not depend on the machine.
-_TYPES: Final = mimetypes.MimeTypes()
-_BY_ENCODING: Final = {
+_TYPES = mimetypes.MimeTypes()
+_BY_ENCODING = {
     "gzip": b"application/gzip",
     "bzip2": b"application/x-bzip2",
     "xz": b"application/x-xz",

@@ -19,7 +19,7 @@ import urllib.request
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from scrapy.utils.misc import load_object
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Schemes of URLs that name no host, or only that of a paid storage.
-_NO_HOSTS: Final = frozenset({"data", "file", "s3"})
+_NO_HOSTS = frozenset({"data", "file", "s3"})
 #: The only address to be connected to in this context; "" where any of the host's may be. With
 #: POLITENESS_KEY "address" a contact has the rest of one address: not of another one that a name
 #: server names meanwhile, nor of that of a connection that waits to be used again. The downloader
@@ -50,7 +50,7 @@ MAY_SEND: ContextVar[Callable[[], bool]] = ContextVar("MAY_SEND", default=lambda
 # iana-ipv6-special-registry as of 2025-10) and those of multicast. Not `ipaddress.is_global`: what
 # that says differs between patch versions of Python, and 3.11.7 calls 3fff::/20 global. Addresses
 # that the registries call globally reachable, as those of AS112, are not here.
-_FORBIDDEN: Final = (
+_FORBIDDEN = (
     "0.0.0.0/8",  # this network (RFC 791); Linux connects 0.0.0.0 to itself
     "10.0.0.0/8",  # private (RFC 1918)
     "100.64.0.0/10",  # carriers' NAT (RFC 6598)
@@ -73,10 +73,10 @@ _FORBIDDEN: Final = (
 )
 # All global unicast addresses of IPv6 there are (RFC 4291). Loopback, unique local (fc00::/7),
 # link-local, site-local, multicast and discard-only lie outside.
-_GLOBAL_6: Final = ipaddress.IPv6Network("2000::/3")
+_GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
 # How a machine without IPv4 reaches most of the web (RFC 6052). Local-use translation
 # (64:ff9b:1::/48, RFC 8215) is left out: where it puts the IPv4 address is its operator's choice.
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def pass_fence() -> None:
@@ -141,7 +141,7 @@ class AddressGuard:
         return self._allow_private or last != "localhost"
 
 
-_SPECIAL: Final = tuple(map(ipaddress.ip_network, _FORBIDDEN))
+_SPECIAL = tuple(map(ipaddress.ip_network, _FORBIDDEN))
 
 
 @lru_cache(4096)

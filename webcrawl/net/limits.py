@@ -9,7 +9,7 @@ Invariant: a `FetchLimits` that exists can work.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import flag, number, positive, whole
@@ -34,7 +34,7 @@ _PAGE_BYTES_OF = {"nielsen": 200_000}
 # Of open files, all that is neither a worker's nor idle. Most are 64 questions to name servers
 # by TCP; after hours of crawling there were 40 besides (tests/extensions/test_process_limits.py
 # counts the parts).
-FIXED: Final = 256
+FIXED = 256
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import ssl
 from email.utils import parsedate_to_datetime
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from scrapy.exceptions import (
     CannotResolveHostError,
@@ -129,13 +129,13 @@ class BadUrlError(FetchError, UnsupportedURLSchemeError):
 
 
 #: Statuses whose Location is followed (Fetch Standard, "redirect status"); 300 may have one, too.
-REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 #: Moved for good (RFC 9110, section 15.4); all others may lead elsewhere tomorrow.
-PERMANENT: Final = frozenset({301, 308})
+PERMANENT = frozenset({301, 308})
 
 
 # Exceptions of Scrapy itself, the first that fits. Subclasses stand before their bases.
-_BY_CLASS: Final[tuple[tuple[type[BaseException], str], ...]] = (
+_BY_CLASS: tuple[tuple[type[BaseException], str], ...] = (
     (DownloadTimeoutError, "timeout"),
     (CannotResolveHostError, "dns_failed"),
     (DownloadConnectionRefusedError, "connect_refused"),
@@ -150,14 +150,14 @@ _BY_CLASS: Final[tuple[tuple[type[BaseException], str], ...]] = (
 )
 
 #: Every outcome but ``http_NNN``, for documentation and tests.
-OUTCOMES: Final[frozenset[str]] = frozenset(
+OUTCOMES: frozenset[str] = frozenset(
     {"poison", "other", *WALLS}
     | {cls.outcome for cls in FetchError.__subclasses__()}
     | {outcome for _, outcome in _BY_CLASS}
 )
 
 # Failures for which a request may not even be sent, as its host's robots.txt has met them.
-_OF_HOSTS: Final[dict[str, type[Exception]]] = {
+_OF_HOSTS: dict[str, type[Exception]] = {
     "timeout": DownloadTimeoutError,
     "incomplete": ResponseDataLossError,
     "host_failing": DownloadFailedError,
@@ -169,7 +169,7 @@ _OF_HOSTS: Final[dict[str, type[Exception]]] = {
 }
 
 # What the system says of connections, the first that fits.
-_OF_CONNECTIONS: Final[tuple[tuple[type[OSError], type[Exception]], ...]] = (
+_OF_CONNECTIONS: tuple[tuple[type[OSError], type[Exception]], ...] = (
     (ConnectionRefusedError, ConnectRefusedError),
     (TimeoutError, ConnectTimeoutError),
     (ssl.SSLError, TlsFailedError),

@@ -14,7 +14,7 @@ restart.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from webcrawl.clock import now
 from webcrawl.configuration.values import number
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 # What was not used in these seconds is lost.
-_SAVED_SECS: Final = 1.0
+_SAVED_SECS = 1.0
 # Bytes that a contact brings, before any has; and of how many the average is.
-_FIRST_BYTES: Final = 16_384.0
-_AVERAGED: Final = 64
+_FIRST_BYTES = 16_384.0
+_AVERAGED = 64
 
 #: Called with the number of bytes received, in this context; read when a connection is made.
 RECEIVED: ContextVar[Callable[[int], object]] = ContextVar("RECEIVED", default=lambda _: None)

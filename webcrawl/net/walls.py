@@ -10,7 +10,7 @@ MAX_BODY bytes has no sign and no shape.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
@@ -18,16 +18,16 @@ from xxhash import xxh3_64_digest, xxh3_64_intdigest
 if TYPE_CHECKING:
     from scrapy.http import Response
 
-CHALLENGED: Final = "challenged"
-WALLED: Final = "walled"
-SOFT_ERROR: Final = "soft_error"
+CHALLENGED = "challenged"
+WALLED = "walled"
+SOFT_ERROR = "soft_error"
 #: Answers that are not documents, in the order in which hosts count them.
-WALLS: Final = (CHALLENGED, WALLED, SOFT_ERROR)
+WALLS = (CHALLENGED, WALLED, SOFT_ERROR)
 #: Flag of a response that has the shape of three unlike URLs of its host.
-ALIKE: Final = "alike"
+ALIKE = "alike"
 
 #: Bytes of a body that is looked at. Challenges have 1 to 30 kB.
-MAX_BODY: Final = 1 << 16
+MAX_BODY = 1 << 16
 
 
 class HeaderRule(NamedTuple):
@@ -46,7 +46,7 @@ class BodyRule(NamedTuple):
 
 
 # Each rule beneath its source.
-HEADER_RULES: Final = (
+HEADER_RULES = (
     # developers.cloudflare.com/cloudflare-challenges/challenge-types/challenge-pages
     HeaderRule(CHALLENGED, b"Cf-Mitigated", re.compile(rb"challenge")),
     # docs.aws.amazon.com/waf/latest/developerguide/waf-captcha-and-challenge-actions.html
@@ -65,9 +65,9 @@ HEADER_RULES: Final = (
 )
 
 # Fields of which one alone may decide; most answers have none of them.
-_DECISIVE_FIELDS: Final = {b"Location", *(rule.name for rule in HEADER_RULES)}
+_DECISIVE_FIELDS = {b"Location", *(rule.name for rule in HEADER_RULES)}
 
-BODY_RULES: Final = (
+BODY_RULES = (
     # developers.cloudflare.com/cloudflare-challenges
     BodyRule(CHALLENGED, (b"/cdn-cgi/challenge-platform/", b"/orchestrate/chl_page/")),
     # github.com/TecharoHQ/anubis: web/index
@@ -88,51 +88,49 @@ BODY_RULES: Final = (
 # Django's LOGIN_URL?next=, wp-login.php?redirect_to=, consent.google.com/ml?continue=,
 # guce.yahoo.com/consent?done=, zeit.de/zustimmung?url= (docs.djangoproject.com,
 # developer.wordpress.org), each with the way back.
-_GATE: Final = re.compile(
+_GATE = re.compile(
     rb"(?i:(?:[/._-]|^)(?:log-?in|sign[-_]?in|sso|consent|guce|zustimmung|myprivacy)(?=[/._?-]))"
 )
 # SAML 2.0 bindings, section 3.4 (HTTP Redirect); RFC 6749, section 4.1.1.
-_SIGN_ON: Final = re.compile(
+_SIGN_ON = re.compile(
     rb"[?&]SAMLRequest=|[?&]client_id=.*[?&]response_type=|"
     rb"[?&]response_type=.*[?&]client_id="
 )
 
-_WORD: Final = re.compile(rb"[a-z0-9_%\x80-\xff]+")
+_WORD = re.compile(rb"[a-z0-9_%\x80-\xff]+")
 # A slug, a date, a price and a UUID are one term each.
-_TERM: Final = re.compile(rb"[a-z0-9_%\x80-\xff]++(?:[.-]++[a-z0-9_%\x80-\xff]++)*+")
+_TERM = re.compile(rb"[a-z0-9_%\x80-\xff]++(?:[.-]++[a-z0-9_%\x80-\xff]++)*+")
 # One try for each word.
-_VARYING: Final = re.compile(
-    rb"(?<![a-z0-9_%\x80-\xff])[a-z_%\x80-\xff]*+[0-9][a-z0-9_%\x80-\xff]*+"
-)
-_MIXED: Final = re.compile(rb"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])")
-_TITLE: Final = re.compile(rb"[^<>]{0,20}>([^<>]{0,300})")
-_TAG: Final = re.compile(rb"<[^<>]*>")
-_ELEMENT: Final = re.compile(rb"</?([a-z][a-z0-9]*)")
-_HREF: Final = re.compile(rb"\bhref=[\"']?([^\"'<>]*)")
+_VARYING = re.compile(rb"(?<![a-z0-9_%\x80-\xff])[a-z_%\x80-\xff]*+[0-9][a-z0-9_%\x80-\xff]*+")
+_MIXED = re.compile(rb"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])")
+_TITLE = re.compile(rb"[^<>]{0,20}>([^<>]{0,300})")
+_TAG = re.compile(rb"<[^<>]*>")
+_ELEMENT = re.compile(rb"</?([a-z][a-z0-9]*)")
+_HREF = re.compile(rb"\bhref=[\"']?([^\"'<>]*)")
 # Images, players, frames; without a query, which may be there against caches.
-_EMBEDDED: Final = re.compile(rb"(?:\b(?:src|data|poster)=|\burl\()[\"']?([^\"'<>?)]*)")
+_EMBEDDED = re.compile(rb"(?:\b(?:src|data|poster)=|\burl\()[\"']?([^\"'<>?)]*)")
 # The number of its own that an error page shows: hexadecimal digits, fewer than a checksum has, or
 # a UUID.
-_NUMBER: Final = re.compile(rb"[0-9a-f]{8,31}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NUMBER = re.compile(rb"[0-9a-f]{8,31}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Whole words at the beginning of a text, of more than a label has.
-_SAMPLE: Final = re.compile(rb">([A-Za-z\x80-\xff ]{16,40})[ .,:<]")
-_EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
-_MAX_LOCATION: Final = 1 << 12
+_SAMPLE = re.compile(rb">([A-Za-z\x80-\xff ]{16,40})[ .,:<]")
+_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
+_MAX_LOCATION = 1 << 12
 # Walls lead nowhere: a page with more links is none, and costs no further look.
-_MOST_LINKS: Final = 40
+_MOST_LINKS = 40
 # Titles stand near the beginning.
-_HEAD: Final = 1 << 12
+_HEAD = 1 << 12
 # Bytes by which error pages of one host, which name the URL, hardly differ.
-_STEP: Final = 1 << 7
+_STEP = 1 << 7
 # Bytes from the middle on that are searched for a text.
-_SEARCHED_BYTES: Final = 1 << 12
+_SEARCHED_BYTES = 1 << 12
 # Fewer terms are no text of which could be said that two pages share it.
-_LEAST_TERMS: Final = 3
+_LEAST_TERMS = 3
 # Fewer terms, on a page with scripts, may be what stands around the text that these bring.
-_FEW_TERMS: Final = 100
+_FEW_TERMS = 100
 # A term of letters and digits that is as long is a token, drawn for each answer.
-_TOKEN: Final = 8
-_MOST_WORDS: Final = 12
+_TOKEN = 8
+_MOST_WORDS = 12
 
 
 def header_wall(url: str, response: Response) -> str:

@@ -12,27 +12,27 @@ from __future__ import annotations
 import functools
 import re
 from importlib.metadata import distribution
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 # Characters, below which a declaration stands: fastText would refute 8 right ones of 186 at 50
 # characters, and none at 80.
-_SHORT_TEXT: Final = 80
-_FIRST_CHARS: Final = 5000
-_SECOND_CHARS: Final = 2000
+_SHORT_TEXT = 80
+_FIRST_CHARS = 5000
+_SECOND_CHARS = 2000
 # Shares of a text's letters from which it is in a script that is not Latin: many texts have names,
 # code and menus in Latin. The second is for a script of the declared language.
-_MIN_SHARE: Final = 0.3
-_MIN_DECLARED_SHARE: Final = 0.1
+_MIN_SHARE = 0.3
+_MIN_DECLARED_SHARE = 0.1
 # Share of kana or Hangul in a text with Chinese characters from which it is Japanese or Korean.
-_MIN_KANA: Final = 0.1
-_MIN_PROBABILITY: Final = 0.5  # below it, fastText is not sure
+_MIN_KANA = 0.1
+_MIN_PROBABILITY = 0.5  # below it, fastText is not sure
 
 # The language of a tag of BCP 47, or of one with an underscore; of two tags none.
-_TAG: Final = re.compile(r"\s*([a-z]{2,3})(?:[-_][\w-]*+)?\s*+\Z")
+_TAG = re.compile(r"\s*([a-z]{2,3})(?:[-_][\w-]*+)?\s*+\Z")
 # Old codes, the detectors' code for Bokmål, and codes that name no language.
-_RENAMED: Final = {
+_RENAMED = {
     "iw": "he",
     "in": "id",
     "nb": "no",
@@ -40,7 +40,7 @@ _RENAMED: Final = {
 }
 
 # Blocks of Unicode, and the languages in them, the likeliest first; "*" means all others.
-_SCRIPTS: Final = """
+_SCRIPTS = """
 41-5A 61-7A C0-24F 1E00-1EFF: * az bs kk ku ms sr tk tt uz
 370-3FF 1F00-1FFF: el
 400-52F: ru uk bg sr mk be kk ky tg mn tt ba cv os ce ab sah bs az uz tk kv mhr myv udm
@@ -70,12 +70,12 @@ F00-FFF: bo dz
 3400-4DBF 4E00-9FFF: zh ja
 1100-11FF AC00-D7AF: ko
 """
-_LANGUAGES: Final = [line.partition(": ")[2].split() for line in _SCRIPTS.strip().splitlines()]
-_LATIN: Final = 0
+_LANGUAGES = [line.partition(": ")[2].split() for line in _SCRIPTS.strip().splitlines()]
+_LATIN = 0
 _KANA, _HAN, _HANGUL = range(len(_LANGUAGES) - 3, len(_LANGUAGES))
-_NOT_LATIN: Final = set().union(*_LANGUAGES[1:]) - set(_LANGUAGES[_LATIN])
+_NOT_LATIN = set().union(*_LANGUAGES[1:]) - set(_LANGUAGES[_LATIN])
 # By UTF-16 code unit, the number of the script; the last one is no letter.
-_SCRIPT_OF: Final = np.full(1 << 16, len(_LANGUAGES), np.uint8)
+_SCRIPT_OF = np.full(1 << 16, len(_LANGUAGES), np.uint8)
 for _number, _line in enumerate(_SCRIPTS.strip().splitlines()):
     for _block in _line.partition(":")[0].split():
         _first, _last = (int(end, 16) for end in _block.split("-"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any, Final
+from typing import Any
 
 from scrapy.exporters import CsvItemExporter
 
 from webcrawl.items import Page
 
-COLUMNS: Final = ("source", "target", "kind", "text", "rel")
+COLUMNS = ("source", "target", "kind", "text", "rel")
 
 
 class LinksExporter(CsvItemExporter):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.pipelines.parquet import ParquetFiles, schema_of
@@ -24,12 +24,12 @@ from webcrawl.urls.registered_domain import registered_domain
 if TYPE_CHECKING:
     from webcrawl.items import Page
 
-DIRECTORY: Final = "graph"
-NODES: Final = "nodes"
-EDGES: Final = "edges"
+DIRECTORY = "graph"
+NODES = "nodes"
+EDGES = "edges"
 #: The kind of an edge to where a redirect points.
-REDIRECT: Final = "redirect"
-_TEXT_CHARACTERS: Final = 256
+REDIRECT = "redirect"
+_TEXT_CHARACTERS = 256
 
 
 class LinkGraph(ProcessingModule):

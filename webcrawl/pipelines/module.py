@@ -29,7 +29,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from msgspec.structs import replace
 from scrapy.exceptions import DropItem
@@ -52,15 +52,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # So long the event loop waits for a module in a thread to come to the end of a page.
-_STATE_WAIT_SECS: Final = 0.02
+_STATE_WAIT_SECS = 0.02
 #: Pages that a module failed on that are remembered, and MODULE_MAX_FAILURES at most.
-MOST_IN_A_ROW: Final = 1000
+MOST_IN_A_ROW = 1000
 # Of answers that say what a URL has: a document, or one elsewhere, or none.
-_TELLING: Final = frozenset({200, 301, 302, 303, 307, 308, 404, 410})
-_MOST_LINKS: Final = 50_000
-_MOST_SCORE: Final = 100
-_TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/(?:\*|[a-z0-9!#$&^_.+-]+)|\*/\*")
-_WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_TELLING = frozenset({200, 301, 302, 303, 307, 308, 404, 410})
+_MOST_LINKS = 50_000
+_MOST_SCORE = 100
+_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/(?:\*|[a-z0-9!#$&^_.+-]+)|\*/\*")
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class ProcessingModule:

@@ -20,7 +20,7 @@ import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ENDS: Final = (_SPOOL := ".spool.open", ".parquet")
+_ENDS = (_SPOOL := ".spool.open", ".parquet")
 # What is made into Arrow arrays in one step, while other threads wait for the interpreter.
-_STEP_ROWS: Final = 1 << 12
-_STEP_BYTES: Final = 1 << 21
+_STEP_ROWS = 1 << 12
+_STEP_BYTES = 1 << 21
 # The row groups of a Parquet file, which are in memory as a whole.
-_GROUP_ROWS: Final = 1 << 17
-_GROUP_BYTES: Final = 1 << 25
+_GROUP_ROWS = 1 << 17
+_GROUP_BYTES = 1 << 25
 
-_decode: Final = msgpack_decoder(list[list[Any]])
+_decode = msgpack_decoder(list[list[Any]])
 
 
 class ParquetFiles:

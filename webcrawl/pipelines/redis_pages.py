@@ -15,7 +15,7 @@ import asyncio
 import dataclasses
 import logging
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 from redis.exceptions import RedisError
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-_LOOK_EVERY_SECS: Final = 0.2
+_LOOK_EVERY_SECS = 0.2
 # Pages that may wait in the list: 200 MB.
-_MOST: Final = 5000
-_PAUSE: Final = "redis"
+_MOST = 5000
+_PAUSE = "redis"
 # The exchange as it was on the wire is for archives.
-_FIELDS: Final = {
+_FIELDS = {
     field.name: field.metadata.get("serializer", lambda value: value)
     for field in dataclasses.fields(Page)
     if not field.name.startswith(("wire_", "request_", "origin", "links_found", "repeats", "_"))

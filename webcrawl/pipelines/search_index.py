@@ -18,7 +18,7 @@ import errno
 import re
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.pipelines.main_text import MainText
 
-PACKAGE: Final = "tantivy"
+PACKAGE = "tantivy"
 # For pages that are in no file yet; Tantivy wants at least 15 MB.
-_HEAP_BYTES: Final = 32 << 20
-MAX_LOG_BYTES: Final = 64 << 20
-_LOG: Final = "uncommitted.log"
+_HEAP_BYTES = 32 << 20
+MAX_LOG_BYTES = 64 << 20
+_LOG = "uncommitted.log"
 # How Tantivy names an error of the operating system.
-_ERRNO: Final = re.compile(r"(?:os error |code: )(\d+)")
+_ERRNO = re.compile(r"(?:os error |code: )(\d+)")
 
 
 class IndexedPage(msgspec.Struct, array_like=True):
@@ -61,7 +61,7 @@ class IndexedPage(msgspec.Struct, array_like=True):
     truncated: bool = False
 
 
-_decode: Final = msgpack_decoder(IndexedPage)
+_decode = msgpack_decoder(IndexedPage)
 
 
 class SearchIndex(ProcessingModule):

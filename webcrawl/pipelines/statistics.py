@@ -17,7 +17,7 @@ import asyncio
 import io
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
 
 #: Mercator found 3,173 content types in 725 million documents.
-MOST_NAMES: Final = 1000
+MOST_NAMES = 1000
 #: The row of all names that are not shown; none can be called so.
-REST: Final = "(rest)"
+REST = "(rest)"
 
-_DIRECTORY: Final = "statistics"
-_MAX_NAME_CHARS: Final = 64
+_DIRECTORY = "statistics"
+_MAX_NAME_CHARS = 64
 # Places of a histogram: up to 512 GiB.
-_PLACES: Final = 40
+_PLACES = 40
 
 # The names of start tags, and nothing for a comment; what is in scripts and styles is no tag.
-_TAGS: Final = re.compile(
+_TAGS = re.compile(
     rb"<(?:([a-z][^\s/>]*+)(?:(?:(?<=<script)|(?<=<style))(?:[^<]++|<(?!/s(?:cript|tyle)))*+)?"
     rb"|!--(?:[^-]++|-(?!->))*+)"
 )
 
 # The expression holds the interpreter: 34 ms at the worst for these, 0.4 s for 5 MB.
-_MAX_TAGGED_BYTES: Final = 1 << 19
+_MAX_TAGGED_BYTES = 1 << 19
 
 # Formats of the web whose header says what they are.
-_IMAGE_FORMATS: Final = ("PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP", "ICO", "TIFF")
-_UNREADABLE: Final = "(unreadable)"
+_IMAGE_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP", "ICO", "TIFF")
+_UNREADABLE = "(unreadable)"
 
-_decode: Final = json_decoder(dict[str, list[Count]])
+_decode = json_decoder(dict[str, list[Count]])
 
 
 class Statistics(ProcessingModule):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.pipelines.main_text import MainText
 
-MAX_JSONL_BYTES: Final = 1 << 30
-MAX_SIMHASH_CHARS: Final = 100_000
-_WORD: Final = re.compile(r"\w+")
+MAX_JSONL_BYTES = 1 << 30
+MAX_SIMHASH_CHARS = 100_000
+_WORD = re.compile(r"\w+")
 # Odd, with bits in all places (splitmix64).
-_FACTORS: Final = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
+_FACTORS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 # Of its columns, those that are no text.
-_TYPES: Final = {
+_TYPES = {
     "fetched_at": "time",
     "status": "int16",
     "truncated": "bool_",

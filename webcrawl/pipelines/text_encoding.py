@@ -8,27 +8,26 @@ Resiliparse's detector, which takes up to 1 ms.
 from __future__ import annotations
 
 import re
-from typing import Final
 
 from webcrawl.urls.extraction import charset
 
 # How many bytes are searched for text, and how much text the detector gets.
-_SEARCHED_BYTES: Final = 1 << 19
-_SAMPLE_BYTES: Final = 1 << 12
+_SEARCHED_BYTES = 1 << 19
+_SAMPLE_BYTES = 1 << 12
 # Characters of ASCII have a zero byte in UTF-16, always on the same side: how many there are at
 # least, and how many times as many as on the other side, where Chinese characters have some.
-_MIN_ZEROS: Final = 8
-_TIMES: Final = 3
+_MIN_ZEROS = 8
+_TIMES = 3
 # Shares of bytes that are not ASCII: in the sample, below which it is not enough to tell; and of
 # errors in them, up to which it is UTF-8.
-_MIN_SHARE: Final = 0.02
-_MAX_ERRORS: Final = 0.2
+_MIN_SHARE = 0.02
+_MAX_ERRORS = 0.2
 
-_TEXT: Final = re.compile(rb"(?:[^<>\x80-\xff]*+[<>])*+([^<>\x80-\xff]*+[\x80-\xff][^<>]*+)")
-_ISO_2022_JP: Final = re.compile(rb"\x1b\$[@B]")
+_TEXT = re.compile(rb"(?:[^<>\x80-\xff]*+[<>])*+([^<>\x80-\xff]*+[\x80-\xff][^<>]*+)")
+_ISO_2022_JP = re.compile(rb"\x1b\$[@B]")
 # Names of the detector for which the web has others; an encoding with more letters; and encodings
 # that only its mistakes name.
-_LABELS: Final = {
+_LABELS = {
     "cp949": "euc-kr",
     "euc_jp": "euc-jp",
     "mac-cyrillic": "x-mac-cyrillic",
@@ -37,7 +36,7 @@ _LABELS: Final = {
 }
 # Encodings of Windows that the detector takes for ISO's, which have no characters in 80 to 9F. In
 # Greek, A2 before a letter is a letter in one and a quotation mark in the other.
-_WINDOWS: Final = {
+_WINDOWS = {
     "iso8859-2": "cp1250",
     "iso8859-6": "cp1256",
     "iso8859-7": "cp1253",
@@ -46,13 +45,13 @@ _WINDOWS: Final = {
 }
 # Latin encodings and the languages in them. The detector also names them for other languages, which
 # are in windows-1252 then.
-_LATIN: Final = {
+_LATIN = {
     **dict.fromkeys(("cp1250", "iso8859-2"), "bs cs hr hu pl ro sk sl sr"),
     **dict.fromkeys(("cp1257", "iso8859-13"), "et lt lv"),
     "cp1254": "tr",
     "cp1258": "vi",
 }
-_ONLY_WINDOWS: Final = re.compile(rb"[\x80-\x9f]|\xa2[\xc0-\xfe]")
+_ONLY_WINDOWS = re.compile(rb"[\x80-\x9f]|\xa2[\xc0-\xfe]")
 
 
 def encoding_of(body: bytes, *, declared: str) -> tuple[str, str]:

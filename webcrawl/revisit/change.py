@@ -7,7 +7,7 @@ module needs that, too, and else all words for readers but those with digits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.configuration.values import component
 from webcrawl.net.walls import words_of
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from webcrawl.items import Page
 
-_TEXT: Final = frozenset({"text/html", "application/xhtml+xml", "text/plain", ""})
+_TEXT = frozenset({"text/html", "application/xhtml+xml", "text/plain", ""})
 # The modules that read the main text.
-_READERS: Final = frozenset(
+_READERS = frozenset(
     {"webcrawl.pipelines.text.TextDataset", "webcrawl.pipelines.search_index.SearchIndex"}
 )
 

@@ -12,7 +12,7 @@ What is lost by a crash is a hint, or a visit that could have been left out.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from webcrawl.revisit.visits import Visits
 
 # Hints of a host that are followed before the first of them is judged.
-_OPEN: Final = 64
+_OPEN = 64
 
 
 class _Copy(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -47,8 +47,8 @@ class _Copy(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_judged: bool
 
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgpack_decoder(_Copy)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgpack_decoder(_Copy)
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)

@@ -6,7 +6,7 @@ that was finished before (Mercator, section 3.1). Made of the log of finished UR
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 #: that says anything of it.
 CHANGED, MOVED, GONE, FAILED = "changed", "moved", "gone", "failed"
 
-_GONE: Final = frozenset({"http_404", "http_410"})
+_GONE = frozenset({"http_404", "http_410"})
 # The fields of a history that tell of the last copy of the document.
-_OF_DOCUMENT: Final = (
+_OF_DOCUMENT = (
     "stored_at", "content", "is_duplicate", "etag", "modified", "links", "text",
 )  # fmt: skip
-_DAY: Final = 86_400
+_DAY = 86_400
 # Of both validators together; others are taken for none.
-_MOST_VALIDATORS: Final = 128
+_MOST_VALIDATORS = 128
 # Of 64 bits: msgpack has no more.
 _Fingerprint: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -113,9 +113,9 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
         }
 
 
-_encode: Final = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
 #: The history of ``encode_history``. UndecodableError for other bytes.
-decode_history: Final = msgpack_decoder(History)
+decode_history = msgpack_decoder(History)
 
 
 def encode_history(history: History) -> bytes:

@@ -8,7 +8,7 @@ Sources: Nutch's AdaptiveFetchSchedule; Cho and Garcia-Molina, "Estimating Frequ
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from webcrawl.configuration.values import positive
 from webcrawl.revisit.history import CHANGED
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 # Nutch's nutch-default.xml, db.fetch.schedule.adaptive.inc_rate and .dec_rate.
 _LONGER, _SHORTER = 0.4, 0.2
 # Half a change in as many intervals of the beginning: what is taken to be known of a page before.
-_PRIOR: Final = 0.5
-_MOST_HOSTS: Final = 1 << 16
+_PRIOR = 0.5
+_MOST_HOSTS = 1 << 16
 # By how much a host's threshold moves with a visit, and how many times *secs* an interval counts
 # at most: with fewer a host would have fewer visits, as long ones are many.
-_STEP: Final = 0.05
-_LONGEST: Final = 5.0
+_STEP = 0.05
+_LONGEST = 5.0
 # Beyond so many expected changes a page is taken for changed.
-_MOST_EXPECTED: Final = 30.0
+_MOST_EXPECTED = 30.0
 
 
 class RevisitPolicy(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records import HostRecords
     from webcrawl.revisit.history import History
 
-_NOT_MODIFIED: Final = 304
+_NOT_MODIFIED = 304
 # Unchanged documents that a host sends whole before its validators are dropped.
-_TRIES: Final = 8
+_TRIES = 8
 
 
 def keep_useful(

@@ -8,7 +8,7 @@ or gone fades. What robots.txt has denied for a day is not due any more.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry
     from webcrawl.revisit.history import History
 
-_DAY: Final = 86_400
+_DAY = 86_400
 # Of intervals, in seconds: times beyond the year 9892 cannot be stored.
-_LONGEST: Final = 100 * 365.0 * _DAY
-_MOST_DOUBLED: Final = 10
-_MOST_VISITS: Final = 64
-_SITEMAP: Final = "sitemap"
+_LONGEST = 100 * 365.0 * _DAY
+_MOST_DOUBLED = 10
+_MOST_VISITS = 64
+_SITEMAP = "sitemap"
 # By how much the interval of a sitemap grows while nothing has changed in it.
-_LONGER: Final = 1.4
+_LONGER = 1.4
 # Outcomes of URLs that are not this crawl's.
-_FOR_GOOD: Final = frozenset({"excluded", "address_forbidden", "bad_url", "poison", "replaced"})
+_FOR_GOOD = frozenset({"excluded", "address_forbidden", "bad_url", "poison", "replaced"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

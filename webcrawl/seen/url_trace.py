@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from array import array
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_HEAD: Final = struct.Struct("<4sId")
+_HEAD = struct.Struct("<4sId")
 assert _HEAD.size == 16
-_MAGIC: Final = b"URLT"
-_MOST_LINKS: Final = 1 << 12
-_MOST_SECS: Final = 1.0
+_MAGIC = b"URLT"
+_MOST_LINKS = 1 << 12
+_MOST_SECS = 1.0
 
 
 class UrlTrace:

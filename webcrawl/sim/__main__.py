@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,11 +27,11 @@ from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
 
 # Above the command line's.
-_PRIORITY: Final = 50
+_PRIORITY = 50
 # Hosts that speak FTP, and as many that speak Gopher: a share.
-_OTHER_PROTOCOLS: Final = 0.01
+_OTHER_PROTOCOLS = 0.01
 # Of the contacts, for each of which a line is printed on a terminal.
-_PARTS: Final = 20
+_PARTS = 20
 
 
 class Orders(msgspec.Struct, frozen=True):

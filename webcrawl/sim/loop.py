@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import selectors
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from webcrawl.sim.network import Listening, Network
 
 #: Epoch seconds at which every simulation begins: the same seed gives the same dates.
-BEGAN: Final = 1_800_000_000.0
+BEGAN = 1_800_000_000.0
 # Steps of a second in which time goes on: sums with epoch seconds are exact.
-_STEPS: Final = 1 << 20
+_STEPS = 1 << 20
 # Real seconds for which is waited where nothing would ever happen again.
-_SIGNAL_POLL_SECS: Final = 0.1
+_SIGNAL_POLL_SECS = 0.1
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):

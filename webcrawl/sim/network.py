@@ -12,7 +12,7 @@ import itertools
 import socket
 import sys
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from webcrawl.sim.web import SimulatedWeb
 
 _Waiting: TypeAlias = "deque[tuple[Callable[..., object], tuple[object, ...]]]"
-_DATAGRAM_BYTES: Final = 65_535
-_CLIENT: Final = ("192.0.2.1", 0)
+_DATAGRAM_BYTES = 65_535
+_CLIENT = ("192.0.2.1", 0)
 # Ports that servers choose themselves, as for FTP's data.
-_FIRST_PORT: Final = 49_152
+_FIRST_PORT = 49_152
 # What a program does to reach another machine, or to be reached.
-_REFUSED: Final = frozenset(
-    {"socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo"}
-)
+_REFUSED = frozenset({"socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo"})
 
 
 class Route(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.network import Route
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from webcrawl.simweb.replies import HostReply
 
 #: The only name server.
-DNS: Final = ("192.0.2.53", 53)
+DNS = ("192.0.2.53", 53)
 # The fastest and the slowest way to a server: seconds one way, bytes a second.
-_LATENCY: Final = (0.005, 0.15)
-_BANDWIDTH: Final = (100_000, 10_000_000)
+_LATENCY = (0.005, 0.15)
+_BANDWIDTH = (100_000, 10_000_000)
 
 
 class SimulatedWeb:

@@ -32,7 +32,7 @@ import re
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -40,7 +40,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_SAFE: Final = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\')
+_SAFE = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\')
 
 
 class AnswerEnd(StrEnum):

@@ -6,7 +6,7 @@ stock, so that a page of 240 kB costs a tenth of a ms, and half a ms more for gz
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from isal import igzip
 
@@ -28,15 +28,13 @@ if TYPE_CHECKING:
     from webcrawl.simweb.world import World
 
 # Headers of images of 64 by 64, as far as programs read that ask for format and size.
-_JPEG: Final = (
+_JPEG = (
     b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
     b"\xff\xc0\0\x0b\x08\0@\0@\1\1\x11\0\xff\xda\0\x08\1\1\0\0\x3f\0"
 )
-_PNG: Final = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0@\0\0\0@\x08\2\0\0\0%\x0b\xe6\x89\0\1\0\0IDAT"
-_WEBP: Final = (
-    b"RIFF \0\0\0WEBPVP8L\x14\0\0\0/?\xc0\x0f\0\7\x10\x11\xfd\x0f\0\t\xe1\xff{-\xa2\xff\xa9\x1f"
-)
-_MAGIC: Final = {
+_PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0@\0\0\0@\x08\2\0\0\0%\x0b\xe6\x89\0\1\0\0IDAT"
+_WEBP = b"RIFF \0\0\0WEBPVP8L\x14\0\0\0/?\xc0\x0f\0\7\x10\x11\xfd\x0f\0\t\xe1\xff{-\xa2\xff\xa9\x1f"
+_MAGIC = {
     "image/gif": b"GIF89a@\0@\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0@\0@\0\0\x08\0;",
     "image/jpeg": _JPEG,
     "image/jpg": _JPEG,
@@ -50,7 +48,7 @@ _MAGIC: Final = {
 _TEXTUAL = frozenset({"text/plain", "text/htm", "application/postscript", ""})
 
 # ISA-L's: a tenth larger than what servers send by zlib's level 6, in a tenth of the time.
-_GZIP_LEVEL: Final = 2
+_GZIP_LEVEL = 2
 _CHUNK_LINKS = 16  # links in one run, before text follows
 
 # Piece numbers in a list of parts stand for pieces of the stock.

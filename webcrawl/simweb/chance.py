@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
 # One number for each purpose; changing one changes the web of every seed.
-HOST: Final = 1
-PAGE: Final = 2
-SIZE: Final = 3
-LINKS: Final = 4
-TEXT: Final = 5
-REDIRECT: Final = 6
-CONTENT: Final = 7
-FAULT: Final = 8
-ENDLESS: Final = 9
-FARM: Final = 10
-RATE: Final = 11
-CHANGES: Final = 12
-TOLD: Final = 13
-UNTRUE: Final = 14
+HOST = 1
+PAGE = 2
+SIZE = 3
+LINKS = 4
+TEXT = 5
+REDIRECT = 6
+CONTENT = 7
+FAULT = 8
+ENDLESS = 9
+FARM = 10
+RATE = 11
+CHANGES = 12
+TOLD = 13
+UNTRUE = 14
 
 _PAIR = struct.Struct("<QQ")
 _pack = _PAIR.pack

@@ -12,7 +12,7 @@ import itertools
 import math
 from bisect import bisect
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.simweb.chance import CHANGES, RATE, TOLD, UNTRUE, draw, draws, unit
 from webcrawl.simweb.distributions import TRUNK_MIN_SIZE
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
-_DAY: Final = 86_400
-_STEADY: Final = 0.2
+_DAY = 86_400
+_STEADY = 0.2
 # Of the logarithm, and what is cut off: no rate is above a hundred times the median.
-_SPREAD: Final = NormalDist(0.0, 1.5)
-_TAIL: Final = 0.001
+_SPREAD = NormalDist(0.0, 1.5)
+_TAIL = 0.001
 # Most changes in one slot, and of how many there is one at least, and so on (Poisson's, of mean 1).
-_MOST: Final = 12
-_POISSON: Final = [*itertools.accumulate(math.exp(-1) / math.factorial(n) for n in range(_MOST))]
+_MOST = 12
+_POISSON = [*itertools.accumulate(math.exp(-1) / math.factorial(n) for n in range(_MOST))]
 
 
 def change_rate(world: World, page: PageSpec) -> float:

@@ -12,7 +12,7 @@ import socket
 import struct
 from collections import deque
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import httptools
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from webcrawl.simweb.server_state import ServerState
 
 # Bodies above this are written in parts, as fast as the client takes them.
-_AT_ONCE_BYTES: Final = 1 << 18
-_DRIPS: Final = 8
-_MAX_WAITING: Final = 1024  # pipelined requests
+_AT_ONCE_BYTES = 1 << 18
+_DRIPS = 8
+_MAX_WAITING = 1024  # pipelined requests
 # Linger for zero seconds: closing sends RST.
 _LINGER_NONE = struct.pack("ii", 1, 0)
 # What was written before a reset must be on the line by then, or it would be dropped.
-_RESET_SECS: Final = 0.01
+_RESET_SECS = 0.01
 
-_HANDED_OVER: Final = frozenset({AnswerEnd.OK, AnswerEnd.GARBAGE, AnswerEnd.BAD})
-_SPOILING: Final = frozenset({Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAGE})
+_HANDED_OVER = frozenset({AnswerEnd.OK, AnswerEnd.GARBAGE, AnswerEnd.BAD})
+_SPOILING = frozenset({Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAGE})
 
 
 class WebRequest(NamedTuple):

@@ -14,18 +14,18 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-HTML: Final = "text/html"
+HTML = "text/html"
 
 # Mercator, figure 8: per cent of the documents in bins labelled 0, 1, 2, 4 ... 512K, 1M bytes; a
 # document of size n is in the last bin whose label is not above n. The text gives 67 % for the four
 # bins 2K to 16K and no bar above 20 %; the single heights follow the shape of the drawn histogram.
 # fmt: off
-FIGURE_8: Final = (
+FIGURE_8 = (
     0.35, 0.01, 0.01, 0.02, 0.03, 0.06, 0.15, 0.5, 1.2, 2.6, 4.6, 8.6,  # 0, 1 ... 512, 1K
     15.4, 18.4, 18.6, 14.6,                                            # 2K, 4K, 8K, 16K
     8.0, 3.9, 1.7, 0.7, 0.32, 0.25,                                    # 32K ... 512K, 1M
@@ -36,7 +36,7 @@ _LAST_BIN = len(FIGURE_8) - 1
 
 # Mercator, figure 7, with "Other (2.26 %)" spread over the kinds of type the paper speaks of: the
 # crawl met 3,173 different ones, many of them misspellings of the common ones.
-FIGURE_7: Final = {
+FIGURE_7 = {
     HTML: 65.34,
     "image/gif": 15.77,
     "image/jpeg": 14.36,
@@ -54,7 +54,7 @@ FIGURE_7: Final = {
     "": 0.06,
 }
 
-EXTENSIONS: Final = {
+EXTENSIONS = {
     "image/gif": ".gif",
     "image/jpeg": ".jpg",
     "image/jpg": ".jpg",
@@ -72,7 +72,7 @@ EXTENSIONS: Final = {
 }
 
 # Below this a document has no room for the links that hold a host together.
-TRUNK_MIN_SIZE: Final = 2048
+TRUNK_MIN_SIZE = 2048
 
 _NORMAL = NormalDist()
 
@@ -123,7 +123,7 @@ class WebProfile:
         return min(self.links_base + int(self.links_per_kib * size / 1024), self.links_max)
 
 
-_TODAY: Final = {
+_TODAY = {
     HTML: 92.0,
     "image/jpeg": 2.0,
     "application/pdf": 1.5,
@@ -132,8 +132,8 @@ _TODAY: Final = {
     "image/webp": 1.0,
     "text/plain": 0.8,
 }
-_PAGES: Final = {HTML: 100.0}
-PROFILES: Final = {
+_PAGES = {HTML: 100.0}
+PROFILES = {
     "mercator": WebProfile(FIGURE_7, mercator_size, 4, 2.5, 80, small=_BINS[12]),
     "today": WebProfile(_TODAY, _today_size, 40, 0.45, 200, modern=True),
     "bench": WebProfile(_PAGES, _bench_size, 40, 0.0, 40),

@@ -11,7 +11,7 @@ Hosts of the farm have the numbers after `World.hosts`. `webcrawl.simweb.truth` 
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.text_stock import stock
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
-DOMAINS: Final = ("example.com", "example.net", "farm.internal")
-_WORDS: Final = (
+DOMAINS = ("example.com", "example.net", "farm.internal")
+_WORDS = (
     *("cheap", "best", "free", "super", "casino", "loans", "pills", "watches"),
     *("shoes", "offers", "deals", "online", "shop", "bonus", "credit", "luxury"),
 )
 # Links of a page: to roots of other hosts of the farm, and to pages of its own.
-_OTHERS: Final = 12
-_OWN: Final = 6
+_OTHERS = 12
+_OWN = 6
 
 
 def farm_name(number: int) -> str:

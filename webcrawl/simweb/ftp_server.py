@@ -11,7 +11,7 @@ requested; without such a request it is not logged.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
 from webcrawl.simweb import chance
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from webcrawl.simweb.talks import Talk
 
 # Replies to commands that change nothing.
-_REPLIES: Final = {
+_REPLIES = {
     "USER": "331 And your address?",
     "PASS": "230 Come in",
     "TYPE": "200 All the same",
 }
 # Seconds that a client may take to connect for data.
-_DATA_SECS: Final = 5.0
+_DATA_SECS = 5.0
 # Bytes written at once; more than a socket takes, so that a slow client is waited for.
-_PIECE_BYTES: Final = 1 << 18
+_PIECE_BYTES = 1 << 18
 
 
 async def talk_ftp(talk: Talk) -> None:

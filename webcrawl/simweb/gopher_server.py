@@ -7,7 +7,7 @@ the hosts end texts with a lone dot, as the standard wants it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
 from webcrawl.simweb.accesslog import AnswerEnd
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from webcrawl.simweb.talks import Talk
     from webcrawl.simweb.world import World
 
-_TYPES: Final = "1h0gI9"
-_MISSING: Final = b"3That is not here\t\terror.host\t1\r\n.\r\n"
+_TYPES = "1h0gI9"
+_MISSING = b"3That is not here\t\terror.host\t1\r\n.\r\n"
 
 
 async def talk_gopher(talk: Talk) -> None:

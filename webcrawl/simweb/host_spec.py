@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 
 class Behaviour(StrEnum):
@@ -23,14 +22,12 @@ class Behaviour(StrEnum):
     DNS_TIMEOUT = "dns_timeout"  # its name server does not answer
 
 
-DNS_FAULTS: Final = frozenset({Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT})
+DNS_FAULTS = frozenset({Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT})
 # What a host can be that speaks a protocol without statuses: the truth about the others would
 # depend on how often they are asked, or on a robots.txt that they cannot have.
-FTP_BEHAVIOURS: Final = frozenset(Behaviour) - {Behaviour.THROTTLE}
-GOPHER_BEHAVIOURS: Final = DNS_FAULTS | {Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE}
-ANSWERING: Final = frozenset(
-    {Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, Behaviour.SERVER_ERROR}
-)
+FTP_BEHAVIOURS = frozenset(Behaviour) - {Behaviour.THROTTLE}
+GOPHER_BEHAVIOURS = DNS_FAULTS | {Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE}
+ANSWERING = frozenset({Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, Behaviour.SERVER_ERROR})
 
 
 class RobotsKind(StrEnum):
@@ -89,7 +86,7 @@ class Framing(StrEnum):
     CLOSE = "close"
 
 
-FRAMINGS: Final = (*(Framing.LENGTH,) * 13, *(Framing.CHUNKED,) * 2, Framing.CLOSE)
+FRAMINGS = (*(Framing.LENGTH,) * 13, *(Framing.CHUNKED,) * 2, Framing.CLOSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,14 @@ such that trunk and leaves together have the shares of the World.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.simweb.distributions import EXTENSIONS, HTML
 
 if TYPE_CHECKING:
     from webcrawl.simweb.world import World
 
-TABLE_SIZE: Final = 4096
+TABLE_SIZE = 4096
 
 _ERROR_STATUSES = (404,) * 12 + (403, 410, 500, 503)
 
@@ -42,11 +42,11 @@ class Leaf(NamedTuple):
     odd_charset: bool = False
 
 
-TRUNK: Final = Leaf(PageKind.HTML, 200, HTML, ".html")
+TRUNK = Leaf(PageKind.HTML, 200, HTML, ".html")
 # As the crawler sees it: a page of links.
-LISTING: Final = Leaf(PageKind.LISTING, 200, HTML, "")
-_LARGE: Final = Leaf(PageKind.LARGE, 200, "application/octet-stream", ".iso")
-GONE: Final = Leaf(PageKind.ERROR, 404, HTML, ".html")
+LISTING = Leaf(PageKind.LISTING, 200, HTML, "")
+_LARGE = Leaf(PageKind.LARGE, 200, "application/octet-stream", ".iso")
+GONE = Leaf(PageKind.ERROR, 404, HTML, ".html")
 
 
 def leaf_table(world: World, types: dict[str, float], trunk: float) -> tuple[Leaf, ...]:

@@ -11,7 +11,7 @@ import asyncio
 import os
 import socket
 import struct
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from webcrawl.simweb.farm import DOMAINS
 from webcrawl.simweb.host_spec import Behaviour
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
-TTL: Final = 300
+TTL = 300
 
 # header := id u16 | flags u16 | questions u16 | answers u16 | authorities u16 | additionals u16
 _HEADER = struct.Struct(">HHHHHH")
@@ -31,15 +31,15 @@ _QUESTION_TAIL = struct.Struct(">HH")  # type, class
 # record := name | type u16 | class u16 | ttl u32 | length u16 | data; the name as a pointer here
 _RECORD = struct.Struct(">HHHIH")
 
-_RESPONSE: Final = 0x8000
-_OPCODE: Final = 0x7800
-_RECURSION_DESIRED: Final = 0x0100
+_RESPONSE = 0x8000
+_OPCODE = 0x7800
+_RECURSION_DESIRED = 0x0100
 # Authoritative. Recursion is not available, but stub resolvers want to see it.
-_FLAGS: Final = _RESPONSE | 0x0400 | 0x0080
+_FLAGS = _RESPONSE | 0x0400 | 0x0080
 
 _NOERROR, _SERVFAIL, _NXDOMAIN, _REFUSED = 0, 2, 3, 5
 _A, _SOA, _IN = 1, 6, 1
-_QUESTION: Final = 0xC000 | _HEADER.size  # a pointer to its name
+_QUESTION = 0xC000 | _HEADER.size  # a pointer to its name
 
 # Nothing, or no such name: the SOA says for how long that may be remembered (RFC 2308). Its names
 # are the root's.

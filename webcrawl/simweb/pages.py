@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.simweb.chance import CONTENT, LINKS, PAGE, REDIRECT, SIZE, TEXT, draw, draws, unit
 from webcrawl.simweb.distributions import HTML
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from webcrawl.simweb.world import World
 
 # Page numbers from here on: contents of duplicates, which are no pages.
-DUPLICATE_BASE: Final = 1 << 23
+DUPLICATE_BASE = 1 << 23
 # The page number of the entries to a host's endless URL spaces.
-ENDLESS_NUMBER: Final = (1 << 24) - 1
+ENDLESS_NUMBER = (1 << 24) - 1
 
-ENDLESS_PATHS: Final = ("/calendar/?d=0", "/maze/")
+ENDLESS_PATHS = ("/calendar/?d=0", "/maze/")
 
 # What one link costs in HTML, so that a page of a given size holds no more than fit.
-_LINK_BYTES: Final = 130
+_LINK_BYTES = 130
 _PAGE_BYTES = 300
 
 _LOCAL_LINKS = 0.8  # share of links that stay within the host
 _BRANCHES = 4  # trunk pages below a trunk page
 
 # The first four are those that robots.txt files forbid.
-DIRECTORIES: Final = (
+DIRECTORIES = (
     *("private", "tmp", "cgi-bin", "archive"),
     *("news", "docs", "shop", "blog", "people", "caf%C3%A9", "reports", "music"),
     *("travel", "stories", "products", "papers"),
 )
 _ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "st", "tr")
 _RIMES = ("a", "e", "i", "o", "u", "an", "el", "or", "is", "um", "en", "ar", "il", "os", "ul", "et")
-WORDS: Final = tuple(onset + rime + "ra" for onset in _ONSETS for rime in _RIMES)
+WORDS = tuple(onset + rime + "ra" for onset in _ONSETS for rime in _RIMES)
 # A directory by the lower 4 bits of the index, a word by the upper 8.
-_STEMS: Final = tuple(f"/{directory}/{word}-" for word in WORDS for directory in DIRECTORIES)
+_STEMS = tuple(f"/{directory}/{word}-" for word in WORDS for directory in DIRECTORIES)
 
 _NUMBER = re.compile(r"[-=](\d{1,8})(?:\.[a-z0-9]+|/)?(?:\?hop=(\d{1,3}))?", re.ASCII)
 _REDIRECT_STATUSES = (301, 302, 302, 302, 303, 307, 308, 301)
@@ -66,7 +66,7 @@ class Charset(NamedTuple):
 
 
 # The encodings of odd pages; all others are UTF-8, and say so.
-CHARSETS: Final = (
+CHARSETS = (
     Charset("latin", "iso-8859-1", "iso-8859-1", "header"),
     Charset("latin", "cp1252", "windows-1252", "meta"),
     Charset("japanese", "shift_jis", "Shift_JIS", "header"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from webcrawl.simweb.world import Faults, SimWebError, World
 
-_SOUND: Final[dict[str, Any]] = {"faults": Faults.none(), "endless": 0.0, "large_files": 0.0}
+_SOUND: dict[str, Any] = {"faults": Faults.none(), "endless": 0.0, "large_files": 0.0}
 # To measure crawlers: nothing forbidden, nothing broken.
-_BENCH: Final[dict[str, Any]] = _SOUND | {
+_BENCH: dict[str, Any] = _SOUND | {
     "mean_pages": 500.0,
     "max_pages": 5000,
     "seed_share": 1.0,
@@ -20,7 +20,7 @@ _BENCH: Final[dict[str, Any]] = _SOUND | {
     "odd_charsets": 0.0,
 }
 
-PRESETS: Final[dict[str, dict[str, Any]]] = {
+PRESETS: dict[str, dict[str, Any]] = {
     # Figures 6 to 8 of the Mercator paper, with every kind of trouble.
     "mercator": {},
     # HTML of 240 kB in the mean, gzip on the wire, mostly HTTPS.

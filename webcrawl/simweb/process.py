@@ -7,7 +7,7 @@ import pickle
 import sys
 from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from webcrawl.simweb.world import SimWebError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from webcrawl.simweb.server import Served
     from webcrawl.simweb.world import World
 
-_STOP_SECS: Final = 10.0
+_STOP_SECS = 10.0
 _ROOT = Path(__file__).resolve().parents[2]
 
 

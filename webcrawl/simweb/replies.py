@@ -9,7 +9,7 @@ import re
 import time
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
-STATUS_LINES: Final = {
+STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
 
 _CALENDAR = re.compile(r"/calendar/\?d=(\d{1,15})", re.ASCII)
-_MAZE: Final = "/maze/"
+_MAZE = "/maze/"
 #: Validators of a copy that a client has: an ETag and a Last-Modified.
 Known: TypeAlias = "tuple[str, str]"
-NONE: Final = ("", "")
+NONE = ("", "")
 # Of hosts in turn, which of the two are sent.
-_SENT: Final = (slice(0, 2), slice(0, 1), slice(1, 2), slice(0, 0))
-_MOST_LISTED: Final = 50_000
-_HTML: Final = b"Content-Type: text/html; charset=utf-8\r\n"
+_SENT = (slice(0, 2), slice(0, 1), slice(1, 2), slice(0, 0))
+_MOST_LISTED = 50_000
+_HTML = b"Content-Type: text/html; charset=utf-8\r\n"
 
 
 class HostReply(NamedTuple):

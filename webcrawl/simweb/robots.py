@@ -5,7 +5,7 @@ Called by the server to answer and by `webcrawl.simweb.truth` to judge: both see
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.simweb.chance import FAULT, draws
 from webcrawl.simweb.host_spec import Behaviour, RobotsKind
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
-PATH: Final = "/robots.txt"
-MOVED_PATH: Final = "/robots-moved.txt"
+PATH = "/robots.txt"
+MOVED_PATH = "/robots-moved.txt"
 #: What some of them name, and no host has but in a World with lastmod_recall, where all name it.
-SITEMAP_PATH: Final = "/sitemap.xml"
+SITEMAP_PATH = "/sitemap.xml"
 
 _TEXT = "text/plain"
 
 # {delay} is empty or a Crawl-delay line.
-_RULES: Final = {
+_RULES = {
     RobotsKind.EMPTY: "{delay}",
     RobotsKind.ALLOW_ALL: "# Welcome\nUser-agent: *\n{delay}Disallow:\n",
     RobotsKind.PREFIX: (
@@ -52,7 +52,7 @@ _RULES: Final = {
     RobotsKind.DENY_ALL: "User-agent: *\n{delay}Disallow: /\n",
 }
 _FILLER = "# {number:06d} " + "there is nothing below that a crawler needs to know " * 2 + "\n"
-BIG_BYTES: Final = 600_000
+BIG_BYTES = 600_000
 
 
 class RobotsFile(NamedTuple):
@@ -66,7 +66,7 @@ class RobotsFile(NamedTuple):
 
 _UNAVAILABLE = RobotsFile(503, _TEXT, b"Service Unavailable\n")
 _MISSING = RobotsFile(404, _TEXT, b"Not Found\n")
-_FIXED: Final = {
+_FIXED = {
     RobotsKind.UNAVAILABLE: _UNAVAILABLE,
     RobotsKind.MISSING: _MISSING,
     RobotsKind.FORBIDDEN: RobotsFile(403, _TEXT, b"Forbidden\n"),

@@ -17,7 +17,7 @@ import socket
 import ssl
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import trustme
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from webcrawl.simweb.world import World
 
-DNS_ADDRESS: Final = "127.0.0.1"
-_FLUSH_SECS: Final = 0.1
-_BACKLOG: Final = 1024
-_PORT_TRIES: Final = 50
+DNS_ADDRESS = "127.0.0.1"
+_FLUSH_SECS = 0.1
+_BACKLOG = 1024
+_PORT_TRIES = 50
 
 
 class Served(NamedTuple):

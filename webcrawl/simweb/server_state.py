@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from webcrawl.simweb.accesslog import Hit, epoch_clock, line_of
 from webcrawl.simweb.replies import HostReply, reply_to
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
-_KNOWN_NAMES: Final = 16_384
+_KNOWN_NAMES = 16_384
 
 
 class ServerState:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.simweb.accesslog import AnswerEnd, Hit
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webcrawl.simweb.server_state import ServerState
 
 # Of a line that a client says.
-_MAX_LINE: Final = 8192
+_MAX_LINE = 8192
 
 
 class Talk:

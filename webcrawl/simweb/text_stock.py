@@ -10,11 +10,10 @@ from __future__ import annotations
 import functools
 import itertools
 import random
-from typing import Final
 
-PIECE_BYTES: Final = 4096
-PIECES: Final = 512
-SEPARATORS: Final = 512
+PIECE_BYTES = 4096
+PIECES = 512
+SEPARATORS = 512
 
 _SYLLABLES = [
     onset + vowel + coda
@@ -25,7 +24,7 @@ _SYLLABLES = [
 _ACCENTS = str.maketrans("aeoun", "àéöüñ")
 
 # Alphabets for pages in other charsets.
-_SCRIPTS: Final = {
+_SCRIPTS = {
     "latin": "abcdefghijklmnopqrstuvwxyzàâäçéèêëîïôöùûüñæø",
     "cyrillic": "абвгдежзийклмнопрстуфхцчшщыьэюя",
     "japanese": "あいうえおかきくけこさしすせそたちつてとなにぬねのアイウエオカキクケコ日",
@@ -34,7 +33,7 @@ _SCRIPTS: Final = {
 }
 
 # Markup in about the amount that pages have it. None of these hold links.
-_BLOCKS: Final = """
+_BLOCKS = """
 <div class="row"><div class="col-md-8 col-sm-12 entry-content" id="block-{number}">
 <p class="entry-summary">{text}</p>
 </div></div>
@@ -60,7 +59,7 @@ var {identifier}_{number} = {{"id": "{code:016x}", "type": "{other}", "enabled":
 <figcaption class="wp-caption-text">{name} {other}</figcaption></figure></div>
 """.strip().split("\n\n")
 # What page builders of today add: long attributes, inline scripts, styles and drawings.
-_MODERN_BLOCKS: Final = """
+_MODERN_BLOCKS = """
 <div class="elementor-element elementor-element-{short:07x} elementor-widget \
 elementor-widget-text-editor" data-id="{short:07x}" data-element_type="widget" \
 data-widget_type="text-editor.default">
@@ -88,7 +87,7 @@ justify-content:space-between;padding:12px 16px;margin:0 auto;border-radius:8px;
 box-shadow:0 1px 3px rgba(0,0,0,.12);color:#{short:07x}}}\
 @media (max-width:768px){{.css-{short:07x}{{padding:8px 12px;flex-direction:row}}}}</style>
 """.strip().split("\n\n")
-_BETWEEN_ITEMS: Final = '</span></li><li class="menu-item"><span rel="tag">'
+_BETWEEN_ITEMS = '</span></li><li class="menu-item"><span rel="tag">'
 
 
 class Stock:

@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-ZONE: Final = "sim.test"
+ZONE = "sim.test"
 
 # Each host can have an address of its own, as it needs for FTP and Gopher.
-_MAX_HOSTS: Final = 4_000_000
+_MAX_HOSTS = 4_000_000
 # Page numbers have 24 bits in a page key, the upper half is for duplicates.
-_MAX_PAGES: Final = 4_000_000
+_MAX_PAGES = 4_000_000
 # What all parameters may be that are numbers and no shares.
-_BOUNDS: Final = {
+_BOUNDS = {
     "seed": (0, (1 << 64) - 1),
     "hosts": (1, _MAX_HOSTS),
     "network": (1, 223),
@@ -66,15 +66,15 @@ _BOUNDS: Final = {
 }
 
 # How many hosts a World remembers: about 10 MB.
-_CACHED_HOSTS: Final = 16_384
+_CACHED_HOSTS = 16_384
 
 # The largest host that may be slow, throttle or ask for a crawl delay, so that politeness towards
 # a single host does not decide how long a whole crawl takes.
-_LARGEST_TROUBLED: Final = 20
+_LARGEST_TROUBLED = 20
 
-_TRUNK_SHARE: Final = 8  # one page in eight holds a host together
-_DIRECTORY_SHARE: Final = 4  # on hosts of FTP and Gopher, where they have no links but these
-_GUIDE_EVERY: Final = 4
+_TRUNK_SHARE = 8  # one page in eight holds a host together
+_DIRECTORY_SHARE = 4  # on hosts of FTP and Gopher, where they have no links but these
+_GUIDE_EVERY = 4
 
 
 class SimWebError(Exception):
@@ -387,7 +387,7 @@ def write_seeds(world: World, path: Path) -> int:
     return world.seed_hosts
 
 
-_BEHAVIOURS: Final = {"ftp": FTP_BEHAVIOURS, "gopher": GOPHER_BEHAVIOURS}
+_BEHAVIOURS = {"ftp": FTP_BEHAVIOURS, "gopher": GOPHER_BEHAVIOURS}
 _PARAMETERS = [f for f in dataclasses.fields(World) if f.init]
 
 

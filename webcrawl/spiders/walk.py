@@ -17,7 +17,7 @@ import logging
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 from scrapy import Request, Spider
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_RESTARTS: Final = 1 / 7
-_MAX_LINKS: Final = 1000
+_RESTARTS = 1 / 7
+_MAX_LINKS = 1000
 # Of a seed list of one URL a line.
-_MAX_SEEDS: Final = 100_000
+_MAX_SEEDS = 100_000
 
 
 class _Walk(msgspec.Struct):
@@ -61,7 +61,7 @@ class _Walk(msgspec.Struct):
     hosts: dict[str, list[str]] = {}
 
 
-_decode: Final = msgpack_decoder(_Walk)
+_decode = msgpack_decoder(_Walk)
 
 
 class RandomWalkSpider(Spider):

@@ -13,7 +13,7 @@ import errno
 import os
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import wall_time
 from webcrawl.storage.atomic import make_directory, sync_paths
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-_WHOLE: Final = re.compile(r".+-\d{17}-\d{5,}(?:\.(?!open\b)\w+)+")
+_WHOLE = re.compile(r".+-\d{17}-\d{5,}(?:\.(?!open\b)\w+)+")
 
 
 class GrowingFiles:

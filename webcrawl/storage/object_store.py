@@ -24,7 +24,7 @@ import re
 import shutil
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 
@@ -42,14 +42,14 @@ from webcrawl.storage.atomic import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-_LOCAL: Final = {"file", "local"}
-_MAX_REASON: Final = 200
-_MAX_NAME: Final = 255
+_LOCAL = {"file", "local"}
+_MAX_REASON = 200
+_MAX_NAME = 255
 # In a directory whose files were moved: where to.
-_MOVED: Final = "MOVED"
+_MOVED = "MOVED"
 # Of a file 32 MB are in memory, and once more while they are sent; s3fs would take 500.
-_IN_PARTS: Final = {"chunksize": 1 << 23, "max_concurrency": 4}
-_PLAIN: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
+_IN_PARTS = {"chunksize": 1 << 23, "max_concurrency": 4}
+_PLAIN = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 
 
 def is_plain(name: str) -> bool:

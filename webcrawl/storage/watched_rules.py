@@ -14,7 +14,7 @@ import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from webcrawl.errors import FatalError
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Seconds between two looks at the file, however often ``reload_if_changed`` is called.
-_LOOK_EVERY: Final = 0.9
+_LOOK_EVERY = 0.9
 # And after a reading that the system has refused: each is in the journal of commands.
-_LOOK_AFTER_ERROR: Final = 60.0
-_LOGGED_BAD_LINES: Final = 10
+_LOOK_AFTER_ERROR = 60.0
+_LOGGED_BAD_LINES = 10
 # A reader that lets go of the interpreter every few lines takes it back before another thread has
 # noticed: with buffers of 8 kB the event loop stood still for 0.5 s, with these for 15 ms.
-_READ_BYTES: Final = 1 << 20
+_READ_BYTES = 1 << 20
 
 
 class Rules(Protocol):

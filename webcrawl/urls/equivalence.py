@@ -82,69 +82,65 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from webcrawl.urls.filters.host_rules import UrlHostRules
 
-STANDARD: Final = frozenset(
-    {"host_case", "idn", "default_port", "dot_segments", "empty_path", "fragment"}
-)
-DEFAULT: Final = frozenset(
+STANDARD = frozenset({"host_case", "idn", "default_port", "dot_segments", "empty_path", "fragment"})
+DEFAULT = frozenset(
     {
         *("percent_case", "unreserved", "session_ids", "duplicate_slashes"),
         *("tracking", "empty_query", "sorted_query"),
     }
 )
-RULES: Final = STANDARD | DEFAULT | {"index_names", "lower_case"}
+RULES = STANDARD | DEFAULT | {"index_names", "lower_case"}
 
 # Answers that are remembered: origins by their canonical form, names of parameters that count.
-_CACHED_ORIGINS: Final = 1 << 14
-_CACHED_NAMES: Final = 1 << 12
-_LONGEST_CACHED_NAME: Final = 50
+_CACHED_ORIGINS = 1 << 14
+_CACHED_NAMES = 1 << 12
+_LONGEST_CACHED_NAME = 50
 # A query of more is compared as it stands: 2 kB of nothing but & would take 0.6 ms.
-_MOST_PARAMETERS: Final = 200
+_MOST_PARAMETERS = 200
 
-_PARTS: Final = re.compile(r"(https?://[^/?#]+)(/[^?#]*)(?:\?([^#]*))?")
-_ORIGIN: Final = re.compile(r"([a-z]+://)([^:/@\[\]]+)((?::[0-9]+)?)")
-_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+_PARTS = re.compile(r"(https?://[^/?#]+)(/[^?#]*)(?:\?([^#]*))?")
+_ORIGIN = re.compile(r"([a-z]+://)([^:/@\[\]]+)((?::[0-9]+)?)")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 # Escapes that percent_case or unreserved may change: with a small letter, or of 2D, 2E, 30 to 39,
 # 41 to 5A, 5F, 61 to 7A, 7E.
-_LOOSE_ESCAPE: Final = re.compile(
-    r"%(?:.?[a-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)", re.DOTALL
-)
-_FREE_ESCAPE: Final = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%[0-9A-Fa-f]{2}")
-_NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_SLASHES: Final = re.compile(r"//+")
-_INDEX: Final = re.compile(
+_LOOSE_ESCAPE = re.compile(r"%(?:.?[a-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)", re.DOTALL)
+_FREE_ESCAPE = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%[0-9A-Fa-f]{2}")
+_NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_SLASHES = re.compile(r"//+")
+_INDEX = re.compile(
     r"(?<=/)(?:index|default)\.(?:[xsp]?html?|php[3-8]?|aspx?|jspx?|jsf|cfm|cgi|pl|do)\Z",
     re.IGNORECASE,
 )
-_UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+_UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 
 # Servlets, PHP and others that put what should be a cookie behind a semicolon.
-_PATH_SESSION: Final = re.compile(
+_PATH_SESSION = re.compile(
     r";(?:jsessionid|phpsessid|sessionid|session_id|sid|s)=([^/;]*)", re.IGNORECASE
 )
-_ASP_NET_SESSION: Final = re.compile(r"/\((?:[a-z]\(([0-9a-z_-]+)\))+\)(?=/)", re.IGNORECASE)
+_ASP_NET_SESSION = re.compile(r"/\((?:[a-z]\(([0-9a-z_-]+)\))+\)(?=/)", re.IGNORECASE)
 # Of platforms, and general ones, by which a page may be told apart.
-_SESSION: Final = frozenset(
+_SESSION = frozenset(
     {
         *("jsessionid", "phpsessid", "phpsession", "aspsessionid", "asp.net_sessionid"),
         *("oscsid", "zenid", "xtcsid"),
     }
 )
-_MAYBE_SESSION: Final = frozenset(
+_MAYBE_SESSION = frozenset(
     {"sessionid", "session_id", "sessid", "sid", "s", "session", "sess", "sesskey", "psid"}
 )
-_COLD_FUSION: Final = frozenset({"cfid", "cftoken"})
+_COLD_FUSION = frozenset({"cfid", "cftoken"})
 # What a server draws by lot, perhaps with the name of a machine behind it; base64 and UUIDs too.
-_TOKEN: Final = re.compile(r"[0-9a-z_-]{16,}(?=[.!~:%]|\Z)", re.IGNORECASE)
-_CHANGE: Final = re.compile(r"(?<=[0-9])[a-z]|(?<=[a-z])[0-9]", re.IGNORECASE)
+_TOKEN = re.compile(r"[0-9a-z_-]{16,}(?=[.!~:%]|\Z)", re.IGNORECASE)
+_CHANGE = re.compile(r"(?<=[0-9])[a-z]|(?<=[a-z])[0-9]", re.IGNORECASE)
 # Names and titles with a year have one.
-_FEWEST_CHANGES: Final = 2
-_FEWEST_DIGITS: Final = 8  # of a CFTOKEN
-_TRACKING: Final = frozenset(
+_FEWEST_CHANGES = 2
+_FEWEST_DIGITS = 8  # of a CFTOKEN
+_TRACKING = frozenset(
     {
         # search engines and networks
         *("gclid", "gclsrc", "dclid", "gbraid", "wbraid", "srsltid", "fbclid", "msclkid"),
@@ -161,7 +157,7 @@ _TRACKING: Final = frozenset(
         *("guccounter", "guce_referrer", "guce_referrer_sig"),
     }
 )
-_TRACKING_PREFIXES: Final = ("utm_", "mtm_", "matomo_", "hsa_")
+_TRACKING_PREFIXES = ("utm_", "mtm_", "matomo_", "hsa_")
 
 
 class Equivalence:

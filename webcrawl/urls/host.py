@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-_USUAL: Final = re.compile(r"[a-z]+://([a-z0-9.-]*[a-z0-9])(?::[0-9]+)?/")
-_AUTHORITY: Final = re.compile(
+_USUAL = re.compile(r"[a-z]+://([a-z0-9.-]*[a-z0-9])(?::[0-9]+)?/")
+_AUTHORITY = re.compile(
     r"(?P<origin>[a-z][a-z0-9+.-]*://)(?:[^/?#@]*@)?(?P<host>\[[^\]/?#]*\]|[^/?#:]*)(?P<port>:\d*)?",
     re.IGNORECASE,
 )

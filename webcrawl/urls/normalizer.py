@@ -18,14 +18,14 @@ Normalizing twice is the same as normalizing once.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ada_url import join_url, normalize_url
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-HTTP_SCHEMES: Final = frozenset({"http", "https"})
+HTTP_SCHEMES = frozenset({"http", "https"})
 
 
 class _AllSchemes:
@@ -36,19 +36,19 @@ class _AllSchemes:
 
 
 #: All schemes of URLs that name a host; the download handlers say which of them a crawl follows.
-SCHEMES: Final[Container[str]] = _AllSchemes()
+SCHEMES: Container[str] = _AllSchemes()
 # Of those that the URL Standard has rules for, and that name hosts.
-_STANDARD: Final = HTTP_SCHEMES | {"ftp", "ws", "wss"}
+_STANDARD = HTTP_SCHEMES | {"ftp", "ws", "wss"}
 
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d+(?:[/?#]|\Z))")
-_HIGH_BYTE: Final = re.compile(rb"[\x80-\xff]")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d+(?:[/?#]|\Z))")
+_HIGH_BYTE = re.compile(rb"[\x80-\xff]")
 
 # Default ports of the other schemes; of those that are not here a port stays as it is written.
-_PORTS: Final = {"gopher": "70", "gemini": "1965"}
-_GOPHER_MENU: Final = "/1"
-_AUTHORITY: Final = re.compile(r"[a-z0-9+.-]+://(?:[^/?]*@)?([^/?@]*?)(?::(\d*))?(?=[/?]|\Z)")
+_PORTS = {"gopher": "70", "gemini": "1965"}
+_GOPHER_MENU = "/1"
+_AUTHORITY = re.compile(r"[a-z0-9+.-]+://(?:[^/?]*@)?([^/?@]*?)(?::(\d*))?(?=[/?]|\Z)")
 # Nearly all hosts: nothing to do but to lower the case.
-_USUAL_HOST: Final = re.compile(r"(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*")
+_USUAL_HOST = re.compile(r"(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*")
 
 
 def normalize(

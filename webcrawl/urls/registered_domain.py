@@ -18,7 +18,7 @@ import io
 import re
 from functools import cached_property, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from requests import Response, Session
 from tldextract import TLDExtract
@@ -26,18 +26,18 @@ from tldextract import TLDExtract
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CACHED_HOSTS: Final = 1 << 16
+CACHED_HOSTS = 1 << 16
 """A look-up costs 4 µs, and links repeat their hosts; 65,536 hosts take about 10 MB."""
 
 # Lines of a whole list, in this order: half of one would make other domains without a word.
-_LANDMARKS: Final = (
+_LANDMARKS = (
     *("// ===BEGIN ICANN DOMAINS===", "com", "// ===END ICANN DOMAINS==="),
     *("// ===BEGIN PRIVATE DOMAINS===", "// ===END PRIVATE DOMAINS==="),
 )
-_VERSION: Final = re.compile(r"^// VERSION: (\S+)", re.MULTILINE)
+_VERSION = re.compile(r"^// VERSION: (\S+)", re.MULTILINE)
 # The hosts of the simulated internet are domains of their own. Of the top-level domain test no name
 # is ever registered (RFC 6761).
-_SIMULATED: Final = "sim.test"
+_SIMULATED = "sim.test"
 
 
 class SuffixList:
@@ -142,7 +142,7 @@ def use(suffixes: SuffixList) -> None:
 #: Of the values of POLITENESS_KEY, how each gets the key of a host. With "address" hosts have a
 #: clock of their own and share another one with all hosts at their address, compared by the
 #: preconditions.
-POLITENESS_KEYS: Final[dict[str, Callable[[str], str]]] = {
+POLITENESS_KEYS: dict[str, Callable[[str], str]] = {
     "host": str,
     "address": str,
     "domain": registered_domain,

@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import scrapy
 from scrapy import Request
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: The Scrapy whose private parts are known; the last number is that of its corrections.
-SCRAPY: Final = "2.19"
-_OPENING_POLL_SECS: Final = 0.01
+SCRAPY = "2.19"
+_OPENING_POLL_SECS = 0.01
 # What the functions below use of an engine that is being opened.
-_USED: Final = attrgetter(
+_USED = attrgetter(
     *("_slot.remove_request", "_slot.nextcall.schedule", "_slot.closing", "scheduler"),
     *("close_async", "needs_backout", "scraper.slot", "scraper.open_spider_async"),
     *("scraper.close_spider_async", "scraper.start_itemproc_async", "scraper._check_if_closing"),

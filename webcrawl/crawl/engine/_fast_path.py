@@ -23,7 +23,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydispatch.dispatcher import Any as Any_
 from pydispatch.dispatcher import connections, getAllReceivers, liveReceivers
@@ -61,9 +61,9 @@ logger = logging.getLogger(__name__)
 # A callback may yield thousands of Requests, 0.1 ms each, and none of them waits for anything.
 _OUTPUTS_AT_ONCE = 100
 # The methods of spider middlewares that every page goes through.
-_OF_PAGES: Final = ("process_spider_input", "process_spider_output", "process_spider_exception")
+_OF_PAGES = ("process_spider_input", "process_spider_output", "process_spider_exception")
 # What all of Scrapy's wrappers run that only warn of an argument that is not passed any more.
-_WARNS_OF_SPIDER: Final = cast("Any", UserAgentMiddleware.process_request).__code__
+_WARNS_OF_SPIDER = cast("Any", UserAgentMiddleware.process_request).__code__
 
 
 def take_fast_path(engine: ExecutionEngine) -> None:

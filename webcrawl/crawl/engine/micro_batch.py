@@ -7,11 +7,10 @@ for one page after another stays in the processor's caches.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 #: Seconds until all have come that came together: a broad crawl's turn of the loop takes 20 to 50
 #: ms, and the next one begins when that is over.
-TOGETHER_SECS: Final = 0.002
+TOGETHER_SECS = 0.002
 
 
 class MicroBatch:

@@ -8,14 +8,14 @@ these, and robots.txt files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-_EXACT: Final = 100_000
-_PREFIXES: Final = ("", "k", "M", "G", "T")
+_EXACT = 100_000
+_PREFIXES = ("", "k", "M", "G", "T")
 
 
 def behind(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 from webcrawl.doctor.projection import Sample
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # What a URL that is tried again costs its host, as its rests double from 10 s on and it goes to the
 # end of the queue; and the most of such URLs.
-_RETRY_SECS: Final = 20.0
-_MOST_RETRIED: Final = 0.5
+_RETRY_SECS = 20.0
+_MOST_RETRIED = 0.5
 
 
 def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
 from webcrawl.crawl.job.totals import PREFIX
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 # Columns of a line.
-_WIDTH: Final = 100
+_WIDTH = 100
 _ENDS = {
     "shutdown": "stopped by a signal",
     "hive_stopped": "stopped by scrapy hive stop",
@@ -165,17 +165,15 @@ def _lines(name: str, value: str) -> str:
 
 
 # What URLs wait for.
-_HELD: Final = {
+_HELD = {
     "host_budget": "over their host's budget",
     "domain_budget": "over their domain's budget",
     "reputation": "over their domain's reputation",
 }
 # Outcomes whose reason is a setting or a rule of the site, which may be gone tomorrow.
-_REFUSALS: Final = ("address_forbidden", "excluded", "robots_denied")
+_REFUSALS = ("address_forbidden", "excluded", "robots_denied")
 #: What is said besides of an outcome.
-REMEDIES: Final = {
-    "address_forbidden": ": no public address; -s ALLOW_PRIVATE_ADDRESSES=1 allows it"
-}
+REMEDIES = {"address_forbidden": ": no public address; -s ALLOW_PRIVATE_ADDRESSES=1 allows it"}
 
 
 def finished(held: Mapping[str, int]) -> str:

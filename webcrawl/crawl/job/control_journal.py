@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from webcrawl.hosts.host_rules import HostRules
 
-_NAME: Final = "logs/control.jsonl"
+_NAME = "logs/control.jsonl"
 # Of its end, for the last commands.
-_END_BYTES: Final = 1 << 20
+_END_BYTES = 1 << 20
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -41,7 +41,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     origin: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
-decode_request: Final = json_decoder(Request)
+decode_request = json_decoder(Request)
 
 
 class Change(Request, frozen=True, omit_defaults=True, kw_only=True):

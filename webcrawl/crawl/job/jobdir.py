@@ -30,7 +30,7 @@ import contextlib
 import dataclasses
 import shutil
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints, refuse_kept
 from webcrawl.crawl.job.state_directory import (
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
 
 # What shows that a directory is a job's. The first of it, LOCK, no power failure takes away.
-_MARKS: Final = frozenset({"LOCK", "CURRENT", SHARDS})
+_MARKS = frozenset({"LOCK", "CURRENT", SHARDS})
 # What a new one may have: of the file system, and of who starts the crawl, as scrapy hive does.
-_NOBODYS: Final = frozenset({"lost+found", "logs"})
+_NOBODYS = frozenset({"lost+found", "logs"})
 
 
 @dataclasses.dataclass(slots=True, frozen=True)

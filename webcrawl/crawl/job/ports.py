@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,8 +13,8 @@ from webcrawl.storage.atomic import write_atomic
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILE: Final = "ports.json"
-_decode: Final = json_decoder(dict[str, int])
+FILE = "ports.json"
+_decode = json_decoder(dict[str, int])
 
 
 def note_port(jobdir: Path, name: str, port: int) -> None:

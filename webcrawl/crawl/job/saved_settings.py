@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-_KEPT: Final = (
+_KEPT = (
     *("URL_", "TRAP_", "POLITENESS_", "ROBOTSTXT_", "ROBOTS_", "EXCLUSION_FILE", "GOPHER_PORTS"),
     *("USER_AGENT", "DOWNLOAD_HANDLERS", "REDIRECT_MAX_TIMES", "BUDGET_", "REPUTATION_"),
     *("HOSTS_POLICY_FILE", "LINK_KINDS", "DOWNLOAD_DELAY"),
 )
-_PROJECT: Final = SETTINGS_PRIORITIES["project"]
+_PROJECT = SETTINGS_PRIORITIES["project"]
 
 
 def given(settings: BaseSettings) -> dict[str, Any]:

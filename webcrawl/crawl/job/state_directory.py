@@ -16,7 +16,7 @@ import dataclasses
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 #: Where the shards of a job are, within its directory.
-SHARDS: Final = "shards"
+SHARDS = "shards"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_SNAPSHOTS: Final = "snapshot-*.log"
+_SNAPSHOTS = "snapshot-*.log"
 
 
 class Part(Protocol):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PART: Final = "suffixes"
+_PART = "suffixes"
 
 
 def suffix_list_of(settings: BaseSettings) -> SuffixList:

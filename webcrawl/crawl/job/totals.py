@@ -9,7 +9,7 @@ run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
 #: What the names of the totals begin with.
-PREFIX: Final = "crawl/"
-_SECS: Final = "elapsed_time_seconds"
+PREFIX = "crawl/"
+_SECS = "elapsed_time_seconds"
 #: The beginnings of the names of what is counted in each run from 0 on.
-COUNTED: Final = (
+COUNTED = (
     *("outcome/", "retry/", "robots/", "side_downloads/", "redirects/", "critical/", "outage/"),
     *(
         "pauses/",
@@ -43,7 +43,7 @@ COUNTED: Final = (
     *("walls/", "visits/", "doctor/"),
 )
 #: Those of them that the shards count.
-OF_SHARDS: Final = ("outcome/", "visits/", "contacts", "fetch/bytes", "content/duplicates")
+OF_SHARDS = ("outcome/", "visits/", "contacts", "fetch/bytes", "content/duplicates")
 
 
 def added(*counts: Mapping[str, int | float]) -> dict[str, int | float]:

@@ -8,7 +8,7 @@ from there on: fetch.py. The way back: completion.py.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.completion import Way
 from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 # Seconds until a part of a host is looked at again while another one fetches robots.txt.
-_ASKED_SECS: Final = 1.0
+_ASKED_SECS = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_page: Final[ContextVar[Page | None]] = ContextVar("page", default=None)
+_page: ContextVar[Page | None] = ContextVar("page", default=None)
 
 
 class ItemOverdueError(Exception):

@@ -9,7 +9,7 @@ released (host_release.py): its callback has only its Page to hand over.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request
 from scrapy.utils.log import failure_to_exc_info
@@ -40,13 +40,13 @@ logger = logging.getLogger(__name__)
 
 #: Of a robots.txt, whatever PAGE_MAX_BYTES is: half of it allows too much. With a byte more its
 #: reader sees that the last line is not whole.
-ROBOTS_MAX_BYTES: Final = MAX_BYTES + 1
-_LINK_META: Final = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
+ROBOTS_MAX_BYTES = MAX_BYTES + 1
+_LINK_META = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
 # Sitemaps and pages of more than 1 MiB at once: each may be held as received, decoded and stored.
-_SITEMAPS_AT_ONCE: Final = 4
-_PAGES_AT_ONCE: Final = 16
+_SITEMAPS_AT_ONCE = 4
+_PAGES_AT_ONCE = 16
 # Shorter than the time in which a server that sends nothing is given up (NET_MIN_RATE_SECS).
-_PATIENCE_SECS: Final = 10.0
+_PATIENCE_SECS = 10.0
 
 
 class LeaseRequests:

@@ -43,7 +43,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -74,18 +74,18 @@ MAX_URL = 1 << 14
 #: Of the fields ``redirect`` and ``via``.
 MAX_OTHER_URL = 1 << 11
 #: The type that most answers have.
-HTML: Final = "text/html"
+HTML = "text/html"
 _MAX_ROBOTS = 500
 _MAX_TYPE = 100
 
 INFO_LOG = "logs/info.jsonl"
 
-_DENIED: Final = "robots_denied"
+_DENIED = "robots_denied"
 #: Of what was parked and is not wanted any more: control/table.py.
-DROPPED: Final = "dropped"
+DROPPED = "dropped"
 #: Every outcome of a URL but ``http_NNN``: those of a fetch, and those of URLs for which nothing
 #: was sent, or whose request a middleware replaced.
-NAMES: Final = OUTCOMES | {
+NAMES = OUTCOMES | {
     _DENIED,
     "robots_unreachable",
     "crawl_delay_too_long",
@@ -95,8 +95,8 @@ NAMES: Final = OUTCOMES | {
     "replaced",
 }
 #: Of these, the ones of URLs that are given up: a replaced Request goes on as another one.
-GIVEN_UP: Final = NAMES - {"replaced"}
-_HTTP_ERROR: Final = re.compile(r"http_[4-9]\d\d", re.ASCII)
+GIVEN_UP = NAMES - {"replaced"}
+_HTTP_ERROR = re.compile(r"http_[4-9]\d\d", re.ASCII)
 
 
 def is_given_up(outcome: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from itemadapter import ItemAdapter
 from itemadapter.adapter import AdapterInterface
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.lease.fetch import Fetch
 
-_FIELDS: Final = {one.name: one.metadata for one in fields(Page) if one.init} | {
+_FIELDS = {one.name: one.metadata for one in fields(Page) if one.init} | {
     name: MappingProxyType({"serializer": printable}) for name in ("text", "title")
 }
-_TEXT_AND_NUMBERS: Final = [
+_TEXT_AND_NUMBERS = [
     one.name
     for one in fields(Page)
     if one.init and one.type in {"str", "int", "float", "bool", "Truncation"}

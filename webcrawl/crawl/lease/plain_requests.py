@@ -13,7 +13,7 @@ The invariant: whoever wrote the bytes, to read them runs no code but Scrapy's R
 from __future__ import annotations
 
 from inspect import ismethod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from lxml.etree import _ElementUnicodeResult as TextOfElement
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from scrapy import Spider
 
 #: Begins the plain form of a Request.
-PLAIN: Final = b"plain/"
-_CLASSES: Final = frozenset(
+PLAIN = b"plain/"
+_CLASSES = frozenset(
     f"{one.__module__}.{one.__name__}" for one in (FormRequest, JsonRequest, XmlRpcRequest)
 )
 # Private methods that spiders of Scrapy name as callbacks.
-_OF_SCRAPY: Final = frozenset({"_callback", "_errback", "_parse_sitemap"})
-_ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes})
-_TUPLE: Final = 1
+_OF_SCRAPY = frozenset({"_callback", "_errback", "_parse_sitemap"})
+_ATOMS = frozenset({type(None), bool, int, float, str, bytes})
+_TUPLE = 1
 
 
 class NotPlainError(ValueError):
@@ -102,5 +102,5 @@ def _extension(code: int, data: memoryview) -> Any:
     return tuple(_decode_list(data))
 
 
-_decode: Final = msgpack_decoder(dict[str, Any], ext_hook=_extension)
-_decode_list: Final = msgpack_decoder(list[Any], ext_hook=_extension)
+_decode = msgpack_decoder(dict[str, Any], ext_hook=_extension)
+_decode_list = msgpack_decoder(list[Any], ext_hook=_extension)

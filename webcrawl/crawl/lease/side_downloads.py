@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import IgnoreRequest
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Lease
 
 
-_ELSEWHERE: Final = (
+_ELSEWHERE = (
     "its host belongs to another process of the crawl; yield a Request instead of downloading it"
 )
 

@@ -9,7 +9,7 @@ tested like any document, so of a mirror no more than these few are fetched.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.urls import host_of
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.urls import Link
 
-_MAX_BYTES: Final = 1 << 14
-_MAX_LINKS: Final = 10
-_FORWARDS: Final = frozenset({"refresh", "frame"})
+_MAX_BYTES = 1 << 14
+_MAX_LINKS = 10
+_FORWARDS = frozenset({"refresh", "frame"})
 
 
 def may_lead_on(page: Page) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from scrapy.utils.misc import load_object
 
@@ -47,26 +47,26 @@ logger = logging.getLogger(__name__)
 
 
 #: Bytes of a sitemap on the wire, and once more when decoded: the limit of the protocol.
-SITEMAP_MAX_BYTES: Final = 50 << 20
+SITEMAP_MAX_BYTES = 50 << 20
 #: Extractors by content type, or by root element.
-BUILT_IN: Final[dict[str, Extractor]] = {
+BUILT_IN: dict[str, Extractor] = {
     "text/css": iter_css_links,
     "feed": iter_feed,
     "sitemap": iter_sitemap,
     "application/pdf": iter_pdf,
 }
-_ALL_KINDS: Final = KINDS | FEED_KINDS | SITEMAP_KINDS
-_XML_TYPES: Final = frozenset({"text/xml", "application/xml"})
+_ALL_KINDS = KINDS | FEED_KINDS | SITEMAP_KINDS
+_XML_TYPES = frozenset({"text/xml", "application/xml"})
 # What browsers look into because it says nothing (MIME Sniffing Standard, section 7).
-_NO_TYPES: Final = frozenset({"", "unknown/unknown", "application/unknown"})
-_MARKUP: Final = re.compile(rb"[\s\xef\xbb\xbf]*+<")
+_NO_TYPES = frozenset({"", "unknown/unknown", "application/unknown"})
+_MARKUP = re.compile(rb"[\s\xef\xbb\xbf]*+<")
 # By root element what else a document may be but its content type.
-_DOCUMENTS: Final = {
+_DOCUMENTS = {
     "urlset": "sitemap", "sitemapindex": "sitemap", "rss": "feed", "rdf": "feed", "feed": "feed",
     "html": "text/html",
 }  # fmt: skip
 # What else than these would be looked for in vain.
-_KINDS_OF: Final[dict[Extractor, frozenset[str]]] = {
+_KINDS_OF: dict[Extractor, frozenset[str]] = {
     iter_css_links: CSS_KINDS, iter_feed: FEED_KINDS, iter_sitemap: SITEMAP_KINDS,
 }  # fmt: skip
 

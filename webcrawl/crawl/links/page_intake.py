@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import xxhash
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from webcrawl.revisit.history import History
     from webcrawl.seen.content import ContentSeen
 
-_NOTHING: Final = ((), None)
-_NOT_MODIFIED: Final = 304
+_NOTHING = ((), None)
+_NOT_MODIFIED = 304
 SlowLinks: TypeAlias = "Iterator[Link | None]"
 #: As ``PageLinks.find``.
 Find: TypeAlias = "Callable[[Page], SlowLinks | None]"

@@ -27,7 +27,7 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import msgspec
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SIZE: Final = 4096
-_HEAD: Final = 3
+_SIZE = 4096
+_HEAD = 3
 # How often the signal comes, of the longest time that a reading may take.
-_TICKS: Final = 5
-_END: Final = object()
+_TICKS = 5
+_END = object()
 _T = TypeVar("_T")
 
 
@@ -66,7 +66,7 @@ class _Deaths(msgspec.Struct):
     poison: list[str] = []
 
 
-_decode: Final = json_decoder(_Deaths)
+_decode = json_decoder(_Deaths)
 
 
 class ReadingWatch:

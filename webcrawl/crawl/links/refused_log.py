@@ -15,7 +15,7 @@ JSON object a line::
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-REFUSED_LOG: Final = "logs/refused.jsonl"
-_MAX_URL: Final = 1 << 12
-_MAX_REASON: Final = 200
-_MAX_FILE_BYTES: Final = 1 << 22
+REFUSED_LOG = "logs/refused.jsonl"
+_MAX_URL = 1 << 12
+_MAX_REASON = 200
+_MAX_FILE_BYTES = 1 << 22
 
 
 class RefusedLog:

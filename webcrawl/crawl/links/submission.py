@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import compress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -34,11 +34,11 @@ _NO_FORM = bytes(8)
 _PASSED = bytes(8)
 
 #: The kind of a link to a sitemap.
-SITEMAP: Final = "sitemap"
+SITEMAP = "sitemap"
 #: Of one robots.txt that are submitted.
-MAX_SITEMAPS: Final = 1000
+MAX_SITEMAPS = 1000
 #: Sitemap indexes that may lead to one another; the protocol says one.
-MAX_SITEMAP_NESTING: Final = 3
+MAX_SITEMAP_NESTING = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import json
 import re
 from contextlib import suppress
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.configuration.values import dictionary, part_of, whole, words
 from webcrawl.errors import FatalError
@@ -52,16 +52,16 @@ if TYPE_CHECKING:
 OPEN, SEEDS, DOMAIN = "open", "seeds", "domain"
 
 #: The built-in filters, each with its place.
-BUILT_IN: Final = {
+BUILT_IN = {
     "scheme": 100, "port": 200, "host_labels": 300, "length": 400, "segments": 500,
     "repeated_segments": 600, "growing_segments": 700, "parameters": 800, "listing_sort": 900,
     "calendar": 1000, "action": 1100, "segment_name": 1200, "extension": 1300,
     "restrict_to": 1400, "pattern": 1500, "depth": 1600, "whitelist": 1700, "own_domain": 1800,
 }  # fmt: skip
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Events are announced so many years ahead.
-_CALENDAR_YEARS: Final = 5
+_CALENDAR_YEARS = 5
 
 
 def scope_of(settings: BaseSettings) -> str:

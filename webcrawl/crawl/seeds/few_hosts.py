@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shards import Shards
 
 #: The reason of a crawl that ends for it.
-HAS_FEW_HOSTS: Final = "closespider_few_hosts"
+HAS_FEW_HOSTS = "closespider_few_hosts"
 #: In JOBDIR, what was left then.
-REMAINDER: Final = "remainder.csv"
+REMAINDER = "remainder.csv"
 
 
 class FewHosts:

@@ -20,7 +20,7 @@ and, as ``kill -9`` loses nothing, the good ones after it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 PAIR = np.dtype([("fingerprint", "<u8"), ("rank", "<u4")])
 assert PAIR.itemsize == 12
-_MAX_RANK: Final = 0xFFFF_FFFF
+_MAX_RANK = 0xFFFF_FFFF
 #: Hosts in the dict, 4 MB. Merging them with a million others takes 20 ms.
-MAX_RECENT: Final = 1 << 15
+MAX_RECENT = 1 << 15
 
 
 class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -49,7 +49,7 @@ class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
     size_bytes: Count
 
 
-decode_ranks: Final = msgpack_decoder(RanksSnapshot)
+decode_ranks = msgpack_decoder(RanksSnapshot)
 
 
 class HostRanks:

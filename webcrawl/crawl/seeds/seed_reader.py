@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
@@ -56,7 +56,7 @@ class Snapshot(msgspec.Struct):
     cursors: list[SourceCursor]
 
 
-_decode: Final = msgpack_decoder(Snapshot)
+_decode = msgpack_decoder(Snapshot)
 
 
 def split_sources(argument: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from webcrawl.configuration.values import number, positive, whole
 from webcrawl.errors import FatalError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Of the workers, for hosts of one registered domain while others wait: thousands of hosts of a
 # tarpit must not hold all of them.
-_DOMAIN_SHARE: Final = 0.1
+_DOMAIN_SHARE = 0.1
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

@@ -7,7 +7,7 @@ most a tenth of the time in all, however many shards there are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webcrawl.seen.eliminator import Eliminator
 
 # The least time between the beginnings of two merges, in what a merge took.
-_PAUSE: Final = 10
+_PAUSE = 10
 
 
 class MergeTurns:

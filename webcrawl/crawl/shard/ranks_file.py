@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 # line := rank "," (host | URL); a host quoted or not, an IPv6 address in brackets or not; headings
 # and comments are as in seed lists. *plain*: a host as it is normalized.
-_LINE: Final = re.compile(
+_LINE = re.compile(
     r'"?([0-9]{1,10})"?\s*,\s*(?:"?(?P<plain>(?:[a-z0-9-]++\.)*+[a-z][a-z0-9-]*+)"?'
     r'|"?\[?(?P<host>[^\s"\[\]/,?#@\\]{1,253}?)\.?\]?"?|(?P<url>[A-Za-z][A-Za-z0-9+.-]*+://\S+))'
 )
-_HEADINGS: Final = {"rank,host", "rank,url"}
-_MAX_RANK: Final = 0xFFFF_FFFF
+_HEADINGS = {"rank,host", "rank,url"}
+_MAX_RANK = 0xFFFF_FFFF
 # Of a name the fingerprint, which bytes compare as, and the rank.
-_FINGERPRINT_BYTES: Final = 8
-_PAIR_BYTES: Final = 12
-_PAIR: Final = f"S{_PAIR_BYTES}"
+_FINGERPRINT_BYTES = 8
+_PAIR_BYTES = 12
+_PAIR = f"S{_PAIR_BYTES}"
 _pack_rank = struct.Struct(">I").pack
 # The way of any URL to its normalized spelling, quick for the usual ones.
 _normalized = ReferenceResolver("http://localhost/", schemes=SCHEMES).resolve
 #: Lines of a file: 48 MB. Those after them count as if they were not there.
-MAX_LINES: Final = 1 << 22
+MAX_LINES = 1 << 22
 
 
 class Ranks:

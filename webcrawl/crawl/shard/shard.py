@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -62,25 +62,25 @@ if TYPE_CHECKING:
 
 # Sizes that are no settings: for all shards of a process, and the least that one of them has.
 # Rests of hosts without a queue, 0.5 kB each; counters of domains, 0.4 kB.
-_RESTS: Final = (1 << 16, 1 << 10)
-_COUNTERS: Final = (1 << 14, 1 << 8)
+_RESTS = (1 << 16, 1 << 10)
+_COUNTERS = (1 << 14, 1 << 8)
 # Fingerprints that the content-seen test has not moved to disk, 0.1 kB each.
-_DOCUMENTS: Final = (1 << 16, 1 << 10)
+_DOCUMENTS = (1 << 16, 1 << 10)
 # Files robots.txt in use.
-_RULES: Final = (1 << 13, 1 << 6)
-_RULES_BYTES: Final = (1 << 26, 1 << 20)
+_RULES = (1 << 13, 1 << 6)
+_RULES_BYTES = (1 << 26, 1 << 20)
 # Hosts of seeds that are not in the sorted table yet, 0.1 kB each.
-_NEW_RANKS: Final = (1 << 15, 1 << 10)
+_NEW_RANKS = (1 << 15, 1 << 10)
 # Pages of the host records' file that SQLite keeps; the filter of its keys has twice as much, the
 # log half as much, and what is logged twice in memory.
-_DATABASE_KIB: Final = (1 << 13, 1 << 7)
+_DATABASE_KIB = (1 << 13, 1 << 7)
 
 # What a restart has to know of the page of a finished URL, in the frontier's done log; none for one
 # without content that counts. Later versions add fields, and are never eight bytes. Little-endian:
 #   note := version u8 (1), content u64, fields of later versions
 #   note := content u64                                            before version 1
-_NOTE: Final = struct.Struct("<BQ")
-_NOTE_VERSION: Final = 1
+_NOTE = struct.Struct("<BQ")
+_NOTE_VERSION = 1
 # Seconds between two writes of what is new in the records.
 _FLUSH_SECS = 1.0
 

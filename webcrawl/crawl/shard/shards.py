@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from xxhash import xxh3_64_intdigest
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry, Lease
 
 # Shards that one slice of background work looks at though they have nothing new, at least.
-_DRAINED: Final = 8
-_NEVER: Final = math.inf
+_DRAINED = 8
+_NEVER = math.inf
 # Of all shards the same.
-_NOT_SUMMED: Final = frozenset({"reputation/round"})
+_NOT_SUMMED = frozenset({"reputation/round"})
 
 
 class NotHeldError(LookupError):

@@ -20,7 +20,7 @@ Its snapshot, in msgpack::
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.hive.bus.messages import Message
 
-_VERSION: Final = 1
+_VERSION = 1
 #: The stats that count what is refused: no message; of another shard.
-GARBAGE: Final = "hive/garbage"
-FOREIGN: Final = "hive/foreign"
+GARBAGE = "hive/garbage"
+FOREIGN = "hive/foreign"
 #: The position before all entries of a stream.
-START: Final = "0-0"
+START = "0-0"
 
 
 class _InboxSnapshot(msgspec.Struct, array_like=True, frozen=True):

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -50,20 +50,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Items in a batch, and in batches between two checkpoints; more wait in the list.
-_LARGEST_BATCH: Final = 10_000
-_MOST_ITEMS: Final = 100_000
-_POLL_SECS: Final = 1.0
+_LARGEST_BATCH = 10_000
+_MOST_ITEMS = 100_000
+_POLL_SECS = 1.0
 # The pause after a failure of Redis, in pauses of an empty list.
-_RETRIES: Final = 5
-_LONGEST: Final = 1 << 16  # of JSON with form data
-_LONGEST_VIA: Final = 1 << 11
-_MOST_LOGGED: Final = 20
-_LOGGED_BYTES: Final = 80
-_MAX_RANK: Final = 0xFFFF_FFFF
-_MAX_DEPTH: Final = 1 << 31
+_RETRIES = 5
+_LONGEST = 1 << 16  # of JSON with form data
+_LONGEST_VIA = 1 << 11
+_MOST_LOGGED = 20
+_LOGGED_BYTES = 80
+_MAX_RANK = 0xFFFF_FFFF
+_MAX_DEPTH = 1 << 31
 
 # What takes items from a list, set or sorted set, as scrapy-redis does.
-_POPS: Final = {
+_POPS = {
     "": """
 local items = redis.call('LRANGE', KEYS[1], 0, ARGV[2] - 1)
 redis.call('LTRIM', KEYS[1], #items, -1)
@@ -76,14 +76,14 @@ local items = redis.call('ZREVRANGE', KEYS[1], 0, ARGV[2] - 1)
 redis.call('ZREMRANGEBYRANK', KEYS[1], -ARGV[2], -1)
 """,
 }
-_KEEP: Final = """
+_KEEP = """
 if #items > 0 then
   redis.call('HSET', KEYS[2], ARGV[1], cmsgpack.pack(items))
 end
 return items
 """
 
-_TAKEN: Final = """
+_TAKEN = """
 local batches = redis.call('HGETALL', KEYS[1])
 for i = 2, #batches, 2 do
   batches[i] = cmsgpack.unpack(batches[i])
@@ -127,8 +127,8 @@ class _Item(msgspec.Struct):
 
 _decode_item = json_decoder(_Item)
 _decode_fields = json_decoder(dict[str, Any])
-_NO_FORM: Final = frozenset(_Item.__struct_fields__)
-_META_KEYS: Final = frozenset(_Meta.__struct_fields__)
+_NO_FORM = frozenset(_Item.__struct_fields__)
+_META_KEYS = frozenset(_Meta.__struct_fields__)
 
 
 class SeedSource(NamedTuple):

@@ -13,7 +13,7 @@ form, so that who can write to Redis commands the crawl but runs no code in it.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 #   kind 2: entry, and the fingerprint it is submitted under, or nil: it is requeued
 #   kind 3: all seeds are sent
 #   kind 4: a domain, and hosts that it links to by URLs that their shard has
-_USUAL_KIND: Final = "a"
-_HOP_BYTES: Final = 16
+_USUAL_KIND = "a"
+_HOP_BYTES = 16
 
 #: No message is larger. Documents, and so their links, are bounded far below.
-MAX_BYTES: Final = 1 << 26
+MAX_BYTES = 1 << 26
 
 _Name: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
 
@@ -91,7 +91,7 @@ class MessageError(ValueError):
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgpack_decoder(_Links | LinkedHosts | EntryMessage | SeedsSent)
 #: The message that all seeds are sent.
-SEEDS_SENT: Final = _encode(SeedsSent())
+SEEDS_SENT = _encode(SeedsSent())
 
 
 def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:

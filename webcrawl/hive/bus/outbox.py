@@ -20,7 +20,7 @@ read up to a torn end, and never appended to.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-_VERSION: Final = 1
-_SEGMENT_BYTES: Final = 4 << 20
+_VERSION = 1
+_SEGMENT_BYTES = 4 << 20
 # Messages in memory that were not taken yet; more are read from disk again, without their names.
-_HELD_BYTES: Final = 1 << 16
-_SUFFIX: Final = ".log"
-_REQUESTS: Final = "requests"
+_HELD_BYTES = 1 << 16
+_SUFFIX = ".log"
+_REQUESTS = "requests"
 
 
 class Outgoing(NamedTuple):

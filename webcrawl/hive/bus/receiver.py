@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from redis.asyncio import RedisCluster
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BLOCK_MS: Final = 500
-_IDLE_SECS: Final = 0.1
-_READ_ENTRIES: Final = 16  # of each stream at once
+_BLOCK_MS = 500
+_IDLE_SECS = 0.1
+_READ_ENTRIES = 16  # of each stream at once
 # Between two reads while something comes, so that each finds more than one entry.
-_READ_EVERY_SECS: Final = 0.05
-_SLICE_ENTRIES: Final = 4
+_READ_EVERY_SECS = 0.05
+_SLICE_ENTRIES = 4
 # The loop of a busy drone takes its time for each turn: one for each stream would be too few.
-_SLICE_SECS: Final = 0.02
-_REFUSED: Final = {
+_SLICE_SECS = 0.02
+_REFUSED = {
     GARBAGE: "What came from Redis is no message and was skipped: %s",
     FOREIGN: "What came from Redis for a shard is another one's and was refused: of the host %s",
 }

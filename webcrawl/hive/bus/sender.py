@@ -22,7 +22,7 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from redis.asyncio import RedisCluster
 
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Messages wait so long to become few entries; where there are few messages anyhow, they need not.
-_WAIT_SECS: Final = 0.5
-_SHORT_WAIT_SECS: Final = 0.1
-_FEW: Final = 16
+_WAIT_SECS = 0.5
+_SHORT_WAIT_SECS = 0.1
+_FEW = 16
 # No entry is begun with more bytes; what one call carries; and what is in memory on its way.
-_ENTRY_BYTES: Final = 1 << 15
-_CALL_BYTES: Final = 1 << 20
-_UNDER_WAY_BYTES: Final = 1 << 23
-_TAKE_BYTES: Final = 1 << 16
+_ENTRY_BYTES = 1 << 15
+_CALL_BYTES = 1 << 20
+_UNDER_WAY_BYTES = 1 << 23
+_TAKE_BYTES = 1 << 16
 # About what all streams of a hive have together, but at least so much for each: ten million links
 # of 110 bytes that are in no published checkpoint yet.
-_STREAMS_BYTES: Final = 1 << 30
-_STREAM_BYTES: Final = 1 << 20
+_STREAMS_BYTES = 1 << 30
+_STREAM_BYTES = 1 << 20
 # Appends each ARGV to its key, unless that has more bytes than the first says: then nil. The last
 # entry of a stream always stays, however large it is.
-_SEND: Final = """
+_SEND = """
 local sent = {}
 for i, key in ipairs(KEYS) do
   local size = redis.call('MEMORY', 'USAGE', key)

@@ -12,7 +12,7 @@ published checkpoint of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.hive.bus.messages import SEEDS_SENT, encode_entry, encode_hosts, encode_links
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from webcrawl.seen.caches import UrlCache
 
 # Links of one message: at URL_MAX_LENGTH_BYTES these are a megabyte.
-_LINKS: Final = 512
+_LINKS = 512
 # Sources of URLs pause while an outbox has so much to send.
-_FULL_BYTES: Final = 16 << 20
+_FULL_BYTES = 16 << 20
 # The shard whose holder reads the seeds.
-_OF_SEEDS: Final = 0
+_OF_SEEDS = 0
 
 # For ``Outbox.append_all``.
 _Messages: TypeAlias = "list[tuple[int, bytes, Sequence[int]]]"

@@ -15,7 +15,7 @@ import signal
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.doctor.states import CrawlState
 from webcrawl.hive.launch.log_lines import in_plain_lines
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Exit codes of ``scrapy crawl`` that would come again: unusable input, the disk, too many errors.
-LASTING: Final = frozenset({2, 3, 4})
+LASTING = frozenset({2, 3, 4})
 # The end of one process, not of its hive: finished, or no host has answered it in any run.
-_ENDS: Final = frozenset({0, 5})
+_ENDS = frozenset({0, 5})
 # A process that died is started again so often in this time, and each time after a longer wait.
-_MOST_RESTARTS: Final = 5
-_RESTARTS_SECS: Final = 600.0
+_MOST_RESTARTS = 5
+_RESTARTS_SECS = 600.0
 # Of a log: bytes that are read at once, and messages of them that are passed on.
-_MOST_BYTES: Final = 1 << 16
-_MOST_MESSAGES: Final = 5
-_MESSAGE: Final = re.compile(
+_MOST_BYTES = 1 << 16
+_MOST_MESSAGES = 5
+_MESSAGE = re.compile(
     r"\S+ \S+ \[[^\]]+\] (?:WARNING|ERROR|CRITICAL): |webcrawl: (?=.)|\S+: error: "
 )
-_PROGRESS: Final = re.compile(r"\S+ \S+ \[webcrawl\] INFO: (\d+:\d\d:\d\d .*)")
+_PROGRESS = re.compile(r"\S+ \S+ \[webcrawl\] INFO: (\d+:\d\d:\d\d .*)")
 
 
 def core_of(number: int, drones: int) -> int | None:

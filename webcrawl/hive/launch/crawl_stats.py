@@ -7,7 +7,7 @@ of the process that had it last. Everything else is as the stats file of each pr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.jobdir import read_checkpoint
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # How often the files are read again because a checkpoint was published meanwhile.
-_TRIES: Final = 10
-_OF_SHARDS: Final = tuple(PREFIX + name for name in OF_SHARDS)
+_TRIES = 10
+_OF_SHARDS = tuple(PREFIX + name for name in OF_SHARDS)
 
 
 def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def merged(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return result
 
 
-_decode: Final = json_decoder(dict[str, Any])
+_decode = json_decoder(dict[str, Any])
 
 
 def stats_of(jobdir: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.crawl.job.state_directory import SHARDS, read_state, shard_names, shard_path
 from webcrawl.errors import FatalError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Any of them shows that a directory is a job's.
-_MARKS: Final = ("CURRENT", SHARDS, "logs/info*.jsonl*")
+_MARKS = ("CURRENT", SHARDS, "logs/info*.jsonl*")
 
 
 def is_crawl(path: Path) -> bool:

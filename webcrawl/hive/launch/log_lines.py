@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
 
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 
-_LINE: Final = re.compile(r'^\{"time": .+\}$', re.MULTILINE)
+_LINE = re.compile(r'^\{"time": .+\}$', re.MULTILINE)
 
 
 class _LogLine(msgspec.Struct, frozen=True):
@@ -21,7 +20,7 @@ class _LogLine(msgspec.Struct, frozen=True):
     message: str
 
 
-_decode: Final = json_decoder(_LogLine)
+_decode = json_decoder(_LogLine)
 
 
 def in_plain_lines(text: str) -> str:

@@ -8,7 +8,7 @@ password elsewhere. No error has a password in it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
@@ -21,28 +21,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: As in scrapy.cfg: by this name scrapyd knows the crawler.
-PROJECT: Final = "webcrawl"
+PROJECT = "webcrawl"
 # Seconds to connect, and between two reads. A new egg is loaded while scrapyd answers for it.
-_CONNECT_SECS: Final = 5.0
-_READ_SECS: Final = 20.0
-_EGG_SECS: Final = 120.0
-_MOST_BYTES: Final = 4 << 20
-_LOG_BYTES: Final = 16 << 10
+_CONNECT_SECS = 5.0
+_READ_SECS = 20.0
+_EGG_SECS = 120.0
+_MOST_BYTES = 4 << 20
+_LOG_BYTES = 16 << 10
 # The line of a log that names the egg may be weeks old.
-_MOST_LOG_BYTES: Final = 64 << 20
-_MOST_CHARACTERS: Final = 300
-_BEGINNING: Final = re.compile(r"^\d{4}-.+ \[scrapy\.utils\.log\] INFO: Scrapy .+$", re.MULTILINE)
-_PROGRESS: Final = re.compile(
-    r"^(\d{4}-\S+ \S+) \[webcrawl\] INFO: (\d+:\d\d:\d\d .+)$", re.MULTILINE
-)
-_EGG: Final = re.compile(r" INFO: webcrawl \S+, egg (\S+), spider ")
+_MOST_LOG_BYTES = 64 << 20
+_MOST_CHARACTERS = 300
+_BEGINNING = re.compile(r"^\d{4}-.+ \[scrapy\.utils\.log\] INFO: Scrapy .+$", re.MULTILINE)
+_PROGRESS = re.compile(r"^(\d{4}-\S+ \S+) \[webcrawl\] INFO: (\d+:\d\d:\d\d .+)$", re.MULTILINE)
+_EGG = re.compile(r" INFO: webcrawl \S+, egg (\S+), spider ")
 # A progress line of a drone that has found something to do.
-_AT_WORK: Final = re.compile(r"[1-9][\d,]* (?:pages|waiting|in process)")
-_LAST_WORDS: Final = re.compile(
+_AT_WORK = re.compile(r"[1-9][\d,]* (?:pages|waiting|in process)")
+_LAST_WORDS = re.compile(
     r"^(?: {7}end  |\d{4}-\S+ \S+ \[[^]]+\] (?:ERROR|CRITICAL): )(.+)$", re.MULTILINE
 )
 
-_decode: Final = json_decoder(dict[str, Any])
+_decode = json_decoder(dict[str, Any])
 
 
 class ScrapydError(Exception):

@@ -20,7 +20,7 @@ from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZipFile
 from zlib import crc32
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
     from webcrawl.hive.launch.scrapyd_api import DeployedDrone
 
-_MOST_MACHINES: Final = 1000
-_MOST_DRONES: Final = 256
+_MOST_MACHINES = 1000
+_MOST_DRONES = 256
 # scrapyd's own fields beside the arguments of the spider.
-_RESERVED: Final = {"project", "spider", "jobid", "priority", "setting", "_version", "_job"}
-_POLL_SECS: Final = 0.5
+_RESERVED = {"project", "spider", "jobid", "priority", "setting", "_version", "_job"}
+_POLL_SECS = 0.5
 # From its first line of progress a drone is waited for so long to have something to fetch.
-_WATCH_SECS: Final = 30.0
-_BUSY: Final = "scrapyd runs as many jobs as it may"
-_STARTED: Final = "started"
-_SILENT: Final = "its log does not say why"
+_WATCH_SECS = 30.0
+_BUSY = "scrapyd runs as many jobs as it may"
+_STARTED = "started"
+_SILENT = "its log does not say why"
 # What a thread that gives up by itself has left to say so.
-_GRACE_SECS: Final = 2.0
+_GRACE_SECS = 2.0
 
 
 class Outcome(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 from webcrawl.crawl.figures.counts import short
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from webcrawl.hive.membership.membership import Beat
 
 # With their widths.
-_COLUMNS: Final = {
+_COLUMNS = {
     "shards": 8,
     "pages": 9,
     "/s": 7,
@@ -38,13 +38,13 @@ _COLUMNS: Final = {
     "cached": 8,
     "batch": 7,
 }
-_SUMS: Final = (
+_SUMS = (
     *("pages", "given_up", "rate", "waiting", "in_process", "unsent"),
     *("kept", "sent", "spared", "received", "batches"),
 )
 # The longest wait for Redis is half of it.
-_PATIENCE_SECS: Final = 4.0
-_POLL_SECS: Final = 0.3
+_PATIENCE_SECS = 4.0
+_POLL_SECS = 0.3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

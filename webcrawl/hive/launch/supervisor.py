@@ -21,7 +21,7 @@ import asyncio
 import signal
 import sys
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from webcrawl.errors import FatalError, refusal
 from webcrawl.hive.launch.child_process import LASTING, ChildProcess, core_of
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
     from webcrawl.hive.launch.terminal import TerminalView
 
-_REFRESH_SECS: Final = 0.5
+_REFRESH_SECS = 0.5
 # An append-only log of a gigabyte is read in ten seconds.
-_REDIS_SECS: Final = 120.0
-_MOST_DRONES: Final = 256
-_LOCK: Final = "hive.lock"
+_REDIS_SECS = 120.0
+_MOST_DRONES = 256
+_LOCK = "hive.lock"
 # How often, and how soon, the lock of a supervisor that may be gone is tried.
-_TRIES: Final = 2
-_MOMENT_SECS: Final = 0.1
+_TRIES = 2
+_MOMENT_SECS = 0.1
 
 
 def held_locks(jobdir: Path, *patterns: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import UNREACHABLE, check, client_of, close, no_answer
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
 #: The name of a hive that has a Redis of its own.
-HERE: Final = "local"
+HERE = "local"
 
 
 async def ask_hive(

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from redis.asyncio import Redis, RedisCluster, Sentinel
@@ -48,22 +48,22 @@ if TYPE_CHECKING:
 
 #: What the calls of a client raise while Redis is away, starting, full or without a master.
 # RuntimeError is uvloop's, for a connection that has been reset while something was being written.
-UNREACHABLE: Final = (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError)
+UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError)
 
 # XTRIM by ID came with it.
-_OLDEST: Final = (6, 2)
-_PORT: Final = 6379
-_SENTINEL_PORT: Final = 26379
+_OLDEST = (6, 2)
+_PORT = 6379
+_SENTINEL_PORT = 26379
 #: The longest wait for an answer. A server that is there takes milliseconds.
-TIMEOUT_SECS: Final = 5.0
+TIMEOUT_SECS = 5.0
 # Of the time that Redis takes for an answer the fastest of some counts; a lease is so many of these
 # at least: a beat has a quarter of it for two, and the same again for what else is under way.
-_TRIES: Final = 3
-_ANSWERS: Final = 16
+_TRIES = 3
+_ANSWERS = 16
 # Least and most between two tries while Redis is away.
-_BACK_OFF_SECS: Final = (0.1, 5.0)
+_BACK_OFF_SECS = (0.1, 5.0)
 # Of scrapy-redis' parameters, those of its blocking client, whose answers are text.
-_OTHERS: Final = frozenset(
+_OTHERS = frozenset(
     {"url", "redis_cls", "retry_on_timeout", "encoding", "decode_responses", "protocol"}
 )
 

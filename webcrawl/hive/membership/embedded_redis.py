@@ -13,7 +13,7 @@ import importlib.util
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # The shortest limit of the systems that there are, without the zero at its end.
-_MOST_SOCKET_BYTES: Final = 103
-_PROGRAMS: Final = ("redis-server", "valkey-server")
-_POLL_SECS: Final = 0.05
+_MOST_SOCKET_BYTES = 103
+_PROGRAMS = ("redis-server", "valkey-server")
+_POLL_SECS = 0.05
 
 
 def server_program() -> Path:

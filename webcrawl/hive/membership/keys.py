@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_PREFIX: Final = "webcrawl"
+_PREFIX = "webcrawl"
 
 
 class Keys:

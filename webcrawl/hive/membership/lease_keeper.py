@@ -17,7 +17,7 @@ import asyncio
 import logging
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 from webcrawl.hive.membership.connection import UNREACHABLE, close
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Renewals in a lease.
-_RENEWALS: Final = 5
+_RENEWALS = 5
 # Leases for which the loop may stand still.
-_HANGS: Final = 3
+_HANGS = 3
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.exceptions import ResponseError
 
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from webcrawl.hive.membership.keys import Keys
 
 # No answer for this share of a lease is a failure: there is time for another try.
-_PATIENCE: Final = 0.25
+_PATIENCE = 0.25
 
 # Before each script; the first key of all is a hash.
-_DELETION: Final = "redis.call('HDEL', KEYS[1], '')\n"
+_DELETION = "redis.call('HDEL', KEYS[1], '')\n"
 
-_FOUND: Final = """
+_FOUND = """
 local state, drones = KEYS[1], KEYS[2]
 local born, shards, leases = ARGV[1], ARGV[2], ARGV[3]
 local time = redis.call('TIME')
@@ -73,7 +73,7 @@ return redis.call('HGETALL', state)
 """
 
 # What a beat and a look answer.
-_ALL: Final = """
+_ALL = """
 local alive = {}
 for _, drone in ipairs(redis.call('HKEYS', drones)) do
   if redis.call('EXISTS', leases .. drone) == 1 then
@@ -97,7 +97,7 @@ return {
 }
 """
 
-_BEAT: Final = """
+_BEAT = """
 local shards, drones, queen_key, state, acks, lease = unpack(KEYS)
 local me, milliseconds, report, leases, known = unpack(ARGV)
 local had_lease = redis.call('EXISTS', lease)
@@ -111,7 +111,7 @@ end
 local wants_reports, beats = queen == me, true
 """ + _ALL  # fmt: skip
 
-_LOOK: Final = """
+_LOOK = """
 local shards, drones, queen_key, state, acks = unpack(KEYS)
 local leases, known = ARGV[1], ''
 local queen = redis.call('GET', queen_key) or ''
@@ -119,7 +119,7 @@ local wants_reports, beats, had_lease = true, false, 0
 """ + _ALL  # fmt: skip
 
 # The version goes first: what fails between the two must not leave another table under the old one.
-_SET_OWNER: Final = """
+_SET_OWNER = """
 local shards, state, lease = unpack(KEYS)
 local me, version = ARGV[1], ARGV[2]
 local function set_owner(shard, owner)
@@ -128,7 +128,7 @@ local function set_owner(shard, owner)
 end
 """
 
-_REGISTER: Final = _SET_OWNER + """
+_REGISTER = _SET_OWNER + """
 local accepted = {}
 for i = 3, #ARGV, 2 do
   local shard, token = ARGV[i], ARGV[i + 1]
@@ -143,7 +143,7 @@ end
 return accepted
 """  # fmt: skip
 
-_CLAIM: Final = _SET_OWNER + """
+_CLAIM = _SET_OWNER + """
 local leases = ARGV[3]
 local claimed = {}
 if redis.call('HEXISTS', state, 'born') == 0 or redis.call('EXISTS', lease) == 0 then
@@ -165,7 +165,7 @@ end
 return claimed
 """  # fmt: skip
 
-_RELEASE: Final = _SET_OWNER + """
+_RELEASE = _SET_OWNER + """
 for i = 3, #ARGV, 2 do
   local shard, token = ARGV[i], ARGV[i + 1]
   if redis.call('HGET', shards, shard) == token .. ' ' .. me then
@@ -174,7 +174,7 @@ for i = 3, #ARGV, 2 do
 end
 """  # fmt: skip
 
-_ACKNOWLEDGE: Final = """
+_ACKNOWLEDGE = """
 local accepted = {}
 for i = 2, #ARGV, 3 do
   local shard, token, position = ARGV[i], ARGV[i + 1], ARGV[i + 2]
@@ -187,7 +187,7 @@ return accepted
 """
 
 # Of the queen, or of '': anyone.
-_ORDER: Final = """
+_ORDER = """
 local me, queen = ARGV[1], redis.call('GET', KEYS[2])
 if (me ~= '' and me ~= queen) or redis.call('HEXISTS', KEYS[1], 'born') == 0 then
   return 0
@@ -196,7 +196,7 @@ redis.call('HSET', KEYS[1], unpack(ARGV, 2))
 return 1
 """
 
-_LEAVE: Final = """
+_LEAVE = """
 local drones, queen, lease = unpack(KEYS)
 redis.call('DEL', lease)
 redis.call('HDEL', drones, ARGV[1])

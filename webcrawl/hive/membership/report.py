@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from webcrawl.crawl.health import Health
 
 #: Where the job directories of the drones of `scrapy hive` are.
-DRONES: Final = "drones"
+DRONES = "drones"
 # Over which rates are taken.
-_SECS: Final = 10.0
+_SECS = 10.0
 
 
 class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):

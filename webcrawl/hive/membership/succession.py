@@ -7,7 +7,7 @@ machine the boot's ID differs: then the leases have to end by themselves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.crawl.job.state_directory import boot_id
 from webcrawl.storage.atomic import write_atomic
@@ -15,7 +15,7 @@ from webcrawl.storage.atomic import write_atomic
 if TYPE_CHECKING:
     from pathlib import Path
 
-_FILE: Final = "DRONE"
+_FILE = "DRONE"
 
 
 def last_drone(job: Path) -> str:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from xxhash import xxh3_128_hexdigest
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Of ``Published``, and of what else is in the store as JSON.
-FORMAT: Final = 3
+FORMAT = 3
 #: In a shard's directory.
-RECORD: Final = "published.json"
-_CHECKPOINT: Final = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.json")
+RECORD = "published.json"
+_CHECKPOINT = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.json")
 # With objects and checkpoints, whole and half written.
-_OF_TOKEN: Final = re.compile(r"([0-9]{1,19})-[0-9a-f-]+(\.\w+)*")
-_SEAL: Final = b',"digest":"'
+_OF_TOKEN = re.compile(r"([0-9]{1,19})-[0-9a-f-]+(\.\w+)*")
+_SEAL = b',"digest":"'
 # A piece is at most a file; a thousand times of what there is.
 _Bytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 42)]
 

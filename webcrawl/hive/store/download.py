@@ -12,7 +12,7 @@ import shutil
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from webcrawl.hive.store.checkpoint_files import KnownFile, LocalRecord, checkpoint_name, folder_of
 from webcrawl.hive.store.upload import HOSTS, digest_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Objects that are read at once, a pack of each in memory.
-_WORKERS: Final = 4
+_WORKERS = 4
 _Given = TypeVar("_Given")
 
 

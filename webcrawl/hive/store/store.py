@@ -30,7 +30,7 @@ import shutil
 from collections import Counter
 from contextlib import suppress
 from itertools import count, takewhile
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
@@ -60,14 +60,14 @@ if TYPE_CHECKING:
 
     from webcrawl.hosts.records.database import Database
 
-_PACK_BYTES: Final = 16 << 20
+_PACK_BYTES = 16 << 20
 # How often a fetch or a look begins again because what it found was deleted meanwhile.
-_TRIES: Final = 10
+_TRIES = 10
 # Of JSON: a shard has thousands of files, each of a few hundred bytes here.
-_MAX_JSON: Final = 1 << 28
-_HIVE: Final = "hive.json"
+_MAX_JSON = 1 << 28
+_HIVE = "hive.json"
 _Found = TypeVar("_Found")
-_decode: Final = json_decoder(dict[str, Any])
+_decode = json_decoder(dict[str, Any])
 
 
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from hashlib import file_digest
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from xxhash import xxh3_128
 
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from webcrawl.storage.object_store import ObjectStore
 
 #: Host records, which are written in place: copied, never linked.
-HOSTS: Final = "hosts"
-_COPIED: Final = f"{HOSTS}/{FILE}"
+HOSTS = "hosts"
+_COPIED = f"{HOSTS}/{FILE}"
 # Contacts and finished pages since the checkpoint: it would tell of pages whose links are not in
 # the store, and is published without its records (as kept_checkpoints.py).
-_DONE_LOG: Final = str(Path("frontier", "done"))
-_ASIDE: Final = ".tmp"
-_COPY: Final = f"publish{_ASIDE}"
-_WRITTEN_ONCE: Final = {runs.MAGIC, bloom_file.MAGIC}
-_UNFINISHED: Final = bytes(4)
-_NUMBERED: Final = re.compile(r"(.*?)(\d+)(\.\w+)")
+_DONE_LOG = str(Path("frontier", "done"))
+_ASIDE = ".tmp"
+_COPY = f"publish{_ASIDE}"
+_WRITTEN_ONCE = {runs.MAGIC, bloom_file.MAGIC}
+_UNFINISHED = bytes(4)
+_NUMBERED = re.compile(r"(.*?)(\d+)(\.\w+)")
 # A file of more pieces is uploaded anew.
-_MAX_PIECES: Final = 64
+_MAX_PIECES = 64
 
 
 class SupersededError(Exception):

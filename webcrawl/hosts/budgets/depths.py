@@ -6,7 +6,7 @@ A URL counts as seen with the depth at which it was found first: short ways must
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.frontier import Supply
 from webcrawl.frontier.admission import Gate
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 # The share of the hosts of a depth that the next one does not wait for: the largest ones.
-_NOT_AWAITED: Final = 0.05
+_NOT_AWAITED = 0.05
 # Seconds in which links to domains may let in more of what their reputation holds.
-_SETTLE_SECS: Final = 2.0
+_SETTLE_SECS = 2.0
 # One contact that takes seconds puts nothing off.
-_FAR_SECS: Final = 10.0
+_FAR_SECS = 10.0
 
 
 class DepthOrder(Gate):

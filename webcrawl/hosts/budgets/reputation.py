@@ -28,7 +28,7 @@ Requests that a spider made itself (they have an ``extra``) pass.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import whole
 from webcrawl.frontier import Supply
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 # Seconds between two looks at what is held, for domains that have become better known and for hosts
 # that are not far off any more, and for each URL that is held: a look takes some 5 us, so it is at
 # most a twentieth of the time.
-_LOOK_EVERY: Final = 1.0
-_LOOK_EVERY_AT_FAR: Final = 10.0
-_LOOK_EVERY_PER_URL: Final = 1e-4
+_LOOK_EVERY = 1.0
+_LOOK_EVERY_AT_FAR = 10.0
+_LOOK_EVERY_PER_URL = 1e-4
 # Budgets are doubled at most so often: more pages than there are.
-_MAX_ROUNDS: Final = 40
+_MAX_ROUNDS = 40
 
 
 @dataclass(slots=True)

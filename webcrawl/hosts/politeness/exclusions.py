@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 from webcrawl.net.guard import plain_address
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 # rule := name | "=" name | address | address "/" bits | "/" expression "/"
 # A name also stands for all names below it; a leading "." or "*." adds nothing. "=": for it alone.
 # An expression, in RE2's syntax, is looked for in the whole URL, which has no "#" in it.
-_COMMENT: Final = "#"
+_COMMENT = "#"
 # The normalizer reads a whole URL: these characters would end the host, or are no part of one.
-_NOT_IN_NAMES: Final = re.compile(r"[\s/\\?#@:=%<>*]")
-_MAX_NAME: Final = 253
+_NOT_IN_NAMES = re.compile(r"[\s/\\?#@:=%<>*]")
+_MAX_NAME = 253
 
 
 class ExclusionRules:

@@ -19,7 +19,7 @@ import re
 import tomllib
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SETTING: Final = "HOSTS_POLICY_FILE"
-_MAX_CHARACTERS: Final = 8 << 20
-_MAX_TABLES: Final = 10_000
-_MAX_PATTERNS: Final = 100
-_MAX_STARS: Final = 3
-_PATTERN: Final = re.compile(r"[a-z0-9.*_-]{1,253}")
-_CACHED_HOSTS: Final = 1 << 14
-_NO_TIMES: Final = (0.0,) * REMEMBERED_TIMES
+SETTING = "HOSTS_POLICY_FILE"
+_MAX_CHARACTERS = 8 << 20
+_MAX_TABLES = 10_000
+_MAX_PATTERNS = 100
+_MAX_STARS = 3
+_PATTERN = re.compile(r"[a-z0-9.*_-]{1,253}")
+_CACHED_HOSTS = 1 << 14
+_NO_TIMES = (0.0,) * REMEMBERED_TIMES
 
 
 class HostPolicy(
@@ -83,7 +83,7 @@ class HostPolicy(
         return "HostPolicy(...)"
 
 
-NO_POLICY: Final = HostPolicy()
+NO_POLICY = HostPolicy()
 
 
 class TableLimits(NamedTuple):

@@ -9,7 +9,7 @@ their origin's rest is over, or a little later; a crawl does not end before.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls import origin_of
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records import HostRecords
 
 # Origins whose rests are in memory, 0.2 kB each; the oldest are forgotten, and tried earlier.
-_ORIGINS: Final = 1 << 14
+_ORIGINS = 1 << 14
 # Seconds between two looks at what is held, and for each URL that is.
-_LOOK_EVERY: Final = 1.0
-_LOOK_EVERY_PER_URL: Final = 1e-4
+_LOOK_EVERY = 1.0
+_LOOK_EVERY_PER_URL = 1e-4
 
 
 class OriginRests(Gate):

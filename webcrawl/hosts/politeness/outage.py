@@ -25,7 +25,7 @@ import dataclasses
 import logging
 import math
 from collections import Counter, OrderedDict
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from webcrawl.configuration.values import number, whole
 from webcrawl.net.walls import WALLS
@@ -40,27 +40,27 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: Outcomes of a contact in which nothing came from the host.
-SILENT: Final = frozenset(
+SILENT = frozenset(
     {
         *("connect_refused", "connect_failed", "connect_timeout", "connection_lost"),
         *("first_byte_timeout", "timeout"),
     }
 )
 #: Outcomes with which URLs may have ended just before an outage was noticed.
-OF_OUTAGES: Final = SILENT | {
+OF_OUTAGES = SILENT | {
     *("dns_failed", "dns_not_found", "host_failing", "robots_unreachable"),
 }
 # Outcomes that show that something came, besides answers with a status.
-_ANSWERED: Final = frozenset(
+_ANSWERED = frozenset(
     {
         *("tls_failed", "too_slow", "incomplete", "bad_answer", "header_too_large"),
         *("unwanted_type", "too_large", *WALLS),
     }
 )
 # With fewer hosts than this failing in a row, it is the hosts.
-_FEWEST: Final = 3
+_FEWEST = 3
 # Seconds between two tries in an outage.
-_PROBE_SECS: Final = 5.0
+_PROBE_SECS = 5.0
 
 
 @dataclasses.dataclass(eq=False)

@@ -16,7 +16,7 @@ the counts of answers. It survives a restart as the record does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from xxhash import xxh3_64_intdigest
 
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 
     from webcrawl.hosts.records import HostRecord, HostRecords
 
-_ENOUGH_URLS: Final = 3
-_SHAPES: Final = 8
-_SAMPLES: Final = 8
+_ENOUGH_URLS = 3
+_SHAPES = 8
+_SAMPLES = 8
 # Pages of a host, if they have so many bytes at most, whose marks are looked for; of others only if
 # the sample came before.
-_FIRST_PAGES: Final = 8
-_SMALL: Final = 1 << 12
+_FIRST_PAGES = 8
+_SMALL = 1 << 12
 # Without a Content-Type, too.
-_HTML: Final = frozenset({"", "text/html", "application/xhtml+xml"})
+_HTML = frozenset({"", "text/html", "application/xhtml+xml"})
 
 
 class Walls:

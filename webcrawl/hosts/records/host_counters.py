@@ -20,7 +20,7 @@ decoded here, and on disk when a batch is stored.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
     from webcrawl.hosts.records.database import Database
 
-_BITS: Final = 256
-_SIZE: Final = _BITS // 8
-_EMPTY: Final = bytes(_SIZE)
+_BITS = 256
+_SIZE = _BITS // 8
+_EMPTY = bytes(_SIZE)
 # Bytes of a hash in the list, which is always shorter than the bitmap.
-_HASH: Final = 2
-_LISTED: Final = _SIZE // _HASH - 1
+_HASH = 2
+_LISTED = _SIZE // _HASH - 1
 
 
 def _domains_behind(ones: int) -> int:
@@ -52,11 +52,11 @@ def _domains_behind(ones: int) -> int:
     return max(_LISTED + 1, math.ceil(_BITS * load + 2 * error))
 
 
-_LINKING: Final = [_domains_behind(ones) for ones in range(_BITS + 1)]
+_LINKING = [_domains_behind(ones) for ones in range(_BITS + 1)]
 # Domains whose counters are read by one statement.
-_MERGED_AT_ONCE: Final = 2048
+_MERGED_AT_ONCE = 2048
 # The cache's key for the state of the job; no domain has such a name.
-_ALL: Final = "*"
+_ALL = "*"
 
 
 class HostCounter(msgspec.Struct, array_like=True, gc=False):

@@ -6,7 +6,7 @@ skipped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 # A page may name 65,535 ports; hosts answer on one or two.
-_MOST_PROVEN: Final = 16
+_MOST_PROVEN = 16
 
 
 class WallShape(msgspec.Struct, array_like=True, gc=False):

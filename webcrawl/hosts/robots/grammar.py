@@ -18,22 +18,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Section 2.5: at least this much is parsed. More is ignored, beginning with a line cut in two.
-MAX_BYTES: Final = 500 * 1024
+MAX_BYTES = 500 * 1024
 # Seconds; a site that asks for more is not visited again within any crawl.
-MAX_CRAWL_DELAY: Final = 30 * 24 * 3600.0
+MAX_CRAWL_DELAY = 30 * 24 * 3600.0
 
-_AGENT: Final = 1
-_ALLOW: Final = 2
-_DISALLOW: Final = 3
-_DELAY: Final = 4
-_SITEMAP: Final = 5
-_KINDS: Final = {
+_AGENT = 1
+_ALLOW = 2
+_DISALLOW = 3
+_DELAY = 4
+_SITEMAP = 5
+_KINDS = {
     "user-agent": _AGENT,
     "useragent": _AGENT,
     "user agent": _AGENT,
@@ -53,14 +53,14 @@ _KINDS: Final = {
 
 # The RFC has space and tab. None of Python's others: in UTF-8 they are parts of
 # letters.
-_BLANK: Final = " \t\v\f"
-_NAME: Final = re.compile(rf"(?!allow[a-z])({'|'.join(_KINDS)})[a-z]*")
-_FIRST_AGENT: Final = re.compile(r"user[- ]?agent[ \t]*:(.*)", re.IGNORECASE)
-_LINE_BREAK: Final = re.compile(r"</?(?:br|div|p|pre|body|html)\b[^<>\n]{0,200}>", re.IGNORECASE)
-_TWO_WORDS: Final = re.compile(r"[ \t]*([^ \t]+)[ \t]+([^ \t]+)[ \t]*")
-_PRODUCT: Final = re.compile(r"[A-Za-z_-]+")
-_SECONDS: Final = re.compile(r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+")
-_DELAY_CHARS: Final = 40
+_BLANK = " \t\v\f"
+_NAME = re.compile(rf"(?!allow[a-z])({'|'.join(_KINDS)})[a-z]*")
+_FIRST_AGENT = re.compile(r"user[- ]?agent[ \t]*:(.*)", re.IGNORECASE)
+_LINE_BREAK = re.compile(r"</?(?:br|div|p|pre|body|html)\b[^<>\n]{0,200}>", re.IGNORECASE)
+_TWO_WORDS = re.compile(r"[ \t]*([^ \t]+)[ \t]+([^ \t]+)[ \t]*")
+_PRODUCT = re.compile(r"[A-Za-z_-]+")
+_SECONDS = re.compile(r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+")
+_DELAY_CHARS = 40
 
 # Whether it allows, the pattern, and the whole line, both as octets: one character each.
 RuleLine: TypeAlias = tuple[bool, str, str]

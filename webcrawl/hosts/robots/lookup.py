@@ -11,7 +11,7 @@ import dataclasses
 import enum
 import math
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -35,8 +35,8 @@ _WITH_ROBOTS = ("http://", "https://", "ftp://")
 # Unreachable origins of which the reason is remembered; the others are just unreachable.
 _REASONS = 65_536
 #: The reason for which a redirect is not followed whose rules are not looked up here.
-ON_REMOTE_HOST: Final = "elsewhere"
-_UNREACHABLE: Final = "robots_unreachable"
+ON_REMOTE_HOST = "elsewhere"
+_UNREACHABLE = "robots_unreachable"
 # Flags of an answer that ended before its end (net/http/handler.py).
 _BROKEN_OFF = frozenset({"dataloss", "time"})
 # An origin is asked for its robots.txt again no sooner, whatever is known of it, unless its last

@@ -12,7 +12,7 @@ disallowed, as a rule may say so; no honest file comes near the bound.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.hosts.robots.spelling import loosened, spelled
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 _Key = TypeVar("_Key")
 
-_STARS: Final = re.compile(r"\*+")
+_STARS = re.compile(r"\*+")
 
 # A step is about an octet of the path that is compared with a rule with wildcards; all of them take
 # 8 ms at most. Honest files stay below 200,000 (1,000 such rules, a URL of 100 octets).
-_MAX_STEPS: Final = 2_000_000
+_MAX_STEPS = 2_000_000
 # What a rule costs besides, and each of its pieces.
-_STEPS_PER_RULE: Final = 64
-_STEPS_PER_PIECE: Final = 16
+_STEPS_PER_RULE = 64
+_STEPS_PER_PIECE = 16
 # A rule of 32 octets costs as much as two short ones: a rank is two per octet.
-_RANKS_PER_WEIGHT: Final = 6
+_RANKS_PER_WEIGHT = 6
 
 # Bytes that a rule takes in memory besides its texts; measured.
-_RULE_BYTES: Final = 250
+_RULE_BYTES = 250
 
 
 # What a rule that matches says: its rank, and its line. The rank is twice the octets of the
 # pattern, plus one if it allows: the highest decides, and between equals Allow does.
 _Found: TypeAlias = tuple[int, str]
-_NOTHING: Final[_Found] = (0, "")
-_UNDECIDED: Final[_Found] = (
+_NOTHING: _Found = (0, "")
+_UNDECIDED: _Found = (
     2 * MAX_BYTES,
     "# too many rules with wildcards for so long a path: disallowed",
 )
@@ -54,7 +54,7 @@ _Rest: TypeAlias = tuple[tuple[str, ...], str]
 _Lengths: TypeAlias = tuple[tuple[int, int], ...]
 # Hardly a file has rules of all kinds, and thousands of sets are in memory: an empty dict of its
 # own takes 64 bytes.
-_NONE: Final[dict[str, Any]] = {}
+_NONE: dict[str, Any] = {}
 
 
 class RuleMatch(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 import zlib
 from functools import lru_cache
-from typing import Final
 
 import msgspec
 from isal import isal_zlib
@@ -27,16 +26,16 @@ from webcrawl.hosts.robots.rules import is_file, is_unreachable
 #   file         zlib stream of the last robots.txt, its first 500 KiB; nil if the last answer
 #                that was no failure had none
 # Fields may be added at the end; readers skip those they do not know.
-VERSION: Final = 1
+VERSION = 1
 
 # ISA-L's; 500 KiB of rules take 1.7 ms, and 4.7 at zlib's level of that name.
-_LEVEL: Final = 1
+_LEVEL = 1
 # Shorter files are stored as they are. Deflate saves nothing there, and takes 25 us in a crawl, to
 # set up memory that has left the processor's caches.
-_WORTH_BYTES: Final = 128
+_WORTH_BYTES = 128
 #: Files that many hosts have alike are short: so many of them are read and compressed once.
-COMMON_BYTES: Final = 1024
-COMMON_FILES: Final = 256
+COMMON_BYTES = 1024
+COMMON_FILES = 256
 
 
 class RobotsRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -84,8 +83,8 @@ def _deflated(file: bytes) -> bytes:
 
 
 _deflated_common = lru_cache(maxsize=COMMON_FILES)(_deflated)
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgpack_decoder(RobotsRecord)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgpack_decoder(RobotsRecord)
 
 
 def pack(entry: RobotsRecord) -> bytes:

@@ -7,7 +7,7 @@ Immutable; parsing and matching raise nothing, whatever the file says, and stay 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.grammar import read
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 # Section 2.2.2: robots.txt itself is allowed, whatever it says.
-_ROBOTS_PATH: Final = "/robots.txt"
-_PRODUCT: Final = re.compile(r"[A-Za-z][A-Za-z_-]*")
-_COMPATIBLE: Final = re.compile(r"\(compatible;\s*([A-Za-z][A-Za-z_-]*)", re.IGNORECASE)
+_ROBOTS_PATH = "/robots.txt"
+_PRODUCT = re.compile(r"[A-Za-z][A-Za-z_-]*")
+_COMPATIBLE = re.compile(r"\(compatible;\s*([A-Za-z][A-Za-z_-]*)", re.IGNORECASE)
 # What Rules take in memory without any rule.
-_EMPTY_BYTES: Final = 1000
+_EMPTY_BYTES = 1000
 
 
 def is_file(status: int | None) -> bool:
@@ -103,10 +103,10 @@ class RobotsRules:
         )
 
 
-_NO_RULE: Final = RuleMatch(allow=True, line="")
+_NO_RULE = RuleMatch(allow=True, line="")
 # Half of all hosts have no rules for this crawler, and share these.
-_NO_FILE: Final = RobotsRules(rules=RuleSet([]), crawl_delay=None, sitemaps=(), failed=False)
-_UNREACHABLE: Final = RobotsRules(
+_NO_FILE = RobotsRules(rules=RuleSet([]), crawl_delay=None, sitemaps=(), failed=False)
+_UNREACHABLE = RobotsRules(
     rules=RuleSet([(False, "/", "")]), crawl_delay=None, sitemaps=(), failed=True
 )
 

@@ -16,15 +16,14 @@ Invariant: nothing raises, and all takes time linear in the text.
 from __future__ import annotations
 
 import re
-from typing import Final
 
-_UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_RESERVED: Final = r":/?#\[\]@!$&'()*+,;="
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_RESERVED = r":/?#\[\]@!$&'()*+,;="
 # What may have to be spelled otherwise: an escape, or an octet that no URI has.
-_ODD: Final = re.compile(rf"[^A-Za-z0-9\-._~{_RESERVED}]")
-_ESCAPE_OR_ODD: Final = re.compile(rf"%[0-9A-Fa-f]{{2}}|[^A-Za-z0-9\-._~{_RESERVED}%]")
-_HEX: Final = "0123456789ABCDEFabcdef"
-_SPELLING: Final = {chr(octet): f"%{octet:02X}" for octet in range(256)} | {
+_ODD = re.compile(rf"[^A-Za-z0-9\-._~{_RESERVED}]")
+_ESCAPE_OR_ODD = re.compile(rf"%[0-9A-Fa-f]{{2}}|[^A-Za-z0-9\-._~{_RESERVED}%]")
+_HEX = "0123456789ABCDEFabcdef"
+_SPELLING = {chr(octet): f"%{octet:02X}" for octet in range(256)} | {
     f"%{high}{low}": (
         octet if (octet := chr(int(high + low, 16))) in _UNRESERVED else f"%{high}{low}".upper()
     )
@@ -32,11 +31,11 @@ _SPELLING: Final = {chr(octet): f"%{octet:02X}" for octet in range(256)} | {
     for low in _HEX
 }
 
-_LOOSE: Final = {f"%{ord(octet):02X}": octet for octet in ":@[]!$'()*,;/?"}
-_LOOSE_IN_PATH: Final = re.compile("%(?:21|24|27|28|29|2A|2C|3A|3B|40|5B|5D)")
-_LOOSE_IN_QUERY: Final = re.compile("%(?:21|24|27|28|29|2A|2C|2F|3A|3B|3F|40|5B|5D)")
+_LOOSE = {f"%{ord(octet):02X}": octet for octet in ":@[]!$'()*,;/?"}
+_LOOSE_IN_PATH = re.compile("%(?:21|24|27|28|29|2A|2C|3A|3B|40|5B|5D)")
+_LOOSE_IN_QUERY = re.compile("%(?:21|24|27|28|29|2A|2C|2F|3A|3B|3F|40|5B|5D)")
 
-_AUTHORITY: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?//[^/?#]*")
+_AUTHORITY = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?//[^/?#]*")
 
 
 def path_of(url: str) -> str:

@@ -14,7 +14,7 @@ import zlib
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.audit.auditor import Auditor
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from webcrawl.jobs.audit.auditor import RequiredDelays
     from webcrawl.jobs.audit.log_line import LoggedRequest
 
-KEYS: Final[dict[str, Callable[[LoggedRequest], str]]] = {
+KEYS: dict[str, Callable[[LoggedRequest], str]] = {
     "host": lambda contact: contact.host,
     "domain": lambda contact: registered_domain(contact.host),
     "address": lambda contact: contact.address,
 }
 """The politeness keys by name."""
-WINDOW: Final = 1 << 17
+WINDOW = 1 << 17
 """Contacts held at once: about 60 MB. Logs of up to so many lines may be in any order."""
 
 # Longest line that is read whole; servers take no longer request.
-_LINE_BYTES: Final = 1 << 17
+_LINE_BYTES = 1 << 17
 # Lines between two calls of on_progress.
-_PROGRESS_LINES: Final = 1 << 16
-_GZIP_MAGIC: Final = b"\x1f\x8b"
+_PROGRESS_LINES = 1 << 16
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(slots=True)

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import re
 from sys import intern
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from webcrawl.configuration.decoding import Epoch, Seconds, UndecodableError, json_decoder
 from webcrawl.urls import host_of
 
-MICRO: Final = 1_000_000
+MICRO = 1_000_000
 
 # What of a URL is kept to be shown: thousands of contacts wait in the window at once.
-_URL_CHARS: Final = 300
+_URL_CHARS = 300
 # The longest host name there is has 253.
-_HOST_CHARS: Final = 255
+_HOST_CHARS = 255
 
 # simweb := client ident user [start end] "request" status bytes "referer" "agent" origin address
 #           outcome             start, end: seconds of the epoch with six decimals
-_SIMWEB: Final = re.compile(
+_SIMWEB = re.compile(
     r"\S+ \S+ \S+ \[(?P<start>\d{1,12}\.\d{6}) (?P<end>\d{1,12}\.\d{6})\] "
     r'"(?P<request>[^"]*)" \d+ \d+ "[^"]*" "[^"]*" '
     r"(?P<origin>\S+) (?P<address>\S+) (?:ok|closed|reset|stall|garbage|bad)",
@@ -32,8 +32,8 @@ _SIMWEB: Final = re.compile(
 )
 
 # What a line of a job's own log has if its URL was asked for; its durations are rounded.
-_CONTACT: Final = ('"sent":', '"took":')
-_ROUNDED: Final = MICRO // 2000
+_CONTACT = ('"sent":', '"took":')
+_ROUNDED = MICRO // 2000
 
 
 class LoggedRequest(NamedTuple):
@@ -81,7 +81,7 @@ class _OwnLine(msgspec.Struct):
     took: Seconds = 0.0
 
 
-_decode: Final = json_decoder(_OwnLine)
+_decode = json_decoder(_OwnLine)
 
 
 def is_without_contact(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.wording import counted
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from webcrawl.jobs.audit.auditor import Auditor, KeyRecord, Violation
     from webcrawl.jobs.audit.log_line import LoggedRequest
 
-JSON_FORMAT: Final = 2
-_HEADINGS: Final = ("contacts", "smallest gap", "concurrency", "required", "violations")
+JSON_FORMAT = 2
+_HEADINGS = ("contacts", "smallest gap", "concurrency", "required", "violations")
 
 
 def as_text(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> Iterator[str]:

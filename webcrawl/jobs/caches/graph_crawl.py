@@ -17,7 +17,7 @@ import zlib
 from array import array
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Of a graph: 50 bytes of memory for each, and 0.5 kB for each page.
-MOST_LINKS: Final = 1 << 27
+MOST_LINKS = 1 << 27
 # Numbers have no host: so many in a row are one, as lists of pages are in the order of their URLs.
-_HOST_NUMBERS: Final = 100
-_LEVELS: Final = 16
-_REST: Final = 1.0
-_REFILLED: Final = 1000
-_TOLD: Final = 100_000
+_HOST_NUMBERS = 100
+_LEVELS = 16
+_REST = 1.0
+_REFILLED = 1000
+_TOLD = 100_000
 
 
 class Graph(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 #: In the order of columns and figures. STATIC has the most popular of this very trace, as in the
 #: paper, where nothing is charged for the initial loading; "static-charged" is charged a miss each.
-POLICIES: Final = "infinite", "min", "lru", "clock", "random", "static", "static-charged"
-_MOST_SIZE: Final = 1 << 28
+POLICIES = "infinite", "min", "lru", "clock", "random", "static", "static-charged"
+_MOST_SIZE = 1 << 28
 
 
 class Laboratory:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 #: The file in a job directory that the report draws.
-FILE: Final = "cachelab.csv"
+FILE = "cachelab.csv"
 #: The paper's full trace and cross sub-trace, by what ends the names of their files.
-STREAMS: Final = {"": "all links", "-cross": "links that leave the page's host"}
-_MOST_BYTES: Final = 1 << 24
+STREAMS = {"": "all links", "-cross": "links that leave the page's host"}
+_MOST_BYTES = 1 << 24
 
 
 class Measurement(NamedTuple):

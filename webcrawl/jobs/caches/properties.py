@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from webcrawl.seen.url_trace import Trace
 
 
-_MOMENT: Final = "%Y-%m-%d %H:%M:%S"
+_MOMENT = "%Y-%m-%d %H:%M:%S"
 
 
 class Properties(msgspec.Struct, frozen=True):

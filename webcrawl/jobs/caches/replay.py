@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -143,7 +143,7 @@ def minimal(ids: Ids, distinct: int, size: int) -> int:
 
 
 #: Of the policies that are replayed for each size.
-REPLAYS: Final[dict[str, Replay]] = {
+REPLAYS: dict[str, Replay] = {
     "clock": partial(in_slots, by_clock=True),
     "random": partial(in_slots, by_clock=False),
     "min": minimal,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Of a trace: 40 bytes of memory for each.
-MOST_REQUESTS: Final = 1 << 28
-_BLOCK_BYTES: Final = 1 << 22
-_LINE_BYTES: Final = 1 << 16
+MOST_REQUESTS = 1 << 28
+_BLOCK_BYTES = 1 << 22
+_LINE_BYTES = 1 << 16
 
 
 def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:

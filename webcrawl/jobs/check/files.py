@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,22 +19,20 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.check.findings import Findings
 
-_MESSAGES: Final = (
+_MESSAGES = (
     "links to other shards are lost: without this directory the drone takes its shards from "
     "HIVE_STORE, which has them"
 )
-_RANKS: Final = "links to some hosts of the seed list are fetched later than their rank says"
-_RECORDS: Final = (
-    "what is known of some hosts is lost: their speed, robots.txt, rests, budgets and traps"
-)
-_LOG: Final = "SQLite reads this log of host records up to the first torn or damaged page"
-_FOUND_AGAIN: Final = "what was learned of hosts behind that is found out again"
+_RANKS = "links to some hosts of the seed list are fetched later than their rank says"
+_RECORDS = "what is known of some hosts is lost: their speed, robots.txt, rests, budgets and traps"
+_LOG = "SQLite reads this log of host records up to the first torn or damaged page"
+_FOUND_AGAIN = "what was learned of hosts behind that is found out again"
 
-_LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl", "logs/refused.jsonl")
+_LOGS = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl", "logs/refused.jsonl")
 #: Longer ones nobody writes: see crawl/lease/outcome_log.py, critical_errors.py.
-_MAX_LINE_BYTES: Final = 1 << 20
-_LINE: Final = "what became of that URL is not told; the crawl itself does not read it"
-_CUT: Final = "the next start cuts it off: it was being written when the process or the power died"
+_MAX_LINE_BYTES = 1 << 20
+_LINE = "what became of that URL is not told; the crawl itself does not read it"
+_CUT = "the next start cuts it off: it was being written when the process or the power died"
 
 _decode_line = json_decoder(dict[str, msgspec.Raw])
 

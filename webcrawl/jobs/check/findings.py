@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Findings, and notes, that are kept; all are counted.
-MOST: Final = 1000
+MOST = 1000
 #: The consequence of a damaged snapshot.
-NO_SNAPSHOT: Final = "the crawl cannot be resumed"
+NO_SNAPSHOT = "the crawl cannot be resumed"
 #: The consequence of a torn end.
-CUT: Final = "the next start cuts it off: it was being written when the process died"
-_LOST: Final = "the machine went down before it was written: no checkpoint names it"
+CUT = "the next start cuts it off: it was being written when the process died"
+_LOST = "the machine went down before it was written: no checkpoint names it"
 
 
 class Finding(msgspec.Struct, frozen=True):

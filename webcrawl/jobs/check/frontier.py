@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier.done_log import done_log_files, records_in
 from webcrawl.frontier.entry import decode
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.check.findings import Findings
 
-_DONE: Final = (
+_DONE = (
     "pages finished then may be fetched again, retries put off then are lost, and so are rests of "
     "hosts that were contacted then"
 )
-_UNREAD: Final = "what it tells is not read: as if it were damaged"
+_UNREAD = "what it tells is not read: as if it were damaged"
 
 
 class Kept(NamedTuple):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_NUMBER: Final = re.compile(r"\d{6,}")
-_STATE: Final = ("CURRENT", "manifest-*.json", "snapshot-*.log")
+_NUMBER = re.compile(r"\d{6,}")
+_STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")
 
 
 class Restored(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.check.findings import Findings
 
-_URLS: Final = "URLs that were seen may be taken for new ones and fetched again"
-_DOCUMENTS: Final = "documents that were seen may be taken for new ones and stored again"
-_LINKS: Final = "links that were found then are lost, unless they are found again"
-_LATER: Final = "links that were found since the checkpoint are lost, unless they are found again"
+_URLS = "URLs that were seen may be taken for new ones and fetched again"
+_DOCUMENTS = "documents that were seen may be taken for new ones and stored again"
+_LINKS = "links that were found then are lost, unless they are found again"
+_LATER = "links that were found since the checkpoint are lost, unless they are found again"
 
 
 def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job.state_directory import SavedState
 
 # The parts of a shard.
-_CHECKS: Final = {
+_CHECKS = {
     "frontier": check_frontier,
     "seen": check_seen,
     "content": check_content,
@@ -36,25 +36,23 @@ _CHECKS: Final = {
     "outbox": check_outbox,
 }
 # Parts without which there is no crawl.
-_NEEDED: Final = ("frontier", "seen")
-_NO_JOB: Final = "the crawl cannot be resumed: its counts and how far the seeds were read are lost"
-_NO_SHARD: Final = (
-    "the crawl cannot be resumed, and its queues cannot be told from what is left over"
-)
-_MOVED: Final = "its hosts are not crawled here any more, if it was moved; else it is lost"
-_KEPT: Final = "the crawl itself is not touched; this older checkpoint is of no use"
-_LOST: Final = "it is not read"
-_STORED: Final = ("warc", "critical")
+_NEEDED = ("frontier", "seen")
+_NO_JOB = "the crawl cannot be resumed: its counts and how far the seeds were read are lost"
+_NO_SHARD = "the crawl cannot be resumed, and its queues cannot be told from what is left over"
+_MOVED = "its hosts are not crawled here any more, if it was moved; else it is lost"
+_KEPT = "the crawl itself is not touched; this older checkpoint is of no use"
+_LOST = "it is not read"
+_STORED = ("warc", "critical")
 #: Where ``scrapy job restore`` keeps what it replaces.
-DAMAGED: Final = "damaged"
+DAMAGED = "damaged"
 # Parts that the crawl itself does not read.
-_UNREAD: Final = frozenset({"logs", "warc", DIRECTORY})
+_UNREAD = frozenset({"logs", "warc", DIRECTORY})
 #: What to do with a damaged job of a hive, or without a sound checkpoint.
-OF_HIVE: Final = (
+OF_HIVE = (
     "the checkpoints of a hive are in its HIVE_STORE; delete the directory of the damaged drone "
     "and start the hive again"
 )
-NO_CHECKPOINT: Final = (
+NO_CHECKPOINT = (
     "no kept checkpoint is sound: put JOBDIR back from a copy of yours, or take the URLs that can "
     "be read as seeds of a new crawl: scrapy frontier JOBDIR --export FILE"
 )
@@ -216,8 +214,8 @@ def bytes_of(jobdir: Path, *, warc: bool, kept: bool) -> int:
     )
 
 
-_PAGES: Final = "the stored pages from there on cannot be read, up to the next good record"
-_MAGIC: Final = b"\x1f\x8b\x08"
+_PAGES = "the stored pages from there on cannot be read, up to the next good record"
+_MAGIC = b"\x1f\x8b\x08"
 
 
 def check_warc(path: Path, findings: Findings) -> None:

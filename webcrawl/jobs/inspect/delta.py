@@ -14,7 +14,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-_ADDED: Final = "added"
+_ADDED = "added"
 # Of a Parquet file, in memory as a whole.
-_GROUP_ROWS: Final = 1 << 16
+_GROUP_ROWS = 1 << 16
 
 
 class Since(NamedTuple):
@@ -46,7 +46,7 @@ class Since(NamedTuple):
     positions: tuple[Position, ...] = ()
 
 
-_ALL: Final = Since(0.0)
+_ALL = Since(0.0)
 
 
 class DocumentChange(msgspec.Struct, frozen=True, omit_defaults=True):

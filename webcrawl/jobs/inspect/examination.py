@@ -6,7 +6,7 @@ Of a running crawl the last record counts, with its age; of one that has ended a
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_BUSY: Final = 0.9
+_BUSY = 0.9
 # What a line of the doctor has, and in how many of its first characters.
-_MARK: Final = b'"doctor":'
-_HEAD: Final = 48
+_MARK = b'"doctor":'
+_HEAD = 48
 
 
 class Examination(msgspec.Struct, frozen=True):

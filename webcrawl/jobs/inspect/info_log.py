@@ -12,7 +12,7 @@ import contextlib
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import msgspec
 from isal import igzip
@@ -42,7 +42,7 @@ class Position(NamedTuple):
     offset: int
 
 
-BEGINNING: Final = Position(1, 0)
+BEGINNING = Position(1, 0)
 
 
 def end_of(path: Path) -> Position:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from itertools import chain, islice, repeat
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Takes: TypeAlias = Callable[[OutcomeLine], bool]
 OnProgress: TypeAlias = Callable[[int, str], None]
-_PASS_BYTES: Final = 1 << 32
-_TOLD_EVERY: Final = 10_000
+_PASS_BYTES = 1 << 32
+_TOLD_EVERY = 10_000
 
 
 class Log(NamedTuple):

@@ -18,7 +18,7 @@ import re
 from array import array
 from itertools import chain, compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.last_lines import OnProgress, Takes
 
 # URLs of a list, 0.1 kB each.
-_MOST_DUE: Final = 1 << 23
-_TOLD_EVERY: Final = 10_000
-_PUSHED: Final = 1_000
-_OLDER: Final = "older-than"
+_MOST_DUE = 1 << 23
+_TOLD_EVERY = 10_000
+_PUSHED = 1_000
+_OLDER = "older-than"
 
 
 class PutBack(msgspec.Struct):

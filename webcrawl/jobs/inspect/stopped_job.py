@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.crawl.job.jobdir import unopened
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job_state import JobState
 
 _DISK_ERRORS = (OSError, CorruptRecordError, NewerFormatError)
-_SEEDS_PER_BATCH: Final = 500
-_POLL_SECS: Final = 0.01
+_SEEDS_PER_BATCH = 500
+_POLL_SECS = 0.01
 
 
 class StoppedJob(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.doctor.states import HostState, State
 from webcrawl.jobs.inspect.info_log import beginning
@@ -55,7 +55,7 @@ def why_text(explanation: Explanation, *, now: float) -> str:
     return "".join(f"{name:>11}  {value}\n" for name, value in rows)
 
 
-_SENTENCES: Final = {
+_SENTENCES = {
     "leased": "It is being fetched.",
     "cut off": "It was being fetched when the crawl was cut off, and will be fetched again.",
     "undecided": "It waits in the duplicate URL eliminator, or has just left it for the frontier.",
@@ -66,7 +66,7 @@ _SENTENCES: Final = {
 
 
 # What it waits for at the gates of the crawl, and what lets it in.
-_WAITS_FOR: Final = {
+_WAITS_FOR = {
     "host_budget": "its host has had its pages or bytes; raise BUDGET_HOST_PAGES or _BYTES and run "
     "the crawl again",
     "domain_budget": "its domain has had its pages or bytes; raise BUDGET_DOMAIN_PAGES or _BYTES "
@@ -108,7 +108,7 @@ def _sentence(explanation: Explanation, now: float) -> str:
     return _SENTENCES[state]
 
 
-_PLACES: Final = {
+_PLACES = {
     "level": "number {of} in front-end queue {queue}",
     "host queue": "number {of} in the queue of its host",
     "parked": "number {of} of those parked: {queue}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -31,33 +31,33 @@ if TYPE_CHECKING:
     Shares = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 #: Pairs that are ranked at most: 2 GB.
-MAX_PAIRS: Final = 1 << 28
-_MEMORY: Final = "1GB"
-_THREADS: Final = 2
-_STEP: Final = 1 << 16
+MAX_PAIRS = 1 << 28
+_MEMORY = "1GB"
+_THREADS = 2
+_STEP = 1 << 16
 # The chance to go on by a link (Brin and Page).
-_DAMPING: Final = 0.85
+_DAMPING = 0.85
 # Of the shares, which sum up to 1, so much in all may change in the last round.
-_TOLERANCE: Final = 1e-9
-_MAX_ROUNDS: Final = 200
+_TOLERANCE = 1e-9
+_MAX_ROUNDS = 200
 # Links that are added up at once, in 24 bytes each.
-_SUMMED: Final = 1 << 24
-_PAIRS: Final = """
+_SUMMED = 1 << 24
+_PAIRS = """
     create table pairs as
     select source, target, count(*) as links, count(*) filter (not nofollow) as followed
     from edges group by all
 """
-_NAMES: Final = """
+_NAMES = """
     create table names as
     select source as name from pairs union select target from pairs
 """
 # A host, or page, does not raise itself.
-_IDS: Final = """
+_IDS = """
     select one.rowid::int as source, other.rowid::int as target
     from pairs join names one on source = one.name join names other on target = other.name
     where followed > 0 and source <> target
 """
-_RANKED: Final = """
+_RANKED = """
     create table ranked as
     select name, pagerank, in_degree, out_degree
     from names join shares on names.rowid = shares.id order by pagerank desc, name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.stopped_job import StoppedJob
     from webcrawl.jobs.queue.queue_directory import QueueDirectory, Segment
 
-_TAKEN_AT_ONCE: Final = 1000
-_CHECKPOINT_SECS: Final = 60.0
+_TAKEN_AT_ONCE = 1000
+_CHECKPOINT_SECS = 60.0
 
 
 class Built(msgspec.Struct):

@@ -8,7 +8,7 @@ by the next run, so the lines of new-N.txt are sorted as a set.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-_FLUSHED_BYTES: Final = 1 << 18
-_SELF: Final = "The queue builder"
+_FLUSHED_BYTES = 1 << 18
+_SELF = "The queue builder"
 # By domain and URL, each URL once.
-_BY_URL: Final = ("--unique", "--field-separator=\t", "--key=1,2")
+_BY_URL = ("--unique", "--field-separator=\t", "--key=1,2")
 
 
 class Progress(msgspec.Struct):
@@ -40,7 +40,7 @@ class Progress(msgspec.Struct):
     segment: int = 0
 
 
-_decode: Final = msgpack_decoder(Progress)
+_decode = msgpack_decoder(Progress)
 
 
 class Segment(msgspec.Struct, frozen=True):

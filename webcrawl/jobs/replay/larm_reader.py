@@ -7,7 +7,7 @@ What the logs do not have is empty: headers but the Content-Type, the request, t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO
 
 from webcrawl.items import Page
 from webcrawl.jobs.replay.warc_reader import Stored
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_KINDS: Final = {FRAME: "frame", REDIRECT: "redirect"}
-_MAX_LINE_BYTES: Final = 1 << 20
-_MAX_LINKS: Final = 50_000
+_KINDS = {FRAME: "frame", REDIRECT: "redirect"}
+_MAX_LINE_BYTES = 1 << 20
+_MAX_LINKS = 50_000
 # Links that are read ahead, besides those of one page: 30 MB.
-_AHEAD: Final = 100_000
+_AHEAD = 100_000
 # Pages that may come later in store.log than one that comes later in links.log.
-_LATE: Final = 1000
+_LATE = 1000
 
 
 def larm_pages(directory: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:

@@ -6,7 +6,7 @@ import time
 from bisect import bisect
 from collections import defaultdict
 from itertools import compress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.doctor.diagnosis import shares_of
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.sources import Crawl
 
 # Mercator's histogram: 0, 1, 2, 4, ... 1M.
-_SIZES: Final = ["0", *(scaled(1 << power, by=1024).upper() for power in range(21))]
-_DEPTHS: Final = 20
+_SIZES = ["0", *(scaled(1 << power, by=1024).upper() for power in range(21))]
+_DEPTHS = 20
 # With dead links.
-_MOST_PAGES: Final = 50
+_MOST_PAGES = 50
 # Prefixes of outcomes, the first that fits.
-_CLASSES: Final = {
+_CLASSES = {
     "HTTP 4xx": ("http_4",),
     "HTTP 5xx": ("http_5",),
     "robots.txt": ("robots_", "crawl_delay_"),
@@ -59,10 +59,10 @@ _CLASSES: Final = {
     "other": ("",),
 }
 # Lines of one figure.
-_MOST_LINES: Final = 4
+_MOST_LINES = 4
 # Days within which documents were visited.
-_WITHIN: Final = (1, 7, 30)
-_DAY: Final = 86_400
+_WITHIN = (1, 7, 30)
+_DAY = 86_400
 
 
 def outcomes(crawl: Crawl) -> Figure:

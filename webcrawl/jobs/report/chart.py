@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from webcrawl.wording import visible
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     Ticks: TypeAlias = list[tuple[float, str]]
 
 #: Of a drawing, in units of which the page shows one as 0.8 to 1.3 pixels.
-WIDTH: Final = 300.0
+WIDTH = 300.0
 _HEIGHT, _TOP, _RIGHT = 150.0, 22.0, 290.0
 _BAR, _LINE = 18.0, 15.0
 # Of a character, at most.
-_CHAR: Final = 6.6
-_LONGEST: Final = 24
-_COLOURS: Final = 4
+_CHAR = 6.6
+_LONGEST = 24
+_COLOURS = 4
 # With less than this between its ends a logarithmic axis has ticks between its powers, too; by so
 # much it goes on beyond its values.
 _FEW_DECADES, _MARGIN = 300, 1.5
 # Steps of an axis of time, in seconds, and how its ticks are told from each of them on.
-_SECS: Final = (
+_SECS = (
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
     *(86_400 * days for days in (1, 2, 7, 14, 28, 91, 182, 364, 1820)),
 )
-_FORMATS: Final = {91 * 86_400: "%Y-%m", 86_400: "%m-%d", 60: "%H:%M", 0: "%H:%M:%S"}
+_FORMATS = {91 * 86_400: "%Y-%m", 86_400: "%m-%d", 60: "%H:%M", 0: "%H:%M:%S"}
 
 
 class Chart(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from heapq import nlargest
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import whole
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.figures import Cell
 
 # With the longest queues.
-_MOST_HOSTS: Final = 15
+_MOST_HOSTS = 15
 
 
 class CheckpointFacts(NamedTuple):

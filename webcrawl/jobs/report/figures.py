@@ -7,7 +7,7 @@ prints them escapes them.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from webcrawl.jobs.report.chart import bars, lines
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 Cell: TypeAlias = str | int | float
 
 #: A number that is not known.
-UNKNOWN: Final = "not known"
+UNKNOWN = "not known"
 #: The name of all that is not counted by its own.
-OTHERS: Final = "all others"
+OTHERS = "all others"
 
-_MOST_BARS: Final = 12
-_MOST_ROWS: Final = 50
+_MOST_BARS = 12
+_MOST_ROWS = 50
 
 
 class Table(NamedTuple):

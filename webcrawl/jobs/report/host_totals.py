@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-RAW_ADDRESSES: Final = "raw IP addresses"
-_CREATE: Final = (
+RAW_ADDRESSES = "raw IP addresses"
+_CREATE = (
     "CREATE TABLE hosts (host TEXT PRIMARY KEY, pages INT, bytes INT, fetches INT, secs REAL, "
     "walls INT) WITHOUT ROWID"
 )
-_ADD: Final = (
+_ADD = (
     "INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (host) DO UPDATE SET "
     "pages = pages + excluded.pages, bytes = bytes + excluded.bytes, "
     "fetches = fetches + excluded.fetches, secs = secs + excluded.secs, "
     "walls = walls + excluded.walls"
 )
-_LARGEST: Final = (
-    "SELECT host, pages, bytes FROM hosts WHERE pages > 0 ORDER BY pages DESC, host LIMIT 10"
-)
+_LARGEST = "SELECT host, pages, bytes FROM hosts WHERE pages > 0 ORDER BY pages DESC, host LIMIT 10"
 # A mean of fewer than three fetches says little of a host.
-_SLOWEST: Final = (
+_SLOWEST = (
     "SELECT host, fetches, secs / fetches AS mean FROM hosts "
     "ORDER BY fetches >= 3 DESC, mean DESC, host LIMIT 10"
 )
-_WALLED: Final = (
+_WALLED = (
     "SELECT host, walls, fetches FROM hosts WHERE walls > 0 ORDER BY walls DESC, host LIMIT 10"
 )
 

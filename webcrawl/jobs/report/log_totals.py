@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.report.host_totals import HostTotals
 
-_MOST: Final = 120
+_MOST = 120
 
 
 class Timeline:
@@ -81,18 +81,18 @@ class Timeline:
 #: Columns of the timeline.
 PAGES, BYTES, DUPLICATES, CHANGES, DECODED, HTMLS, TEXTS, IMAGES, OTHER_TYPES = range(9)
 #: Outcomes of dead links.
-DEAD: Final = frozenset({"http_404", "http_410", "dns_not_found"})
+DEAD = frozenset({"http_404", "http_410", "dns_not_found"})
 #: A document that has no Content-Type.
-NO_TYPE: Final = "none sent"
+NO_TYPE = "none sent"
 
 # Lines that are decoded at once fit into a processor's cache: half the time.
-_AT_ONCE: Final = 1 << 19
+_AT_ONCE = 1 << 19
 # Servers may send any number of types, and as many pages have dead links; those kept when there are
 # too many are far more than shown.
-_MOST_TYPES: Final = 20_000
-_KEPT_TYPES: Final = 1_000
+_MOST_TYPES = 20_000
+_KEPT_TYPES = 1_000
 # Times at which documents were seen; beyond, one document in sixteen is kept.
-_MOST_SEEN: Final = 100_000
+_MOST_SEEN = 100_000
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ texts may come from strangers, and the templates see to that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,7 +18,7 @@ from webcrawl.jobs.report.figures import Figure  # noqa: TC001  # as above
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_BAD_CAUSES: Final = (Cause.OUTAGE, Cause.DISK, Cause.NAME_SERVERS)
+_BAD_CAUSES = (Cause.OUTAGE, Cause.DISK, Cause.NAME_SERVERS)
 
 
 class Field(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.figures.counts import Counts, behind
 from webcrawl.crawl.lease.outcome_log import is_given_up
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.figures import Cell
     from webcrawl.jobs.report.sources import Crawl
 
-_MOST_ROWS: Final = 8
+_MOST_ROWS = 8
 # Stats by what they count.
-_HELD: Final = {
+_HELD = {
     "URLs waiting": "frontier/waiting",
     "URLs in the eliminator": "seen/waiting",
     "URLs in process": "frontier/leased",

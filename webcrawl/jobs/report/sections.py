@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from itertools import accumulate
 from shutil import disk_usage
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.crawl.figures.counts import module_failures, short
 from webcrawl.jobs.caches import figures as cache_figures
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.sources import Crawl
 
 # Pages a second and cost of a million are computed from these: pages, hours, dollars.
-_OTHERS: Final = (
+_OTHERS = (
     ("Nielsen 2012, 20 machines", 250_113_669, 39 + 25 / 60, 580.0),
     ("Mercator 2000, 4 machines", 725_000_000, 17 * 24.0, None),
 )

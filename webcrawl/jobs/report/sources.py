@@ -11,7 +11,7 @@ import math
 from collections import Counter, deque
 from contextlib import suppress
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.host_totals import Servers
 
 #: What is taken of each of the doctor's lines.
-GAUGES: Final = ("waiting", "parked", "workers busy", "hosts ready", "hosts resting")
+GAUGES = ("waiting", "parked", "workers busy", "hosts ready", "hosts resting")
 # The last lines of other logs of a job.
-_LAST: Final = 20
+_LAST = 20
 
 
 class CriticalError(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import surt
 from fastwarc.stream_io import ChunkedReader
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from fastwarc.warc import WarcRecord
 
 # Titles stand at the beginning.
-_READ_BYTES: Final = 1 << 16
-_MAX_HEADER_BYTES: Final = 1 << 18
-_MAX_TITLE_CHARS: Final = 300
-_HTML: Final = {"text/html", "application/xhtml+xml"}
-_INDEXED: Final = WarcRecordType.response | WarcRecordType.revisit | WarcRecordType.resource
-_SPACE: Final = re.compile(r"[\x00-\x20\x7f]+")
-_PARAMETERS: Final = re.compile(r"[;\s]")
-_TITLE_END: Final = re.compile("</title", re.IGNORECASE)
-_NOT_DIGIT: Final = re.compile(r"\D+")
+_READ_BYTES = 1 << 16
+_MAX_HEADER_BYTES = 1 << 18
+_MAX_TITLE_CHARS = 300
+_HTML = {"text/html", "application/xhtml+xml"}
+_INDEXED = WarcRecordType.response | WarcRecordType.revisit | WarcRecordType.resource
+_SPACE = re.compile(r"[\x00-\x20\x7f]+")
+_PARAMETERS = re.compile(r"[;\s]")
+_TITLE_END = re.compile("</title", re.IGNORECASE)
+_NOT_DIGIT = re.compile(r"\D+")
 
 
 class Capture(NamedTuple):

@@ -13,7 +13,7 @@ import zipfile
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any
 
 from isal import isal_zlib
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-_VERSION: Final = "1.1.1"
-_BLOCK_LINES: Final = 1024  # as wacz has it
-_READ_BYTES: Final = 1 << 20
-_GZIP_FORMAT: Final = 31
-_LEVEL: Final = 2
-_PAGES_HEADER: Final = {"format": "json-pages-1.0", "id": "pages", "title": "All pages"}
+_VERSION = "1.1.1"
+_BLOCK_LINES = 1024  # as wacz has it
+_READ_BYTES = 1 << 20
+_GZIP_FORMAT = 31
+_LEVEL = 2
+_PAGES_HEADER = {"format": "json-pages-1.0", "id": "pages", "title": "All pages"}
 
 
 def write_wacz(

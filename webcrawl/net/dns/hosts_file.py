@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-_SYSTEMS: Final = Path("/etc/hosts")
+_SYSTEMS = Path("/etc/hosts")
 # Long lists of refused hosts have 10 MB.
-_MAX_BYTES: Final = 32 << 20
+_MAX_BYTES = 32 << 20
 
 
 def hosts_of(settings: BaseSettings) -> dict[str, list[str]]:

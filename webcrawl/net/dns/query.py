@@ -17,7 +17,7 @@ from array import array
 from collections import Counter, deque
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.clock import now
 from webcrawl.net.dns import wire as dnswire
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from webcrawl.net.dns.servers import Address
 
 # Drawn at once for message ids.
-_RANDOM_BYTES: Final = 1024
+_RANDOM_BYTES = 1024
 # Seconds after which a name server that fell silent is asked one question again, and through
 # another socket if it has said nothing at all: this machine may have another address now.
-_PROBE_EVERY: Final = 30.0
+_PROBE_EVERY = 30.0
 #: Questions under way; the others wait their turn. A name server drops what it has no room for:
 # unbound takes 1,024 for each of its threads, and its socket holds fewer. At 200 ms each these are
 # 5,000 answers a second.
-MAX_UNDER_WAY: Final = 1024
+MAX_UNDER_WAY = 1024
 # Connections under way, each for one answer that was truncated.
-_MAX_OVER_TCP: Final = 64
+_MAX_OVER_TCP = 64
 # Messages that answer no open question and come to one port before another port is taken. To
 # guess the id of an open question takes a forger 2**15 on average (RFC 5452, section 4.5).
-_MAX_UNWANTED: Final = 1000
+_MAX_UNWANTED = 1000
 # Then the loop has its turn again.
-_MESSAGES_PER_WAKE: Final = 64
+_MESSAGES_PER_WAKE = 64
 # Answers to a thousand questions sent in one go fit into the socket.
-_RECEIVE_BUFFER: Final = 1 << 20
-_NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+_RECEIVE_BUFFER = 1 << 20
+_NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 # What a name server says of a name; anything else is of itself.
-_SAYS: Final = (dnswire.NOERROR, dnswire.NXDOMAIN)
-_RCODES: Final = {1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED"}
+_SAYS = (dnswire.NOERROR, dnswire.NXDOMAIN)
+_RCODES = {1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED"}
 
 
 class Unanswered(NamedTuple):

@@ -15,7 +15,7 @@ import asyncio
 import ipaddress
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from scrapy import signals
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 # A host's pages are fetched seconds apart: addresses that expire sooner would be asked for every
 # time, and addresses in use do not die within a minute.
-_MIN_TTL: Final = 60
-_MAX_TTL: Final = 24 * 3600
+_MIN_TTL = 60
+_MAX_TTL = 24 * 3600
 # A failed look-up says little about the name: BIND remembers it for 1 s, Unbound for 5.
-_FAILURE_TTL: Final = 5
+_FAILURE_TTL = 5
 # Whatever the TTL of a negative answer: who has just resolved a name must find it cached.
-_MIN_NEGATIVE_TTL: Final = 30
+_MIN_NEGATIVE_TTL = 30
 # Aliases that leave one answer and need another question.
-_MAX_ALIASES: Final = 8
+_MAX_ALIASES = 8
 # Questions in all, each with twice the time of the one before.
-_TRIES: Final = 3
+_TRIES = 3
 # Addresses of one name that are kept; a hostile answer could have 512.
-_MAX_KEPT: Final = 16
+_MAX_KEPT = 16
 
 
 class DnsError(OSError):
@@ -81,13 +81,13 @@ class LookupTimeoutError(LookupFailedError):
 
 # An answer to be kept: the addresses, or the class of the error and its words.
 _Result = tuple[tuple[str, ...], type[DnsError], str]
-_NO_NAME: Final[_Result] = ((), NameNotFoundError, "no such name")
-_NO_ADDRESS: Final[_Result] = ((), NoAddressError, "no address")
-_CLOSED: Final[_Result] = ((), LookupFailedError, "the resolver is closed")
+_NO_NAME: _Result = ((), NameNotFoundError, "no such name")
+_NO_ADDRESS: _Result = ((), NoAddressError, "no address")
+_CLOSED: _Result = ((), LookupFailedError, "the resolver is closed")
 # Counted by the questions.
-_COUNTED: Final = ("queries", "query_timeouts", "over_tcp", "unwanted_answers")
+_COUNTED = ("queries", "query_timeouts", "over_tcp", "unwanted_answers")
 # What a name's key in the cache ends in when its value is about IPv6; no name has a slash.
-_IPV6: Final = "/6"
+_IPV6 = "/6"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

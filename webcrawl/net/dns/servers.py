@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from webcrawl.clock import now
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 Address = tuple[str, int]
 
-_RESOLV_CONF: Final = Path("/etc/resolv.conf")
+_RESOLV_CONF = Path("/etc/resolv.conf")
 # What the C library asks when nothing is configured (resolv.conf(5)).
-_LOCAL: Final = (("127.0.0.1", 53),)
+_LOCAL = (("127.0.0.1", 53),)
 # Seconds between two looks at the file, which has a few lines.
-_LOOK_EVERY: Final = 5.0
+_LOOK_EVERY = 5.0
 
 
 class SystemServers:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 FTP_USER = "anonymous"
 FTP_PASSWORD = "guest"  # noqa: S105  # where nobody is to be written to (RFC 1635)
 
-_PORT: Final = 21
-_TYPE: Final = re.compile(r";type=([aid])\Z", re.IGNORECASE)
-_CROWDED: Final = re.compile(rb"too many|maximum|limit|later|busy|full", re.IGNORECASE)
+_PORT = 21
+_TYPE = re.compile(r";type=([aid])\Z", re.IGNORECASE)
+_CROWDED = re.compile(rb"too many|maximum|limit|later|busy|full", re.IGNORECASE)
 
 
 class FtpTarget(NamedTuple):

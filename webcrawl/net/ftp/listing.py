@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from webcrawl.net.documents import Row
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # More than the links of a page that are followed; 30 ms of the reactor's time.
-_MAX_LINES: Final = 10_000
-_MAX_LINE_BYTES: Final = 1024  # of a name no file system has more than 255
+_MAX_LINES = 10_000
+_MAX_LINE_BYTES = 1024  # of a name no file system has more than 255
 
 # drwxr-xr-x 2 ftp ftp 4096 Nov 20 11:02 name; owner and group may be missing, or a date be ISO's
-_UNIX: Final = re.compile(
+_UNIX = re.compile(
     rb"([-bcdlps])[-rwxsStTlL]{9}[+.@]?\s+\d[^\r\n]*?"
     rb"\s(?:[A-Za-z]{3}\s+\d\d?\s+(?:\d{4}|\d\d?:\d\d)|\d{4}-\d\d-\d\d\s+\d\d:\d\d)\s(.+)",
     re.DOTALL,
 )
 # 11-20-26  11:02AM       <DIR>          name
-_DOS: Final = re.compile(
+_DOS = re.compile(
     rb"\d\d[-/]\d\d[-/]\d\d(?:\d\d)?\s+\d\d?:\d\d\s?(?:[AaPp][Mm])?\s+(<[A-Z]+>|[\d,.]+)\s+(.+)",
     re.DOTALL,
 )
-_UPWARDS: Final = re.compile(rb"[./]+")
-_ASKABLE: Final = re.compile(rb"(?!\.{1,2}\Z)[^\x00/\r\n]+")
+_UPWARDS = re.compile(rb"[./]+")
+_ASKABLE = re.compile(rb"(?!\.{1,2}\Z)[^\x00/\r\n]+")
 
 
 class ListedName(NamedTuple):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import DownloadTimeoutError
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from webcrawl.net.limits import FetchLimits
 
 # Of all replies of a session together; a greeting may be a page long.
-_MAX_LINES: Final = 500
+_MAX_LINES = 500
 # Seconds for the server to say goodbye.
-_GOODBYE_SECS: Final = 1.0
+_GOODBYE_SECS = 1.0
 # No server has a reason to name one below.
-_MIN_DATA_PORT: Final = 1024
+_MIN_DATA_PORT = 1024
 
-_REPLY: Final = re.compile(rb"([1-5]\d\d)(?:([ -])(.*))?", re.DOTALL)
-_EXTENDED_PORT: Final = re.compile(rb"\(([!-~])\1\1(\d{1,5})\1\)")
-_PASSIVE_PORT: Final = re.compile(rb"\d{1,3},\d{1,3},\d{1,3},\d{1,3},(\d{1,3}),(\d{1,3})")
-_BREAKS: Final = re.compile(rb"[\r\n\0]")
+_REPLY = re.compile(rb"([1-5]\d\d)(?:([ -])(.*))?", re.DOTALL)
+_EXTENDED_PORT = re.compile(rb"\(([!-~])\1\1(\d{1,5})\1\)")
+_PASSIVE_PORT = re.compile(rb"\d{1,3},\d{1,3},\d{1,3},\d{1,3},(\d{1,3}),(\d{1,3})")
+_BREAKS = re.compile(rb"[\r\n\0]")
 
 
 class FtpReply(NamedTuple):

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 # Default of the setting of the same name.
 GOPHER_PORTS = [70, 7070]
 
-_PORT: Final = 70
+_PORT = 70
 # Tabs separate the parts of a request, line breaks requests.
-_UNASKABLE: Final = re.compile(rb"[\t\r\n\0]")
+_UNASKABLE = re.compile(rb"[\t\r\n\0]")
 
 
 class GopherTarget(NamedTuple):

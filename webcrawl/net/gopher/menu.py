@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from webcrawl.net.documents import CONTENT_TYPE, Row, type_of_name
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # More than the links of a page that are followed; 30 ms of the reactor's time.
-_MAX_LINES: Final = 10_000
-_MAX_LINE_BYTES: Final = 2048
+_MAX_LINES = 10_000
+_MAX_LINE_BYTES = 2048
 
-MENU: Final = "1"
-TEXT: Final = "0"
+MENU = "1"
+TEXT = "0"
 # Content types by item type; None where the name of the file tells. Not here: 2 and 7, which ask
 # for something to look for, 8 and T, which are no documents, 3 and i, which nobody can ask for.
-_TYPES: Final[dict[str, bytes | None]] = {
+_TYPES: dict[str, bytes | None] = {
     TEXT: b"text/plain",
     MENU: CONTENT_TYPE,
     "4": b"application/mac-binhex40",
@@ -46,11 +46,9 @@ _TYPES: Final[dict[str, bytes | None]] = {
     "X": b"application/xml",
 }
 
-_HOST: Final = re.compile(
-    r"(?:[0-9A-Za-z_-]+\.)*[0-9A-Za-z_-]+\.?|\[?[0-9A-Fa-f.]*+:[0-9A-Fa-f:.]*+\]?"
-)
-_URL: Final = re.compile(r"/?URL:([A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+)")
-_DOT_SEGMENT: Final = re.compile(r"(?:^|/)\.\.?(?:/|$)")
+_HOST = re.compile(r"(?:[0-9A-Za-z_-]+\.)*[0-9A-Za-z_-]+\.?|\[?[0-9A-Fa-f.]*+:[0-9A-Fa-f:.]*+\]?")
+_URL = re.compile(r"/?URL:([A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+)")
+_DOT_SEGMENT = re.compile(r"(?:^|/)\.\.?(?:/|$)")
 
 
 class Item(NamedTuple):

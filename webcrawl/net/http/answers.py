@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
@@ -55,7 +55,7 @@ def class_for(headers: Headers, url: str, body: bytes) -> type[Response]:
 
 
 # Longer names and types are hostile or rare, and would fill the memory of what is remembered.
-_REMEMBERED: Final = 100
+_REMEMBERED = 100
 _class_of_type = lru_cache(1024)(responsetypes.from_content_type)
 _titled = lru_cache(4096)(bytes.title)
 _ip_address = lru_cache(4096)(ipaddress.ip_address)

@@ -8,13 +8,13 @@ that; extensions and trailers are not looked at.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 # As Chromium, but for tabs, which curl reads.
-_SIZE: Final = re.compile(rb"0*([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?", re.DOTALL)
+_SIZE = re.compile(rb"0*([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?", re.DOTALL)
 # Where a body is: in a line with a size, in a chunk, in the line end after it, in the trailers, or
 # at its end.
 _IN_SIZE, _IN_CHUNK, _AFTER_CHUNK, _IN_TRAILERS, _ENDED = range(5)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 from webcrawl.items import is_success
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 # Seconds between two looks for connections that waited long enough.
-_SWEEP_SECS: Final = 0.1
+_SWEEP_SECS = 0.1
 # Seconds in which an origin that twice closed a kept connection under a request gets a new one for
 # each, and how many such origins are remembered.
-_FRESH_SECS: Final = 600.0
-_MOST_CLOSING: Final = 4096
+_FRESH_SECS = 600.0
+_MOST_CLOSING = 4096
 
 
 class IdleConnections:

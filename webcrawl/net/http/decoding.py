@@ -23,7 +23,7 @@ import asyncio
 import sys
 import zlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import brotli  # type: ignore[import-untyped]  # ships no type information
 from isal import isal_zlib
@@ -45,21 +45,21 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-_ACCEPTED: Final = b"gzip, deflate, br, zstd"
+_ACCEPTED = b"gzip, deflate, br, zstd"
 # Servers say these of bodies that are not coded at all.
-_NO_CODINGS: Final = frozenset({b"", b"identity", b"none", b"utf-8", b"utf8", b"8bit", b"binary"})
+_NO_CODINGS = frozenset({b"", b"identity", b"none", b"utf-8", b"utf8", b"8bit", b"binary"})
 # Nobody codes a page more often; curl stops at five, Chromium has no bound.
-_MAX_CODINGS: Final = 8
+_MAX_CODINGS = 8
 # Parts after one another in one body: legal, rare, and a million empty ones would take minutes.
-_MAX_PARTS: Final = 64
+_MAX_PARTS = 64
 # A step through a broken stream, before it goes byte by byte.
-_STEP: Final = 4096
-_BROTLI_STEP: Final = 256 * 1024
+_STEP = 4096
+_BROTLI_STEP = 256 * 1024
 # RFC 8878, section 3.1.1.1.2: decoders need not support larger windows, and this one allocates it.
-_ZSTD_WINDOW_LOG: Final = 23
+_ZSTD_WINDOW_LOG = 23
 # isal's stub says this is an instance.
-_ISAL_ERROR: Final = cast("type[Exception]", isal_zlib.error)
-_ERRORS: Final[tuple[type[Exception], ...]] = (
+_ISAL_ERROR = cast("type[Exception]", isal_zlib.error)
+_ERRORS: tuple[type[Exception], ...] = (
     zlib.error,
     _ISAL_ERROR,
     brotli.error,
@@ -70,8 +70,8 @@ _ERRORS: Final[tuple[type[Exception], ...]] = (
 
 
 #: The flags of bodies whose codings could not be undone: a broken stream, and no stream at all.
-BROKEN: Final = "undecodable"
-NOT_DECODED: Final = "not_decoded"
+BROKEN = "undecodable"
+NOT_DECODED = "not_decoded"
 
 
 class Decoded(NamedTuple):
@@ -230,7 +230,7 @@ _raw_deflate_stream = partial(isal_zlib.decompressobj, -15)
 _zstd_options = {int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW_LOG}
 _zstd_stream = partial(zstd.ZstdDecompressor, options=_zstd_options)
 # What makes a decoder, and how another stream begins in the same body.
-_STREAMS: Final[dict[bytes, tuple[Callable[[], Any], bytes | None]]] = {
+_STREAMS: dict[bytes, tuple[Callable[[], Any], bytes | None]] = {
     b"gzip": (_gzip_stream, b"\x1f\x8b\x08"),
     b"x-gzip": (_gzip_stream, b"\x1f\x8b\x08"),
     b"deflate": (_zlib_stream, None),

@@ -7,7 +7,7 @@ framing; what has come of a body is never lost; and what comes while nothing is 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from webcrawl.net.limits import FetchLimits
 
 # What is held of one answer before no more is read from the socket.
-_READ_BUFFER: Final = 256 * 1024
+_READ_BUFFER = 256 * 1024
 # Interim answers (1xx) before the one that counts, and that one. Real servers send one or none; a
 # stream of them would keep the loop busy until the time-out.
-_MAX_ANSWERS: Final = 20
+_MAX_ANSWERS = 20
 # Line ends before an answer.
-_MAX_BLANK: Final = 64
-_SWITCHING_PROTOCOLS: Final = 101
+_MAX_BLANK = 64
+_SWITCHING_PROTOCOLS = 101
 # Bytes of chunk sizes, extensions and trailers to a byte of the largest page: chunks of one byte
 # have five. More is a server that sends framing without an end, and no body.
-_FRAMING: Final = 8
-_CODING: Final = b"transfer-encoding"
-_CHUNKED: Final = b"chunked"
+_FRAMING = 8
+_CODING = b"transfer-encoding"
+_CHUNKED = b"chunked"
 # Bytes of a chunked body, with its framing, that can be read again: most pages.
-_MAX_RAW: Final = 64 * 1024
+_MAX_RAW = 64 * 1024
 # Statuses of answers that have none, whatever their fields say (RFC 9112, section 6.3).
-_WITHOUT_BODY: Final = frozenset({204, 304})
+_WITHOUT_BODY = frozenset({204, 304})
 # Seconds for the body of an answer whose head decides alone.
-_MINOR_BODY_SECS: Final = 2.0
+_MINOR_BODY_SECS = 2.0
 
 
 class Exchange(asyncio.Protocol):

@@ -12,26 +12,24 @@ Invariant: all of it takes time linear in the head, and a mended head is well-fo
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 #: The end of the line before an empty line, and that line.
-HEAD_END: Final = re.compile(rb"\n\r*\n")
-_LINES: Final = re.compile(rb"[\r\n]+")
+HEAD_END = re.compile(rb"\n\r*\n")
+_LINES = re.compile(rb"[\r\n]+")
 # Chromium skips up to four bytes before the status line, and needs no more of it than the name of
 # the protocol. A status is the digits after the first spaces; without any it is 200.
-_SLOP: Final = 4
-_HTTP: Final = b"http"
-_STATUS_LINE: Final = re.compile(
-    rb"http(?:/([0-9])\.?([0-9]?))?[^ ]*(?: +([0-9]*)(.*))?", re.IGNORECASE
-)
-_OK: Final = b"200"
-_TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_BLANK: Final = b" \t"
-_CODING: Final = b"transfer-encoding"
-_CHUNKED: Final = b"chunked"
-_LENGTH: Final = b"content-length"
+_SLOP = 4
+_HTTP = b"http"
+_STATUS_LINE = re.compile(rb"http(?:/([0-9])\.?([0-9]?))?[^ ]*(?: +([0-9]*)(.*))?", re.IGNORECASE)
+_OK = b"200"
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_BLANK = b" \t"
+_CODING = b"transfer-encoding"
+_CHUNKED = b"chunked"
+_LENGTH = b"content-length"
 # More digits than any length has.
-_MAX_DIGITS: Final = 40
+_MAX_DIGITS = 40
 
 Fields = list[tuple[bytes, bytes]]
 

@@ -11,15 +11,15 @@ Invariant: no more than *at_once* permits are held at any moment; small bodies n
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scrapy import Request
 
 #: The key in ``request.meta``.
-LARGE_BODY: Final = "large_body"
+LARGE_BODY = "large_body"
 #: Of a body that needs no permit.
-FREE_BYTES: Final = 1 << 20
+FREE_BYTES = 1 << 20
 
 
 class LargeBodies:

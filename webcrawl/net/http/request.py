@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -20,30 +20,28 @@ if TYPE_CHECKING:
     from scrapy import Request
 
 # Scheme, credentials, host, port, and what to ask for.
-_URL: Final = re.compile(
+_URL = re.compile(
     r"(https?)://(?:([^@/?#\\\x00-\x20\x7f]*+)@)?+"
     r"(\[[0-9a-f:.]++\]|[^\[\]:@/?#\\\x00-\x20\x7f]++)"
     r"(?::([0-9]{0,6}+))?+([/?][^#\x00-\x1f\x7f]*+)?+(?:#.*)?+",
     re.IGNORECASE | re.DOTALL,
 )
-_PORTS: Final = {"http": 80, "https": 443}
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_CONTROL: Final = bytes({*range(32), 127} - {9})
+_PORTS = {"http": 80, "https": 443}
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = bytes({*range(32), 127} - {9})
 # Fields that decide on the framing, or on where a request goes: replaced, or sent to the proxy.
-_REPLACED: Final = frozenset(
-    {b"Content-Length", b"Host", b"Proxy-Authorization", b"Transfer-Encoding"}
-)
-_PLAIN: Final = frozenset({"GET", "HEAD"})
+_REPLACED = frozenset({b"Content-Length", b"Host", b"Proxy-Authorization", b"Transfer-Encoding"})
+_PLAIN = frozenset({"GET", "HEAD"})
 # Fields that a host policy may not have: the above, what robots.txt files know the crawler by, and
 # what has a key of its own.
-_NOT_ADDED: Final = frozenset(
+_NOT_ADDED = frozenset(
     {"connection", "content-length", "cookie", "host", "proxy-authorization", "transfer-encoding"}
     | {"user-agent"}
 )
-_MOST_ADDED: Final = 100
-_COOKIE_VALUE: Final = re.compile(r"[!-:<-~]*")  # no blank, no semicolon
+_MOST_ADDED = 100
+_COOKIE_VALUE = re.compile(r"[!-:<-~]*")  # no blank, no semicolon
 # A server takes these to have no body when nothing is said of it (RFC 9110, section 8.6).
-_WITHOUT_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 class Proxy(NamedTuple):
@@ -77,7 +75,7 @@ class Additions(NamedTuple):
         return bool(self.headers or self.proxy)
 
 
-NOTHING_ADDED: Final = Additions({})
+NOTHING_ADDED = Additions({})
 #: What is sent with requests of this context; the downloader sets it.
 ADDED: ContextVar[Additions] = ContextVar("ADDED", default=NOTHING_ADDED)
 

@@ -18,7 +18,7 @@ import re
 import ssl
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL, crypto
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: Values of DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION.
-VERSIONS: Final = {
+VERSIONS = {
     "TLSv1.0": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
@@ -43,13 +43,13 @@ VERSIONS: Final = {
 }
 #: OpenSSL's default groups less the finite fields, which cost a client up to 0.13 s a handshake,
 #: and less ML-KEM: a crawl has no secrets for the time of quantum computers.
-_CURVES: Final = b"X25519:P-256:X448:P-521:P-384"
+_CURVES = b"X25519:P-256:X448:P-521:P-384"
 #: Bytes of the longest record.
-_RECORD: Final = 16 * 1024
+_RECORD = 16 * 1024
 #: Bytes that are given to OpenSSL at once: its buffer for them stays as large.
-_AT_ONCE: Final = 2 * _RECORD
+_AT_ONCE = 2 * _RECORD
 #: Handshakes of a connection after its first. IIS and Apache begin one to ask for a certificate.
-_MOST_RENEGOTIATIONS: Final = 4
+_MOST_RENEGOTIATIONS = 4
 
 
 class UnclosedError(ssl.SSLError):
@@ -331,7 +331,7 @@ def _is_address(host: str) -> bool:
 
 
 # What OpenSSL calls the cipher suites before TLS 1.3.
-_CIPHER: Final = re.compile(
+_CIPHER = re.compile(
     r"(?:((?:ECDHE|DHE)-(?:RSA|ECDSA|DSS))-)?"
     r"(?:(AES|ARIA|CAMELLIA)(128|256)(?:-(GCM)|-(CCM)(8)?)?(?:-(SHA\d*))?|CHACHA20-POLY1305)"
 )

@@ -8,7 +8,7 @@ was for, several storages one after the other, is ITEM_PIPELINES.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.errors import FatalError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
 
 # The pages of a site have many links in common. About 3 MB.
-_CACHED_FORMS: Final = 1 << 14
+_CACHED_FORMS = 1 << 14
 
 
 class LarmPipeline(ProcessingModule):

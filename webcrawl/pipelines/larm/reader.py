@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.pipelines.larm.rows import LarmError, StoredFile, page_file, parsed
 from webcrawl.pipelines.larm.writer import STORE
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_MAX_LINE_BYTES: Final = 1 << 20
+_MAX_LINE_BYTES = 1 << 20
 
 
 def stored_files(directory: Path, *, start: int = 0) -> Iterator[tuple[StoredFile, int]]:

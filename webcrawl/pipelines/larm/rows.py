@@ -15,7 +15,7 @@ of text do, as Python escapes them: ``\\u202e``.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.pipelines.warc.messages import LINE_BREAKS
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from webcrawl.items import Page
 
-ORDINARY: Final = 0
-FRAME: Final = 1
-REDIRECT: Final = 2
+ORDINARY = 0
+FRAME = 1
+REDIRECT = 2
 
-_TYPES: Final = {"frame": FRAME, "iframe": FRAME, "redirect": REDIRECT, "refresh": REDIRECT}
+_TYPES = {"frame": FRAME, "iframe": FRAME, "redirect": REDIRECT, "refresh": REDIRECT}
 # The second set of control characters, and marks of direction, which Python has no class for.
-_ACTING: Final = re.compile("[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_ACTING = re.compile("[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class LarmError(Exception):
@@ -53,7 +53,7 @@ class StoredFile(NamedTuple):
     offset: int
 
 
-_NUMBERS: Final = (3, 4, 6, 8, 9)  # of its fields
+_NUMBERS = (3, 4, 6, 8, 9)  # of its fields
 
 
 def page_file(directory: Path, number: int) -> Path:

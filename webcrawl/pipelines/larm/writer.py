@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.pipelines.larm.rows import LarmError, link_lines, page_file, parsed, store_line
 from webcrawl.storage.append_file import AppendFile
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.pipelines.larm.rows import StoredFile
 
-LINKS: Final = "links.log"
-STORE: Final = "store.log"
+LINKS = "links.log"
+STORE = "store.log"
 #: LARM's MAXLENGTH.
-MAX_FILE_BYTES: Final = 50_000_000
+MAX_FILE_BYTES = 50_000_000
 
-_TAIL_BYTES: Final = 1 << 20  # more than a line has
+_TAIL_BYTES = 1 << 20  # more than a line has
 
 
 class LarmWriter:

@@ -23,39 +23,39 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from webcrawl.items import Headers, Page
 
-MAX_HEAD_BYTES: Final = 32_000
+MAX_HEAD_BYTES = 32_000
 """Of a request or response head. FastWARC gives up a whole file at one of more than 32 kB, and no
 server must be able to spoil a file; so the longest fields are dropped and ``DROPPED_FIELDS`` says
 how many."""
-DROPPED_FIELDS: Final = b"X-Crawler-Dropped-Fields: "
+DROPPED_FIELDS = b"X-Crawler-Dropped-Fields: "
 
-LINE_BREAKS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
+LINE_BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 
-_HEADER_BREAKS: Final = re.compile(rb"[\r\n\x00]+")
-_NOT_TOKEN: Final = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
-_PROTOCOL: Final = re.compile(r"HTTP/1\.[01]")
+_HEADER_BREAKS = re.compile(rb"[\r\n\x00]+")
+_NOT_TOKEN = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
+_PROTOCOL = re.compile(r"HTTP/1\.[01]")
 # No list of lengths or of transfer codings, of which the parser may have made one.
-_FIELDS: Final = (
+_FIELDS = (
     rb"(?:(?!(?i:content-length|transfer-encoding):[^\r\n]*,)"
     rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\x00]*+\r\n)*+\r\n"
 )  # fmt: skip
-_RESPONSE_HEAD: Final = re.compile(rb"HTTP/1\.[01] [0-9]{3}(?: [^\r\n\x00]*+)?+\r\n" + _FIELDS)
-_REQUEST_HEAD: Final = re.compile(
+_RESPONSE_HEAD = re.compile(rb"HTTP/1\.[01] [0-9]{3}(?: [^\r\n\x00]*+)?+\r\n" + _FIELDS)
+_REQUEST_HEAD = re.compile(
     rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++ [!-~]++ HTTP/1\.1\r\n" + _FIELDS
 )  # fmt: skip
 # warcio undoes "chunked" and no other spelling of it.
-_CHUNKED: Final = b"chunked"
+_CHUNKED = b"chunked"
 # warcio puts a chunk together of pieces of 16 kB, which takes seconds for one of 50 MB.
-_CHUNK_BYTES: Final = 1 << 20
+_CHUNK_BYTES = 1 << 20
 # Two letters of base32 for ten bits: 40 % of the time of base64.b32encode.
-_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-_BASE32: Final = [first + second for first in _LETTERS for second in _LETTERS]
-_PIECES: Final = struct.Struct(">IBIBIBIB").unpack
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_BASE32 = [first + second for first in _LETTERS for second in _LETTERS]
+_PIECES = struct.Struct(">IBIBIBIB").unpack
 
 
 class StoredResponse(NamedTuple):

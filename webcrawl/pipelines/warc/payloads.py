@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from webcrawl.storage.atomic import make_directory
 
@@ -32,24 +32,24 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-FILE: Final = "payloads.sqlite"
+FILE = "payloads.sqlite"
 
-_VERSION: Final = 1
-_PAGE_BYTES: Final = 4096
-_CACHE_KIB: Final = 8192  # the inner pages of 20 million rows
-_FIND: Final = "SELECT url, at FROM payloads WHERE key = ? AND rest = ?"
-_ADD: Final = "INSERT OR REPLACE INTO payloads (key, rest, at, url) VALUES (?, ?, ?, ?)"
-_MAKE_ROOM: Final = (
+_VERSION = 1
+_PAGE_BYTES = 4096
+_CACHE_KIB = 8192  # the inner pages of 20 million rows
+_FIND = "SELECT url, at FROM payloads WHERE key = ? AND rest = ?"
+_ADD = "INSERT OR REPLACE INTO payloads (key, rest, at, url) VALUES (?, ?, ?, ?)"
+_MAKE_ROOM = (
     "DELETE FROM payloads WHERE key ="
     " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
 )  # fmt: skip
-_ROW_BYTES: Final = 32  # beside its URL, at least
+_ROW_BYTES = 32  # beside its URL, at least
 # So many are added at once, a third of the price of one by one.
-_TOGETHER: Final = 1000
-_LOOK_EACH: Final = 10  # of them whether the table is full
+_TOGETHER = 1000
+_LOOK_EACH = 10  # of them whether the table is full
 
 # What the names of errors begin with that say nothing of what the file has in it.
-_PASSING: Final = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN")
+_PASSING = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN")
 
 
 class FirstCopy(NamedTuple):

@@ -24,7 +24,7 @@ import socket
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import scrapy
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_PREFIX: Final = "webcrawl"
+DEFAULT_PREFIX = "webcrawl"
 
-_PREFIX: Final = re.compile(r"[A-Za-z0-9._-]+")
+_PREFIX = re.compile(r"[A-Za-z0-9._-]+")
 # A day, in seconds.
-_MAX_FILE_SECS: Final = 86_400.0
-_SPECIFICATIONS: Final = "http://iipc.github.io/warc-specifications/specifications"
+_MAX_FILE_SECS = 86_400.0
+_SPECIFICATIONS = "http://iipc.github.io/warc-specifications/specifications"
 
 
 class WarcPipeline(ProcessingModule):

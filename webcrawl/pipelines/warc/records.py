@@ -19,7 +19,7 @@ import itertools
 import re
 from base64 import b64encode
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.items import is_success
 from webcrawl.pipelines.warc.messages import (
@@ -40,37 +40,37 @@ if TYPE_CHECKING:
     from webcrawl.items import Link, Page
     from webcrawl.pipelines.warc.payloads import FirstCopy
 
-MAX_URL_BYTES: Final = 30_000
+MAX_URL_BYTES = 30_000
 """A page with a longer URL cannot be stored: FastWARC would give up the whole file."""
 #: The end of a record.
-TERMINATOR: Final = b"\r\n\r\n"
+TERMINATOR = b"\r\n\r\n"
 
 #: Status of an answer that says that the document is as it was.
-NOT_MODIFIED: Final = 304
-_SAME_PAYLOAD: Final = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
-_NOT_MODIFIED_PROFILE: Final = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
-_URL_UNSAFE: Final = re.compile(r"[^\x21-\x7e]")
-_MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; charset=[\w-]+)?", re.ASCII)
+NOT_MODIFIED = 304
+_SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+_NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+_URL_UNSAFE = re.compile(r"[^\x21-\x7e]")
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; charset=[\w-]+)?", re.ASCII)
 # Protocols without headers, and the type of what the crawl makes a page of links of.
-_LISTING_TYPES: Final = {
+_LISTING_TYPES = {
     "FTP": "text/plain", "GOPHER": "application/gopher-menu", "GEMINI": "text/gemini"
 }  # fmt: skip
-_ADDRESS: Final = re.compile(r"[0-9A-Fa-f.:]+")
+_ADDRESS = re.compile(r"[0-9A-Fa-f.:]+")
 # Protocols that have a name for WARC-Protocol.
-_PROTOCOLS: Final = frozenset(
+_PROTOCOLS = frozenset(
     {"http/0.9", "http/1.0", "http/1.1", "h2", "h2c", "h3", "ftp", "gopher", "gemini"}
 )
-_TLS: Final = re.compile(r"TLSv(1(?:\.[1-3])?)(?: (TLS_[A-Z0-9_]+)| .*)?")
+_TLS = re.compile(r"TLSv(1(?:\.[1-3])?)(?: (TLS_[A-Z0-9_]+)| .*)?")
 # Record ids are a number that is drawn once for the process, and a counter: UUIDs of version 8 (RFC
 # 9562, section 5.8), in a third of the time of random ones.
-_DRAWN: Final = random_hex("record ids", 9)
-_OF_PROCESS: Final = f"<urn:uuid:{_DRAWN[:8]}-{_DRAWN[8:12]}-8{_DRAWN[12:15]}-a{_DRAWN[15:18]}-"
-_COUNTER: Final = itertools.count()
+_DRAWN = random_hex("record ids", 9)
+_OF_PROCESS = f"<urn:uuid:{_DRAWN[:8]}-{_DRAWN[8:12]}-8{_DRAWN[12:15]}-a{_DRAWN[15:18]}-"
+_COUNTER = itertools.count()
 
 
 #: The field of a metadata record that has a response head as received, in base64, where that of the
 #: response record was mended.
-RECEIVED_HEAD: Final = "receivedHead"
+RECEIVED_HEAD = "receivedHead"
 
 
 def page_records(

@@ -7,7 +7,7 @@ decompressed: a member is one record, which is whole if the member's CRC and len
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from isal import isal_zlib
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-_CHUNK: Final = 1 << 16
-_GZIP_FORMAT: Final = 31
+_CHUNK = 1 << 16
+_GZIP_FORMAT = 31
 # What records.py begins each record with; a page's own gzip body may be stored as it is.
-_HEAD: Final = re.compile(rb"WARC/1\.1\r\nWARC-Type: ([a-z]+)\r\n")
-_HEAD_BYTES: Final = 64
+_HEAD = re.compile(rb"WARC/1\.1\r\nWARC-Type: ([a-z]+)\r\n")
+_HEAD_BYTES = 64
 
 
 def whole_length(path: Path) -> tuple[int, int]:

@@ -19,7 +19,7 @@ import struct
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from isal import igzip_lib, isal_zlib
 
@@ -47,21 +47,21 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.pipelines.warc.payloads import StoredPayloads
 
-_ENDS: Final = (".warc.gz.open", ".warc.gz")
+_ENDS = (".warc.gz.open", ".warc.gz")
 
 # ISA-L's. Real pages of 20 kB: level 0 23 µs to 26.3 %, 1 and 2 32 µs to 23.9 %, 3 64 µs to 23.2 %;
 # zlib's level 6 takes 212 µs to 21.5 % (one core, November 2026).
-_LEVEL: Final = 2
+_LEVEL = 2
 # Of a robots.txt whose first record is no longer: 30 µs less in a crawl, 14 in a loop, and half a
 # kB more for a host.
-_SHORT_LEVEL: Final = 0
-_SHORT_BYTES: Final = 2048
+_SHORT_LEVEL = 0
+_SHORT_BYTES = 2048
 # Documents that may be stored already.
-_SEEN: Final = (CONTENT_SEEN, UNCHANGED)
-_STORED_BYTES: Final = 0xFFFF  # of a block of deflate that is not compressed
-_GZIP_HEADER: Final = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
+_SEEN = (CONTENT_SEEN, UNCHANGED)
+_STORED_BYTES = 0xFFFF  # of a block of deflate that is not compressed
+_GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 # So much is kept for one write. It is a batch of small pages.
-_HELD_BYTES: Final = 1 << 20
+_HELD_BYTES = 1 << 20
 
 
 class WarcWriteError(StoreError):

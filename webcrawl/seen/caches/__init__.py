@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from webcrawl.errors import FatalError
 from webcrawl.randomness import generator
@@ -54,7 +54,7 @@ class UrlCache(Protocol):
         """How many are held."""
 
 
-_POLICIES: Final[dict[str, Callable[[int], UrlCache]]] = {
+_POLICIES: dict[str, Callable[[int], UrlCache]] = {
     "clock": lambda size: ClockCache(size=size),
     "lru": lambda size: LruCache(size=size),
     "random": lambda size: RandomCache(size=size, rng=generator("cache")),

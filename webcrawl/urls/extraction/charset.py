@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import webencodings
 
@@ -22,37 +22,37 @@ from webcrawl.urls.extraction.tokens import ATTRIBUTE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PRESCAN_BYTES: Final = 1024
+PRESCAN_BYTES = 1024
 """Where the HTML Standard stops looking for a declaration before the document is read."""
 
-HEAD_BYTES: Final = 1 << 16
+HEAD_BYTES = 1 << 16
 """Where a declaration is looked for in a document that is not UTF-8."""
 
-FALLBACK: Final = "cp1252"
+FALLBACK = "cp1252"
 
 # Encodings of the standard for which another codec reads more, or that have none in Python.
-_BETTER: Final = {
+_BETTER = {
     "gbk": "gb18030",
     "iso2022_jp": "iso2022_jp_ext",
     "x-user-defined": "cp1252",
     "replacement": None,
 }
 
-_BOMS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16-be"), (b"\xff\xfe", "utf-16-le"))
+_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16-be"), (b"\xff\xfe", "utf-16-le"))
 
 # The prescan of the standard begins with these: the beginning of an XML declaration in UTF-16.
-_UTF16_XML: Final = {b"<\0?\0x\0": "utf-16-le", b"\0<\0?\0x": "utf-16-be"}
+_UTF16_XML = {b"<\0?\0x\0": "utf-16-le", b"\0<\0?\0x": "utf-16-be"}
 
 # A <meta> element, behind what looks like declarations and is none.
-_META: Final = re.compile(
+_META = re.compile(
     rb"<!--(?:-?>|.*?(?:--!?>|\Z))|<(script|style|title|textarea)\b.*?(?:</\1|\Z)"
     rb"|<meta(?=[\t\n\f\r /])((?:[\t\n\f\r /]*+%b)*+)"
     % re.sub(rb"\((?!\?)", b"(?:", ATTRIBUTE.pattern),
     re.DOTALL | re.IGNORECASE,
 )
-_CONTENT_LABEL: Final = re.compile(rb"""charset\s*+=\s*+["']?\s*+([^\s"';]+)""", re.IGNORECASE)
+_CONTENT_LABEL = re.compile(rb"""charset\s*+=\s*+["']?\s*+([^\s"';]+)""", re.IGNORECASE)
 # XHTML served as HTML often has nothing else but this.
-_XML_LABEL: Final = re.compile(
+_XML_LABEL = re.compile(
     rb"""\s*+<\?xml\s[^>]*?encoding\s*+=\s*+["']([^\s"'>]+)["']""", re.IGNORECASE
 )
 
@@ -66,7 +66,7 @@ def codec_for(label: str | None) -> str | None:
     return _BETTER.get(codec, codec)
 
 
-NAMES: Final[dict[str | None, str]] = {
+NAMES: dict[str | None, str] = {
     codec_for(name): name for name in sorted(webencodings.LABELS.values(), reverse=True)
 }
 """Names in the Encoding Standard, in lower case, by the codecs that ``codec_for`` returns."""
@@ -156,8 +156,8 @@ def _is_utf8(body: bytes) -> bool:
 
 # NEC's row 13 of JIS X 0208 (circled digits, Roman numerals, units), which the Encoding Standard's
 # index has and these two codecs lack. Shift_JIS with Microsoft's extensions has it at 87 40.
-_JAPANESE: Final = ("euc_jp", "iso2022_jp_ext")
-_ROW_13: Final = bytes([0xAD])
+_JAPANESE = ("euc_jp", "iso2022_jp_ext")
+_ROW_13 = bytes([0xAD])
 
 
 def _as_nec(error: UnicodeError) -> tuple[str, int]:

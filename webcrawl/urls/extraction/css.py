@@ -9,7 +9,7 @@ the length of the text.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction import charset as charsets
 from webcrawl.urls.extraction.reference_resolver import in_encoding
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.extraction.document import MarkupDocument
 
-_TOKENS_AT_ONCE: Final = 1024
+_TOKENS_AT_ONCE = 1024
 
-_OPENED: Final = r"""(?: "[^"\\\n]*+(?:\\.[^"\\\n]*+)*+ | '[^'\\\n]*+(?:\\.[^'\\\n]*+)*+ )"""
-_STRING: Final = rf"""{_OPENED} ["']"""
-_ESCAPED: Final = r"""\\(?:[0-9a-fA-F]{1,6}\s?|[^\n])"""
+_OPENED = r"""(?: "[^"\\\n]*+(?:\\.[^"\\\n]*+)*+ | '[^'\\\n]*+(?:\\.[^'\\\n]*+)*+ )"""
+_STRING = rf"""{_OPENED} ["']"""
+_ESCAPED = r"""\\(?:[0-9a-fA-F]{1,6}\s?|[^\n])"""
 # Every character is part of a token: what begins like a reference and is none costs its length
 # once more, and a pause comes among any of them.
-_TOKEN: Final = re.compile(
+_TOKEN = re.compile(
     rf"""
     (?: [^/@"'uU]++ | [uU](?!(?i:rl\()) | /(?!\*) | @(?!(?i:import)) ){{1,256}}+
     | /\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/)?
@@ -38,7 +38,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPE: Final = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|\n|(.))", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|\n|(.))", re.DOTALL)
 
 
 def iter_css_links(sheet: MarkupDocument) -> Iterator[Link | None]:

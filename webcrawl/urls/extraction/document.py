@@ -7,7 +7,7 @@ nothing else, for callers that must not wait. ``resolved`` makes links of them t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.normalizer import HTTP_SCHEMES
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.link import Link
 
-MAX_REFERENCE_CHARS: Final = 8192
+MAX_REFERENCE_CHARS = 8192
 """Longer references are not parsed: they are inline data or junk, and filters refuse at 2 kB."""
 
-MAX_TEXT_CHARS: Final = 256
+MAX_TEXT_CHARS = 256
 """Of the text of a link: enough to describe it, little enough to keep a batch small."""
 
-_REFERENCES_PER_LINK: Final = 4
+_REFERENCES_PER_LINK = 4
 
 
 class MarkupDocument(NamedTuple):

@@ -8,7 +8,7 @@ bytes are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS
 from webcrawl.urls.extraction.markup import attributes_of, tags
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.extraction.document import MarkupDocument
 
-_ITEM_NAMES: Final = frozenset({"item", "entry", "/item", "/entry"})
-_NAMES: Final = _ITEM_NAMES | {"feed", "rss", "rdf", "link", "guid", "title"}
+_ITEM_NAMES = frozenset({"item", "entry", "/item", "/entry"})
+_NAMES = _ITEM_NAMES | {"feed", "rss", "rdf", "link", "guid", "title"}
 
 # Relations between the pages and archives of a feed.
-_PAGES: Final = {"next": "next", "prev": "prev", "previous": "prev", "prev-archive": "prev",
+_PAGES = {"next": "next", "prev": "prev", "previous": "prev", "prev-archive": "prev",
                  "next-archive": "next"}  # fmt: skip
 
 

@@ -10,29 +10,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from typing import Final
 
 from webcrawl.urls.extraction.tokens import FINISHED, RAW_TEXT, comment_end, raw_text_end
 
-_ROOT: Final = re.compile(rb"<(/?)(svg|math)(?=[\t\n\f\r />])", re.IGNORECASE)
+_ROOT = re.compile(rb"<(/?)(svg|math)(?=[\t\n\f\r />])", re.IGNORECASE)
 
 # Start tags that end foreign content.
-_BREAKOUT: Final = frozenset(
+_BREAKOUT = frozenset(
     b"b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li"
     b" listing menu meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul"
     b" var".split()
 )
-_BREAKOUT_ENDS: Final = (b"br", b"p")
-_FONT: Final = re.compile(rb"[\t\n\f\r /](?:color|face|size)(?=[\t\n\f\r />=])", re.IGNORECASE)
-_VOID: Final = frozenset(
-    b"area base br col embed hr img input link meta param source track wbr".split()
-)
+_BREAKOUT_ENDS = (b"br", b"p")
+_FONT = re.compile(rb"[\t\n\f\r /](?:color|face|size)(?=[\t\n\f\r />=])", re.IGNORECASE)
+_VOID = frozenset(b"area base br col embed hr img input link meta param source track wbr".split())
 # By what rules the start tags in an element are read.
 _HTML, _SVG, _MATH, _POINT = range(4)
-_FOREIGN: Final = (_SVG, _MATH)
-_ROOTS: Final = {b"svg": _SVG, b"math": _MATH}
+_FOREIGN = (_SVG, _MATH)
+_ROOTS = {b"svg": _SVG, b"math": _MATH}
 # Foreign elements that hold HTML.
-_POINTS: Final = {
+_POINTS = {
     _SVG: (b"foreignobject", b"desc", b"title"),
     _MATH: (b"mi", b"mo", b"mn", b"ms", b"mtext"),
 }

@@ -10,7 +10,7 @@ A ``Location`` is not a link but a redirect, and followed as such.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS, resolved
 from webcrawl.urls.extraction.kinds import DEFAULT_KINDS
@@ -21,14 +21,14 @@ from webcrawl.urls.normalizer import HTTP_SCHEMES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MAX_HEADER_BYTES: Final = 1 << 16
+MAX_HEADER_BYTES = 1 << 16
 """Of all ``Link`` headers of a response together that are read."""
 
-_TARGET: Final = re.compile(r"<([^<>]*+)>")
-_PARAMETER: Final = re.compile(
+_TARGET = re.compile(r"<([^<>]*+)>")
+_PARAMETER = re.compile(
     r"""\s*+;\s*+([^\s=;,"<>]*+)\s*+(?:=\s*+(?:"((?:[^"\\]|\\.)*+)"?|([^\s;,"]*+)))?""", re.DOTALL
 )
-_QUOTED_PAIR: Final = re.compile(r"\\(.)", re.DOTALL)
+_QUOTED_PAIR = re.compile(r"\\(.)", re.DOTALL)
 
 
 def extract_header_links(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser
@@ -31,26 +31,24 @@ if TYPE_CHECKING:
 
     from selectolax.lexbor import LexborNode
 
-HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 """Content types whose links are extracted here."""
 
-MAX_REFERENCES: Final = 20_000
+MAX_REFERENCES = 20_000
 """Different references of one page that are looked at: one ``srcset`` has many of them."""
 
-MAX_METAS: Final = 32
-MAX_META_CHARS: Final = 1024
+MAX_METAS = 32
+MAX_META_CHARS = 1024
 
 # Elements whose empty reference, or mere fragment, means the base, where there is one.
-_HYPERLINKS: Final = ("a", "area")
+_HYPERLINKS = ("a", "area")
 
 # What a base begins with that is neither of HTTP nor one that the standard ignores.
-_OTHER_SCHEME: Final = re.compile(
-    r"\s*(?!(?:https?|data|javascript):)[a-z][a-z0-9+.-]*:", re.IGNORECASE
-)
+_OTHER_SCHEME = re.compile(r"\s*(?!(?:https?|data|javascript):)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 # The first that counts: those of SVG and MathML do not, but what these hold of HTML does. Without
 # ``:is()``, of which Lexbor looks no further than the parent.
-_BASE: Final = (
+_BASE = (
     "base[href]:not(svg base,math base),foreignObject base[href],desc base[href],title base[href],"
     "annotation-xml[encoding] base[href],mi base[href],mn base[href],mo base[href],ms base[href],"
     "mtext base[href]"
@@ -58,14 +56,14 @@ _BASE: Final = (
 
 # "Attach a shadow root": what can have one. And formatting elements: while the tree is built, one
 # that was left open is put around the template.
-_SHADOW_HOST: Final = re.compile(
+_SHADOW_HOST = re.compile(
     "[a-z].*-.*|article|aside|blockquote|body|div|footer|h[1-6]|header|main|nav|p|section|span|"
     "a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u"
 )
 
 # Where elements other than ``<img>`` and ``<source>`` have images. The HTML Standard says in its
 # chapter on rendering which have a background; in a thinned page ``wbr`` stands for all of them.
-_IMAGES: Final[dict[str | None, str]] = {
+_IMAGES: dict[str | None, str] = {
     "image": "href",
     "input": "src",
     "link": "imagesrcset",
@@ -75,7 +73,7 @@ _IMAGES: Final[dict[str | None, str]] = {
 }
 
 # The HTML Standard's methods that are not GET; anything unknown means GET.
-_NOT_GET: Final = frozenset({"post", "dialog"})
+_NOT_GET = frozenset({"post", "dialog"})
 
 
 # Making one costs more than a small page's search; pages are read in the reactor's thread alone.

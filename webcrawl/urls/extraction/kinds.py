@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
 
 import msgspec
 
 from webcrawl.urls.extraction.references import RELATIONS
 
-DEFAULT_KINDS: Final = frozenset(
+DEFAULT_KINDS = frozenset(
     {"a", "area", "frame", "iframe", "refresh", "canonical", "next", "prev", "alternate", "sitemap"}
 )
 """What leads to pages. Everything else that can be asked for leads to what pages are made of."""
 
-CSS_KINDS: Final = frozenset({"css", "stylesheet"})
+CSS_KINDS = frozenset({"css", "stylesheet"})
 """Kinds that a style sheet can have."""
 
-FEED_KINDS: Final = frozenset({"item", "next", "prev"})
+FEED_KINDS = frozenset({"item", "next", "prev"})
 """Kinds that a feed can have."""
 
-SITEMAP_KINDS: Final = frozenset({"loc", "alternate", "sitemap"})
+SITEMAP_KINDS = frozenset({"loc", "alternate", "sitemap"})
 """Kinds that a sitemap can have: pages, their translations, other sitemaps."""
 
-ATTRIBUTES: Final[dict[str | None, str]] = {
+ATTRIBUTES: dict[str | None, str] = {
     "a": "href", "area": "href", "frame": "src", "iframe": "src", "script": "src",
     "embed": "src", "object": "data", "audio": "src", "track": "src",
 }  # fmt: skip
@@ -32,20 +31,18 @@ ATTRIBUTES: Final[dict[str | None, str]] = {
 
 # What else is searched for. Elements with two attributes that refer to something are asked for
 # without them: the parser would find an element once for each.
-_SELECTORS: Final = {
+_SELECTORS = {
     "img": "img,image,input[type=image i],link[imagesrcset],[background]",
     "source": "source",
     "video": "video",
     "css": "style,[style]",
 }
 
-KINDS: Final = frozenset(
-    {*filter(None, ATTRIBUTES), *_SELECTORS, *RELATIONS, "form", "refresh", "link"}
-)
+KINDS = frozenset({*filter(None, ATTRIBUTES), *_SELECTORS, *RELATIONS, "form", "refresh", "link"})
 """All kinds that an HTML page can have. ``link`` is a ``<link>`` of any relation without a kind of
 its own; ``css`` a ``url()`` in the page; ``form`` the target of a form that is sent by GET."""
 
-_META_NAME: Final = re.compile(r"[a-z0-9_-]+", re.ASCII)
+_META_NAME = re.compile(r"[a-z0-9_-]+", re.ASCII)
 
 
 class Search(msgspec.Struct, frozen=True):

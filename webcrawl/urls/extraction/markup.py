@@ -13,7 +13,7 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction import charset as charsets
 
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.extraction.document import MarkupDocument
 
-CHUNK: Final = 1 << 16
+CHUNK = 1 << 16
 """Bytes that are inflated, decoded and searched at a time."""
 
-MAX_PIECE: Final = 1 << 16
+MAX_PIECE = 1 << 16
 """Of a text without tags, more is cut off."""
 
-MAX_TAGS: Final = 2_000_000
+MAX_TAGS = 2_000_000
 """Of one document that are looked at, a second's work: a full sitemap has a fifth of that."""
 
-PAUSE: Final = ("", "", "")
+PAUSE = ("", "", "")
 """What ``tags`` gives in between, in place of a tag."""
 
-_TAGS_AT_ONCE: Final = 4096
+_TAGS_AT_ONCE = 4096
 
-_MAX_GZIP_MEMBERS: Final = 100
-_ROOT: Final = re.compile(
+_MAX_GZIP_MEMBERS = 100
+_ROOT = re.compile(
     r"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|rdf|feed|html)[\s>]", re.IGNORECASE
 )
-_ROOT_CHARS: Final = 4096
-_FINISHED: Final = re.compile(r"""[^>"']*+(?:(?:"[^"]*+"|'[^']*+')[^>"']*+)*+>""")
-_ATTRIBUTE: Final = re.compile(r"""(?<![\w.:-])([\w.:-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
-_ENTITY: Final = re.compile(r"&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|(amp|lt|gt|quot|apos));")
-_ENTITIES: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_ROOT_CHARS = 4096
+_FINISHED = re.compile(r"""[^>"']*+(?:(?:"[^"]*+"|'[^']*+')[^>"']*+)*+>""")
+_ATTRIBUTE = re.compile(r"""(?<![\w.:-])([\w.:-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
+_ENTITY = re.compile(r"&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|(amp|lt|gt|quot|apos));")
+_ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 # Extensions whose elements have the names of those that matter, but mean something else.
-_FOREIGN: Final = frozenset(
+_FOREIGN = frozenset(
     {"image", "video", "news", "media", "itunes", "googleplay", "podcast", "dc", "source"}
 )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.urls.link import Link
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from webcrawl.urls.extraction.document import MarkupDocument
 
 # A string in parentheses, which may stand in pairs within it, or in hexadecimal digits.
-_URI: Final = re.compile(
+_URI = re.compile(
     rb"/URI\s*+(?:\(((?:[^()\\]++|\\.|\((?:[^()\\]++|\\.)*+\))*+)\)|<([0-9A-Fa-f\s]*+)>)", re.DOTALL
 )
-_ESCAPE: Final = re.compile(rb"\\(?:([0-7]{1,3})|\r\n|(.))", re.DOTALL)
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|\r\n|(.))", re.DOTALL)
 # Those of control characters make no URI; the end of a line behind a backslash is nothing.
-_ESCAPED: Final = dict.fromkeys((b"n", b"r", b"t", b"b", b"f"), b"\0") | {b"\n": b"", b"\r": b""}
-_UNPRINTABLE: Final = re.compile(r"[\0-\x1f\x7f-\x9f]")
+_ESCAPED = dict.fromkeys((b"n", b"r", b"t", b"b", b"f"), b"\0") | {b"\n": b"", b"\r": b""}
+_UNPRINTABLE = re.compile(r"[\0-\x1f\x7f-\x9f]")
 # The beginning of a stream with the head of zlib's format.
-_STREAM: Final = re.compile(rb"stream\r?\n[\x08\x18(8HXhx].", re.DOTALL)
+_STREAM = re.compile(rb"stream\r?\n[\x08\x18(8HXhx].", re.DOTALL)
 # Of the dictionary of an object stream, behind its type; of others that a URI may reach into.
-_DICTIONARY_BYTES: Final = 1024
-_OVERLAP_BYTES: Final = 4096
+_DICTIONARY_BYTES = 1024
+_OVERLAP_BYTES = 4096
 # Searched, and decompressed, at a time: a millisecond.
-_BLOCK_BYTES: Final = 1 << 18
+_BLOCK_BYTES = 1 << 18
 # Lost of a stream before the place where it is damaged.
-_FEED_BYTES: Final = 1 << 12
+_FEED_BYTES = 1 << 12
 
 
 def iter_pdf(document: MarkupDocument) -> Iterator[Link | None]:

@@ -11,50 +11,50 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.urls.normalizer import HTTP_SCHEMES, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-MAX_BASE_CHARS: Final = 2048
+MAX_BASE_CHARS = 2048
 """Of a base that a document names: a longer one is ignored. Each of its links may become as long,
 and is not followed then (URL_MAX_LENGTH_BYTES); thousands of them took hundreds of MB."""
 
 # Segments that do not start with a dot, or an escape, cannot be dot segments, and without a colon
 # cannot be a scheme; the characters are those that the standard keeps as they are. No empty
 # segment, so no reference that starts with two slashes. The fragment is matched to be dropped.
-_SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9._~%!$&'()*+,;=@-]*+"
-_PATH: Final = (
+_SEGMENT = r"[A-Za-z0-9_~-][A-Za-z0-9._~%!$&'()*+,;=@-]*+"
+_PATH = (
     rf"(?:{_SEGMENT}/)*+(?:{_SEGMENT})?+"
     r"(?:\?[A-Za-z0-9._~%!$&()*+,;=:@/-]*+)?+)(?:#[^\r\n\t]*+)?+"
 )
-_PLAIN: Final = re.compile(rf"(/?{_PATH}", re.ASCII)
+_PLAIN = re.compile(rf"(/?{_PATH}", re.ASCII)
 # A last label that begins with a letter makes no address. Ports are those from 1000 to 64999, which
 # are no defaults.
-_WHOLE: Final = re.compile(
+_WHOLE = re.compile(
     r"((https?)://(?:[a-z0-9][a-z0-9-]*+\.)*+[a-z][a-z0-9-]*+"
     rf"(?::(?:[1-9]|[1-5][0-9]|6[0-4])[0-9]{{3}})?/{_PATH}",
     re.ASCII,
 )
 # What the URL Standard keeps as it is: no dot segment, no escape, no second directory. The fragment
 # is matched to be dropped.
-_NAME: Final = re.compile(
+_NAME = re.compile(
     r"((?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*+)?+(?:\?[A-Za-z0-9._~%&=+,;:@-]*+)?+)(?:#[^/\r\n\t]*+)?+",
     re.ASCII,
 )
-_MAX_DIRECTORIES: Final = 1000
+_MAX_DIRECTORIES = 1000
 # What links carry that is never a page: not parsing them saves 2 µs each.
-_HOPELESS: Final = ("javascript:", "mailto:", "tel:", "data:")
+_HOPELESS = ("javascript:", "mailto:", "tel:", "data:")
 # In these, a directory that resolves has a host, and what follows it is path.
-_WITH_HOST: Final = ("http://", "https://")
+_WITH_HOST = ("http://", "https://")
 # Schemes of which the standard knows that their paths are made of segments.
-_STANDARD: Final = HTTP_SCHEMES | {"ftp"}
-_HIGH: Final = re.compile(r"[^\x00-\x7f]+")
+_STANDARD = HTTP_SCHEMES | {"ftp"}
+_HIGH = re.compile(r"[^\x00-\x7f]+")
 # What becomes of a byte of the encoded query: the standard escapes everything but ASCII, and of
 # ASCII (which may be part of a character) what its query set names.
-_ESCAPED: Final = [
+_ESCAPED = [
     chr(byte) if 0x20 < byte < 0x7F and byte not in b"\"#<>'" else f"%{byte:02X}"
     for byte in range(256)
 ]

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-RELATIONS: Final = (
+RELATIONS = (
     "stylesheet", "canonical", "next", "prev", "alternate", "icon", "sitemap", "manifest",
 )  # fmt: skip
 """Relations with a kind of their own, the deciding one first: an alternate style sheet is a style
 sheet. A link of any other relation is of the kind ``link``."""
 
-MAX_CANDIDATES: Final = 100
+MAX_CANDIDATES = 100
 """Of one ``srcset``: real ones have up to twenty."""
 
 # HTML Standard, "shared declarative refresh steps": seconds, a separator, optional url=, the URL.
-_REFRESH: Final = re.compile(
+_REFRESH = re.compile(
     r"""\s*(?:\d+(?:\.[\d.]*)?|\.[\d.]*)(?:\s*[;,]\s*|\s+)(?:url\s*=\s*)?"""
     r"""(?:"([^"]*)|'([^']*)|(.+))""",
     re.IGNORECASE | re.DOTALL,
@@ -31,7 +31,7 @@ _REFRESH: Final = re.compile(
 
 # HTML Standard, "parse a srcset attribute": white space and commas, then all that is not white
 # space, but for commas at its end; then descriptors up to a comma outside parentheses.
-_CANDIDATE: Final = re.compile(
+_CANDIDATE = re.compile(
     r"[ \t\n\f\r,]*+([^ \t\n\f\r]*[^ \t\n\f\r,])(?:[^,(]++|\([^)]*+(?:\)|\Z))*+"
 )
 

@@ -11,7 +11,7 @@ to this crawler add up, so the most restrictive counts. The value of a directive
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,15 +20,13 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.link import Link
 
-ALL_ROBOTS: Final = "robots"
+ALL_ROBOTS = "robots"
 """The name of the ``<meta>`` element that speaks to every crawler."""
 
-_MAX_VALUE_CHARS: Final = 4096
-_WITH_VALUE: Final = re.compile(
-    r"(?:unavailable_after|max-[a-z-]{1,20})\s*[:=]\s*[^\s,;]*", re.ASCII
-)
+_MAX_VALUE_CHARS = 4096
+_WITH_VALUE = re.compile(r"(?:unavailable_after|max-[a-z-]{1,20})\s*[:=]\s*[^\s,;]*", re.ASCII)
 # A time of day is no crawler's name, nor is a directive.
-_NAME: Final = re.compile(
+_NAME = re.compile(
     r"(?<![\w*-])(?![\d-]+\s*:|no(?:index|follow|ne|archive|cache)\s*:)([\w*-]{1,64})\s*:",
     re.ASCII,
 )
@@ -42,7 +40,7 @@ class RobotsDirectives(msgspec.Struct, frozen=True):
     noarchive: bool = False
 
 
-NO_DIRECTIVES: Final = RobotsDirectives()
+NO_DIRECTIVES = RobotsDirectives()
 """What most pages ask: nothing."""
 
 

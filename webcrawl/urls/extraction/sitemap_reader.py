@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS
 from webcrawl.urls.extraction.markup import attributes_of, tags, texts
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.extraction.document import MarkupDocument
 
-MAX_URLS: Final = 50_000
+MAX_URLS = 50_000
 """Of one sitemap: the limit of the protocol."""
 
 # What a list may name: whole URLs.
-_URL: Final = re.compile(r"[a-z][a-z0-9+.-]{0,63}://", re.ASCII | re.IGNORECASE)
-_NAMES: Final = frozenset({"url", "sitemap", "loc", "link", "lastmod"})
-_MOST_TIME_CHARS: Final = 40
-_LAST_SECOND: Final = 86_399
+_URL = re.compile(r"[a-z][a-z0-9+.-]{0,63}://", re.ASCII | re.IGNORECASE)
+_NAMES = frozenset({"url", "sitemap", "loc", "link", "lastmod"})
+_MOST_TIME_CHARS = 40
+_LAST_SECOND = 86_399
 
 
 def iter_sitemap(sitemap: MarkupDocument) -> Iterator[Link | None]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,62 +39,60 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-SAFE_TAGS: Final = 1000
+SAFE_TAGS = 1000
 """Pages with fewer ``<`` than this go to the tree builder whole: it needs at most 30 ms then."""
 
-SAFE_BYTES: Final = 20_000
+SAFE_BYTES = 20_000
 """Of a page that goes there whole: all of it may be one tag with ``<`` among its attributes, which
 takes 30 ms then."""
 
-SAFE_TAG_BYTES: Final = 2048
+SAFE_TAG_BYTES = 2048
 """Room for 500 attributes, which cost 0.5 ms."""
 
-SAFE_ATTRIBUTES: Final = 250
+SAFE_ATTRIBUTES = 250
 """A link with more of them is dropped from a rich page."""
 
-MAX_KEPT: Final = 20_000
+MAX_KEPT = 20_000
 """Link tags of one page that are looked at; one in ten million pages has more."""
 
-MAX_MARKED: Final = 100_000
+MAX_MARKED = 100_000
 """Tags of one page that are looked at whether they are kept in the end: the page ends behind them.
 It takes 0.15 s, and 20 times as many links as a page of 5 MiB has."""
 
 # Bytes that are searched for tags at once, for what that takes of memory.
-_BLOCK: Final = 1 << 18
+_BLOCK = 1 << 18
 
 # How many pieces of all unfinished tags of a page are kept whole at most: an attribute with ``<``
 # in it is made of several pieces, and a page of nothing else must not get through unthinned.
-_CONTINUATIONS: Final = 500
+_CONTINUATIONS = 500
 
 # What a tag is. From bases on they may hide what follows, or change what it means.
 _OTHER, _WHOLE, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN = range(7)
 _BASE, _TEMPLATE, _COMMENT, _RAW, _BOGUS = range(7, 12)
 
-_VOID: Final = (b"area", b"link", b"meta", b"frame", b"frameset")
+_VOID = (b"area", b"link", b"meta", b"frame", b"frameset")
 # Kept when asked for: elements without content, and elements that are closed at once so that
 # nothing nests in them. ``image`` is what some write for ``img``.
-_MORE_VOID: Final = {
+_MORE_VOID = {
     "img": (b"img", b"image", b"input"),
     "source": (b"source",),
     "embed": (b"embed",),
     "track": (b"track",),
 }
-_MORE_CLOSED: Final = frozenset((b"object", b"form", b"video", b"audio"))
-_FOREIGN_ROOTS: Final = (b"svg", b"math", b"/svg", b"/math")
+_MORE_CLOSED = frozenset((b"object", b"form", b"video", b"audio"))
+_FOREIGN_ROOTS = (b"svg", b"math", b"/svg", b"/math")
 # What counts in the document alone, and not in a shadow root.
-_HEAD: Final = re.compile(rb"<(?:base|meta)\b", re.IGNORECASE)
-_MAY_HAVE_BACKGROUND: Final = re.compile(rb"background\s*+=")
-_BACKGROUND: Final = re.compile(
+_HEAD = re.compile(rb"<(?:base|meta)\b", re.IGNORECASE)
+_MAY_HAVE_BACKGROUND = re.compile(rb"background\s*+=")
+_BACKGROUND = re.compile(
     rb"(?:body|table|tbody|td|tfoot|th|thead|tr)[\t\n\f\r /][^>]*?background\s*+=", re.IGNORECASE
 )
-_RAW_NAME: Final = re.compile(
-    rb"(%b)(?=[\t\n\f\r />])" % b"|".join(sorted(RAW_TEXT)), re.IGNORECASE
-)
+_RAW_NAME = re.compile(rb"(%b)(?=[\t\n\f\r />])" % b"|".join(sorted(RAW_TEXT)), re.IGNORECASE)
 # What may stand in front of a tag: a ``<`` that begins none, or a tag with its end.
-_WHOLE_BEFORE: Final = re.compile(rb"</?+(?:[^A-Za-z]|\Z|[a-z0-9]++>|%b)" % FINISHED.pattern)
+_WHOLE_BEFORE = re.compile(rb"</?+(?:[^A-Za-z]|\Z|[a-z0-9]++>|%b)" % FINISHED.pattern)
 # Most tags with the text behind them, in half of the time; most anchors.
-_USUAL: Final = re.compile(rb'<[A-Za-z]+(?:[ \n]++[A-Za-z-]++="[^"<]*+")*+ ?/?>[^<]*+')
-_USUAL_ANCHOR: Final = re.compile(_USUAL.pattern + rb"(</a>)?+")
+_USUAL = re.compile(rb'<[A-Za-z]+(?:[ \n]++[A-Za-z-]++="[^"<]*+")*+ ?/?>[^<]*+')
+_USUAL_ANCHOR = re.compile(_USUAL.pattern + rb"(</a>)?+")
 # Ends of elements behind their ``<`` as numbers, and the bytes in which shorter ones are compared.
 _SCRIPT_END, _STYLE_END, _SVG_END, _SEVEN, _FIVE = (
     np.array(int.from_bytes(text, "little"), np.uint64)

@@ -7,43 +7,40 @@ in what it passes over.
 from __future__ import annotations
 
 import re
-from typing import Final
 
-RAW_TEXT: Final = frozenset(
+RAW_TEXT = frozenset(
     (b"script", b"style", b"textarea", b"title", b"iframe", b"xmp", b"noembed", b"noframes")
 )
 """Elements whose content is text to the parser, outside SVG and MathML."""
 
-NAME: Final = re.compile(rb"[A-Za-z]+")
+NAME = re.compile(rb"[A-Za-z]+")
 
 # An attribute, and a tag: HTML Standard, "tag name state" to "after attribute value (quoted)
 # state". A quote that begins a value and has no end goes on to the end of the text; anywhere else
 # it is a character of a name or of a value.
-_SPACE: Final = rb"[\t\n\f\r ]"
-ATTRIBUTE: Final = re.compile(
+_SPACE = rb"[\t\n\f\r ]"
+ATTRIBUTE = re.compile(
     rb"""([^\t\n\f\r />][^\t\n\f\r />=]*+)(?:SPACE*+=SPACE*+(?:"([^"]*+)"?+|'([^']*+)'?+"""
     rb"""|([^\t\n\f\r >]*+)))?+""".replace(b"SPACE", _SPACE)
 )
-FINISHED: Final = re.compile(
+FINISHED = re.compile(
     rb"([^\t\n\f\r />]*+)(?:[\t\n\f\r /]*+ATTRIBUTE)*+([\t\n\f\r /]*+)>".replace(
         b"ATTRIBUTE", re.sub(rb"\((?!\?)", b"(?:", ATTRIBUTE.pattern)
     )
 )
 """A tag behind its ``<`` or ``</``: its name, and what stands before the ``>``."""
 
-TEMPLATE: Final = re.compile(
+TEMPLATE = re.compile(
     rb"""<(/?)template(?=[\t\n\f\r />])(?:[^<>]*?[\t\n\f\r /"']shadowrootmode[\t\n\f\r ]*+="""
     rb"""[\t\n\f\r ]*+["']?(open|closed)(?=["'\t\n\f\r >]))?""",
     re.IGNORECASE,
 )
 """The beginning of a template's tag: the slash of an end tag, and the mode of a shadow root."""
 
-_COMMENT_END: Final = re.compile(rb"--!?>")
-_END_TAGS: Final = {
-    name: re.compile(rb"</%b(?=[\t\n\f\r />])" % name, re.IGNORECASE) for name in RAW_TEXT
-}
+_COMMENT_END = re.compile(rb"--!?>")
+_END_TAGS = {name: re.compile(rb"</%b(?=[\t\n\f\r />])" % name, re.IGNORECASE) for name in RAW_TEXT}
 # What changes how a script is read, and ends it: "script data double escaped state".
-_SCRIPT_MARK: Final = re.compile(rb"(<!--(?!-*>))|-->|<(/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
+_SCRIPT_MARK = re.compile(rb"(<!--(?!-*>))|-->|<(/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
 
 
 def comment_end(body: bytes, start: int) -> int:

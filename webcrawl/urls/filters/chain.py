@@ -14,26 +14,24 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from webcrawl.urls.host import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_CACHED_SERVERS: Final = 1 << 15
-_CACHED_URLS: Final = 1 << 15
-_CACHED_SHAPES: Final = 1 << 10
-_LONGEST_CACHED: Final = 300
-_LONG: Final = 128
+_CACHED_SERVERS = 1 << 15
+_CACHED_URLS = 1 << 15
+_CACHED_SHAPES = 1 << 10
+_LONGEST_CACHED = 300
+_LONG = 128
 # Before the first segment are the scheme, an empty part and the host.
-_BEFORE_PATH: Final = 3
+_BEFORE_PATH = 3
 
 # Scheme, host and port of the usual normalized URL; the port of any other.
-_USUAL: Final = re.compile(r"([a-z]+)://([a-z0-9.-]*[a-z0-9])(?::([0-9]{1,5}))?/")
-_PORT: Final = re.compile(
-    r"[a-z][a-z0-9+.-]*://(?:\[[^\]/?#]*\]|[^:/?#]*):([0-9]{1,5})(?=[/?#]|\Z)"
-)
+_USUAL = re.compile(r"([a-z]+)://([a-z0-9.-]*[a-z0-9])(?::([0-9]{1,5}))?/")
+_PORT = re.compile(r"[a-z][a-z0-9+.-]*://(?:\[[^\]/?#]*\]|[^:/?#]*):([0-9]{1,5})(?=[/?#]|\Z)")
 
 
 class SplitUrl:

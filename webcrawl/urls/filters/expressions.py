@@ -7,7 +7,7 @@ URL is linear in its length, whatever the expression. Figures: docs/performance.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import re2
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: Expressions of a file, characters of one, and of all.
-MAX_EXPRESSIONS: Final = 10_000
-MAX_CHARS: Final = 1_000
-MAX_CHARS_IN_ALL: Final = 1_000_000
+MAX_EXPRESSIONS = 10_000
+MAX_CHARS = 1_000
+MAX_CHARS_IN_ALL = 1_000_000
 
 # A filter is compiled in one step, which holds up all threads: 20 ms for so many or so long ones.
-_FILTER_SIZE: Final = 1_000
-_FILTER_CHARS: Final = 20_000
+_FILTER_SIZE = 1_000
+_FILTER_CHARS = 20_000
 # Bytes of the tables of one expression; beyond them it is matched more slowly.
-_MAX_MEMORY: Final = 1 << 17
+_MAX_MEMORY = 1 << 17
 
 
 class Expressions:

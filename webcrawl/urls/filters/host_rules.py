@@ -19,7 +19,7 @@ that of the keywords does. International names may be written as such, label by 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.urls.host import host_of
 from webcrawl.urls.normalizer import normalize
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-MAX_RULES: Final = 1_000_000
+MAX_RULES = 1_000_000
 """A synonym takes 0.25 kB of memory."""
 
-_MAX_BYTES: Final = 1 << 27
-_MAX_LINE: Final = 1000
+_MAX_BYTES = 1 << 27
+_MAX_LINE = 1000
 
 # properties: key, then "=", ":" or white space, then value; "\" joins lines and escapes characters
-_RULE: Final = re.compile(r"(\w+)\(([^()]*)\)(?:\s*[=:]\s*|\s+|\Z)(.*)")
-_ESCAPED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
-_PART: Final = re.compile(r"[a-z0-9._-]*")
-_MAX_NAME: Final = 253
+_RULE = re.compile(r"(\w+)\(([^()]*)\)(?:\s*[=:]\s*|\s+|\Z)(.*)")
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
+_PART = re.compile(r"[a-z0-9._-]*")
+_MAX_NAME = 253
 
 
 class UrlHostRules:

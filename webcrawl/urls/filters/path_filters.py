@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.urls.filters.chain import UrlFilter
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from webcrawl.urls.filters.chain import SplitUrl, UrlShape
 
 # A repeated group of more segments than this is not looked for.
-_LONGEST_GROUP: Final = 8
+_LONGEST_GROUP = 8
 # Segments up to this length are not looked at for what is appended to them again and again: what
 # grows without end comes to be longer.
-_LONG_SEGMENT: Final = 128
+_LONG_SEGMENT = 128
 # In front of the path of a URL there are at least so many characters, those of ``http://a/``.
-_SHORTEST_ORIGIN: Final = 9
+_SHORTEST_ORIGIN = 9
 
 
 def segments_filter(most: int = 20) -> UrlFilter:
@@ -86,7 +86,7 @@ def parameters_filter(most: int = 16) -> UrlFilter:
     return UrlFilter("parameters", lambda url: url.query.count("&") >= most, _has_query)
 
 
-_LISTING_SORT: Final = re.compile(
+_LISTING_SORT = re.compile(
     r"(?:C=[NMSD](?:(?:;|&|&amp;)O=[AD])?|[NMSD]=[AD])(?:;F=[0-2]|;V=[01]|;P=[^;&]*)*"
 )
 
@@ -103,12 +103,12 @@ def listing_sort_filter() -> UrlFilter:
     return UrlFilter("listing_sort", refuses, _has_query)
 
 
-_CALENDAR: Final = re.compile(
+_CALENDAR = re.compile(
     r"calend[aáeo]r|calendrier|kalender|agenda|/events?\b|tribe-|[?&](?:\w*date|year|month)=",
     re.IGNORECASE,
 )
 # A year with a month, or what a parameter calls a year or a date; four digits alone are an article.
-_DATE: Final = re.compile(
+_DATE = re.compile(
     r"(?<![0-9])(20[0-9]{2})[-/.](?:0?[1-9]|1[0-2])(?![0-9])"
     r"|[?&](?:\w*date|year|month)=(20[0-9]{2})(?:(?:0[1-9]|1[0-2])(?:[0-3][0-9])?)?(?![0-9])",
     re.IGNORECASE,
@@ -116,7 +116,7 @@ _DATE: Final = re.compile(
 
 # The start of any year from 2030 to 2099: nobody comes to later ones without having passed these.
 # What stands before it comes last, so that the search can go from one "20" to the next.
-_LATER: Final = re.compile(r"20[3-9][0-9](?<![0-9]....)")
+_LATER = re.compile(r"20[3-9][0-9](?<![0-9]....)")
 
 
 def calendar_filter(last_year: int) -> UrlFilter:
@@ -141,7 +141,7 @@ def calendar_filter(last_year: int) -> UrlFilter:
 
 # Names of pages at which something is done, as the last segment of a path, and of parameters that
 # do something.
-_ACTION_PAGES: Final = frozenset(
+_ACTION_PAGES = frozenset(
     {
         *("login", "login.php", "login.aspx", "login.asp", "login.html", "login.jsp", "log-in"),
         *("signin", "sign-in", "sign_in", "signup", "sign-up", "sign_up", "register"),
@@ -152,7 +152,7 @@ _ACTION_PAGES: Final = frozenset(
         *("shoppingcart", "checkout", "checkout.php", "wishlist", "add-to-cart", "addtocart"),
     }
 )
-_ACTION: Final = re.compile(
+_ACTION = re.compile(
     r"[&;](?:add[-_]to[-_](?:cart|wishlist|compare)=|remove_item=|replytocom=|_wpnonce="
     r"|action=(?:edit|submit|login|logout|addtocart|add_to_cart|add_product|buy_now)(?:&|\Z)"
     r"|do=(?:edit|login|register|resendpwd)(?:&|\Z))",

@@ -25,29 +25,27 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-MAX_PATTERN: Final = 300
+MAX_PATTERN = 300
 
-_CACHED_SEGMENTS: Final = 1 << 14
-_LONGEST_SEGMENT: Final = 48
-_MOST_SEGMENTS: Final = 10
-_MOST_PARAMETERS: Final = 16
-_LONGEST_QUERY: Final = 1000
+_CACHED_SEGMENTS = 1 << 14
+_LONGEST_SEGMENT = 48
+_MOST_SEGMENTS = 10
+_MOST_PARAMETERS = 16
+_LONGEST_QUERY = 1000
 # Words with so many of these between them, as-they-stand-in-titles.
-_TITLE_PARTS: Final = 3
+_TITLE_PARTS = 3
 
-_ROOT_SLASHES: Final = 3
+_ROOT_SLASHES = 3
 
-_EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,5}\Z")
-_DIGITS: Final = re.compile(r"[0-9]+")
-_HEXADECIMAL: Final = re.compile(
-    r"(?=[^0-9]*[0-9])[0-9a-fA-F]{8,}|[0-9a-fA-F]{4,}(?:-[0-9a-fA-F]{4,})+"
-)
+_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,5}\Z")
+_DIGITS = re.compile(r"[0-9]+")
+_HEXADECIMAL = re.compile(r"(?=[^0-9]*[0-9])[0-9a-fA-F]{8,}|[0-9a-fA-F]{4,}(?:-[0-9a-fA-F]{4,})+")
 # Letters and digits in turns, three times at least: 4a7Bz9q2, not page2.
-_DRAWN: Final = re.compile(r"(?=(?:[A-Za-z_-]*[0-9]+[A-Za-z_-]+){2})[A-Za-z0-9_-]{8,}=*")
-_PART: Final = re.compile(r"[-_+.,]")
-_SIGN: Final = re.compile(r"\{[nxw*]\}(?:\.[a-z0-9]+)?")
+_DRAWN = re.compile(r"(?=(?:[A-Za-z_-]*[0-9]+[A-Za-z_-]+){2})[A-Za-z0-9_-]{8,}=*")
+_PART = re.compile(r"[-_+.,]")
+_SIGN = re.compile(r"\{[nxw*]\}(?:\.[a-z0-9]+)?")
 
 
 class Patterns(NamedTuple):
@@ -115,7 +113,7 @@ def _replaced(text: str) -> str:
     return sign + end.lower()
 
 
-_remembered: Final = lru_cache(_CACHED_SEGMENTS)(_replaced)
+_remembered = lru_cache(_CACHED_SEGMENTS)(_replaced)
 
 
 def _bounded(pattern: str) -> str:

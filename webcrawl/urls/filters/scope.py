@@ -7,7 +7,7 @@ no web servers, and from names that a name server makes up.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webcrawl.urls.filters.chain import LinkFilter, ServerFilter, UrlFilter
 from webcrawl.urls.registered_domain import site_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Fetch Standard, section "Port blocking": what browsers refuse to contact, because a line that the
 # author of a link chooses means something there (mail, chat, databases of old). And the ports of
 # today's databases and of Docker.
-BAD_PORTS: Final = frozenset(
+BAD_PORTS = frozenset(
     {
         *(0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95),
         *(101, 102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179),
@@ -31,11 +31,11 @@ BAD_PORTS: Final = frozenset(
     }
 )
 
-MAX_PATTERNS: Final = 100
+MAX_PATTERNS = 100
 """Each costs up to 1 µs a link: thousands are better given as domains, segments or extensions."""
 
 # A label three times in a row comes so often again.
-_AGAIN: Final = 2
+_AGAIN = 2
 
 
 def port_filter(allowed: frozenset[int], bad: frozenset[int] = BAD_PORTS) -> ServerFilter:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from webcrawl.urls.filters.chain import FilterChain
 from webcrawl.urls.host import host_of
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 Sampled: TypeAlias = "Callable[[str, int, str, str, str], object]"
 
 # Of a filter's refusals the sample has the first ones, then those whose number is a power of two.
-_SAMPLED: Final = 20
+_SAMPLED = 20
 
 
 class RefusedUrlError(Exception):

@@ -11,13 +11,12 @@ Its lines::
 from __future__ import annotations
 
 import re
-from typing import Final
 
 from webcrawl.urls import host_of, normalize
 from webcrawl.urls.filters.pattern import MAX_PATTERN
 from webcrawl.urls.host import domain_among
 
-_COMMENT: Final = re.compile(r"(?:\A|\s)#.*")
+_COMMENT = re.compile(r"(?:\A|\s)#.*")
 
 
 class ExceptionRules:

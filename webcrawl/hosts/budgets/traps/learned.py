@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Hosts with pages seen before, and patterns kept for one of them: 30 MB in all.
-_HOSTS: Final = 4096
-_PATTERNS_PER_HOST: Final = 32
-_LONGEST_EXAMPLE: Final = 300
+_HOSTS = 4096
+_PATTERNS_PER_HOST = 32
+_LONGEST_EXAMPLE = 300
 # The share of a pattern's recent pages whose content must have been seen before.
-_MIN_SHARE: Final = 0.9
+_MIN_SHARE = 0.9
 # Patterns into which a whole site may fit take so many times the evidence.
-_BROAD: Final = 4
+_BROAD = 4
 # The counts are halved when there are so many times as many pages as it takes: the recent ones
 # decide, and a list that has come to its end after 1,000 pages is found out.
-_RECENT: Final = 4
+_RECENT = 4
 
 
 class _Counts(msgspec.Struct, gc=False):

@@ -25,7 +25,7 @@ when nothing else is left.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from webcrawl.storage.watched_rules import RulesFile
 
 # Hosts whose counts are in memory, 0.3 kB each.
-_HOSTS: Final = 1 << 14
+_HOSTS = 1 << 14
 # Seconds between two looks at what is held, and for each URL that is: a look takes some 5 us, so it
 # is at most a twentieth of the time.
-_LOOK_EVERY: Final = 10.0
-_LOOK_EVERY_PER_URL: Final = 1e-4
+_LOOK_EVERY = 10.0
+_LOOK_EVERY_PER_URL = 1e-4
 
 
 class _Account(msgspec.Struct, gc=False):
