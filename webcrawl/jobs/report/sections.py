@@ -164,8 +164,8 @@ def duplicates(crawl: Crawl) -> Figure:
     """Documents that were seen before."""
     log = crawl.log
     lead = (
-        f"{log.duplicates:,} documents, {share(log.duplicates, log.pages)}, had been seen byte for "
-        "byte under another URL: they were not processed."
+        f"{counted(log.duplicates, 'document')}, {share(log.duplicates, log.pages)}, seen before "
+        "byte for byte under another URL, and not processed."
     )
     so_far = zip(*(accumulate(log.timeline.sums(one)) for one in (DUPLICATES, PAGES)), strict=True)
     values = [100 * rate(found, pages) for found, pages in so_far]
