@@ -212,7 +212,7 @@ print(blocks_of_their_own() - before)
     ("script", "how", "least", "most"),
     [
         (FREED, "with", 0, 20),
-        (FREED, "without", 80, 120),
+        (FREED, "without", 30, 120),  # by what the process has freed before
         (FRAGMENTS, "with", 50, 100),
         (FRAGMENTS, "without", 0, 10),
         (BLOCKS, "with", 0, 0),

@@ -453,9 +453,14 @@ def test_page_made_to_take_long_takes_linear_time(body, kinds):
     """Without the thinning the worst take minutes and gigabytes; with it, 0.3 s. The bound has
     room for a slow machine."""
     page = body.encode("windows-1251")
-    started = time.thread_time()
-    assert len(links(page, charset="windows-1251", limit=5000, kinds=kinds)) <= 5000
-    assert time.thread_time() - started < 2
+
+    def is_quick():
+        started = time.thread_time()
+        assert len(links(page, charset="windows-1251", limit=5000, kinds=kinds)) <= 5000
+        return time.thread_time() - started < 2
+
+    # At the second try, if the collector went through all that the tests before have left.
+    assert is_quick() or is_quick()
 
 
 PIECES = r"""
