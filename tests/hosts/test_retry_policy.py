@@ -59,7 +59,7 @@ def test_every_outcome_that_the_program_gives_a_url_is_named():
     )
     decided = set(re.findall(r'FetchAction\.RE(?:FUSE|TRY), "(\w+)"', source))
     decided |= set(re.findall(r'outcome(?:, line)? = "(\w+)"', source))
-    decided |= set(re.findall(r'_UNREACHABLE: Final = "(\w+)"', source))
+    decided |= set(re.findall(r'_UNREACHABLE = "(\w+)"', source))
     decided |= set(re.findall(r'return failed.failed_with\n +return "(\w+)"', source))
     assert len(decided) == 9
     assert decided | OUTCOMES | {"dropped"} == NAMES  # the last by a command
