@@ -76,6 +76,9 @@ def test_settings_of_scrapy_redis_are_no_slips():
         Politeness_min_delay | 3 | Politeness_min_delay; the nearest is POLITENESS_MIN_DELAY
         MEMORY_BUGDET | 1GB | no setting MEMORY_BUGDET; the nearest is MEMORY_BUDGET
         BREAKER_SECS | 30 | no setting BREAKER_SECS any more: its value of webcrawl 0.2 holds
+        HOSTS_CACHE_SIZE | 9 | no setting HOSTS_CACHE_SIZE any more: it is a share of MEMORY_BUDGET
+        URL_MAX_SEGMENTS | 9 | URL_MAX_SEGMENTS any more: URL_FILTERS switches filters off
+        BUDGET_HOST_DEPTH | 9 | BUDGET_HOST_DEPTH any more: URL_MAX_DEPTH bounds depth, and BUDGET_
         HIVE_KEY_FILE | k | no setting HIVE_KEY_FILE any more: .* plain data into meta and cb
         FRONTIER_COLOUR | red | There is no setting FRONTIER_COLOUR; the nearest is FRONTIER_
         LOG_FORMAT | %( | LOG_FORMAT cannot be:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from golden import golden
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
@@ -42,60 +43,20 @@ MORE = {
 
 PLACES = {"WARC": "crawls/x/warc"}
 
-FINISHED = """
-=== crawl summary ===
-       end  finished: nothing is left to fetch
-     pages  12,300, of them 1,000 with content seen before
- redirects  45
-  contacts  15,900 requests: each try of a URL, and robots.txt
-     hosts  2,000 asked for robots.txt
-     speed  200.0 pages/s over 62 s
-     bytes  123,456,789 received, 45,678,901 written to WARC
-     links  500,000 to the eliminator, 13,582 of them new
-   waiting  0 URLs
-    errors  1,237 URLs given up
-               1,200  timeout
-                  17  http_404
-                  17  robots_denied
-                   3  dns_not_found
-     again  what was refused, when the reason is gone, before the next run:
-            scrapy frontier crawls/x --retry robots_denied
-      WARC  crawls/x/warc/*.warc.gz
-       log  crawls/x/logs/info.jsonl: the outcome of each URL
-     stats  crawls/x/stats.json
-    report  scrapy report crawls/x: a page of figures
-       why  scrapy why crawls/x URL: what became of a URL
-    resume  with more seeds in the list, run the same command again
-      anew  remove crawls/x, or choose another with -s JOBDIR=DIR
-"""
-
-STOPPED_AT_ONCE = """
-=== crawl summary ===
-       end  stopped by a signal
-     pages  0, of them 0 with content seen before
- redirects  0
-  contacts  0 requests: each try of a URL, and robots.txt
-     hosts  0 asked for robots.txt
-     speed  0.0 pages/s over 0 s
-     bytes  0 received, 0 written to WARC
-     links  0 to the eliminator, 0 of them new
-   waiting  9,007 URLs
-    errors  none
-    resume  run the same command again: it goes on where this one stopped
-"""
-
 
 def text_of(stats):
     return summary(stats, jobdir="crawls/x", places=PLACES)
 
 
 def test_a_finished_crawl_shows_figures_and_errors_by_frequency():
-    assert text_of(STATS) == FINISHED
+    text = text_of(STATS)
+    assert text == golden("summary.txt", text)
 
 
 def test_a_stopped_crawl_says_how_to_resume_and_what_waits():
     stats = {"finish_reason": "shutdown", "frontier/waiting": 9_000, "seen/waiting": 7}
-    assert text_of(stats) == STOPPED_AT_ONCE
+    text = text_of(stats)
+    assert text == golden("summary-stopped.txt", text)
 
 
 def test_a_resumed_crawl_tells_this_run_from_the_whole():
@@ -109,7 +70,7 @@ def test_a_resumed_crawl_tells_this_run_from_the_whole():
         "outcome/timeout": 2,
         "contacts": 7,
     }
-    expected = FINISHED.replace(
+    expected = text_of(STATS).replace(
         "      WARC", "  this run  1 page, 7 contacts, 2 URLs given up in 1 s\n      WARC"
     )
     assert text_of(stats) == expected

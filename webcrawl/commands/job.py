@@ -78,7 +78,7 @@ def _restored_text(result: Restored) -> str:
         return f"{result.jobdir}: {NO_CHECKPOINT}\nnothing was changed\n"
     return (
         f"{result.jobdir} is back at checkpoint {result.checkpoint} of {result.written_at}\n"
-        f"what it replaces is in {result.aside}: delete that when the crawl goes on well\n"
+        f"what it replaces is in {result.aside}: delete that once the crawl runs well again\n"
         "run the command of the crawl again: what was fetched since then is fetched again\n"
     )
 
