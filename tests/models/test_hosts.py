@@ -29,7 +29,8 @@ class RecordsMachine(RuleBasedStateMachine):
         self.facts = {}
         self.batch = None
         self.saved = {}
-        self.logged = {}
+        # Batches since then that failed: each may be among the changes.
+        self.failed = []
         self.copied = None
         self._start()
 
@@ -83,11 +84,14 @@ class RecordsMachine(RuleBasedStateMachine):
                 self.executor.run()
         else:
             self.executor.run()
-        self.records._settle(wait=self.batch is not None)
-        # What could not be stored may be logged, and is among the changes then.
-        self.logged = self.saved if self.batch is None else self.batch
-        if self.batch is not None and self.records.failure is None:
+        if self.batch is None:
+            return
+        self.records._settle(wait=True)
+        if self.records.failure is None:
             self.saved = self.batch
+            self.failed.clear()
+        else:
+            self.failed.append(self.batch)
         self.batch = None
 
     @rule()
@@ -104,7 +108,7 @@ class RecordsMachine(RuleBasedStateMachine):
         shutil.copy(changes.log.path, copy / changes.name)
         records = records_in(copy, PatientExecutor())
         records.open()
-        assert self._found(records) in (self.saved, self.logged)
+        assert self._found(records) in (self.saved, *self.failed)
         records.close()
 
     @rule()
@@ -112,6 +116,7 @@ class RecordsMachine(RuleBasedStateMachine):
         self.executor.run()
         self.records.close()
         self.saved = dict(self.facts)
+        self.failed.clear()
         self.batch = None
         self._start()
 
@@ -130,6 +135,7 @@ class RecordsMachine(RuleBasedStateMachine):
         assert found == (self.batch if written and self.batch is not None else self.saved)
         self.facts = found
         self.saved = dict(found)
+        self.failed.clear()
         self.batch = None
 
     def _new_directory(self):
