@@ -72,7 +72,7 @@ test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long one
 	$(BIN)/pytest --collect-only -q >/dev/null & $(BIN)/mypy && wait
 	$(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-long: .venv/.test .venv-pywb/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium, curl and promtool: apt-get install chromium curl prometheus
+test-long: .venv/.test .venv-pywb/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium, curl, promtool and valgrind: apt-get install chromium curl prometheus valgrind
 	$(BIN)/pytest -n $(TESTERS) --dist loadfile --hypothesis-profile=long \
 	  $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
 	@for package in $(COVERED); do \

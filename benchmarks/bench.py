@@ -20,6 +20,7 @@ crawlee (`make bench-peers`) and wget2 (a system package) are measured where the
 from __future__ import annotations
 
 import argparse
+import itertools
 import resource
 import statistics
 import subprocess
@@ -27,7 +28,7 @@ import sys
 from pathlib import Path
 
 from rows import ROWS, Result, Row, Task, task_of
-from webs import WEBS, Web
+from webs import WEBS, Web, webs_named
 
 HERE = Path(__file__).resolve().parent
 _PEERS = Path(".venv-peers/bin/python")
@@ -99,7 +100,7 @@ def report(rows: list[Row], results: dict[str, list[Result]], shares: dict[str, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = [row.name for row in ROWS]
-    parser.add_argument("--web", action="append", choices=WEBS, help="(default: all)")
+    parser.add_argument("--web", action="append", choices=WEBS, help="(default: small, today)")
     parser.add_argument("--row", action="append", choices=names, help="(default: all)")
     parser.add_argument("--pages", type=int, help="of each crawl (default: as the web has it)")
     parser.add_argument("--rounds", type=int, default=3)
@@ -115,10 +116,9 @@ def main() -> None:
             print(f"not installed: {row.title} ({missing})")
         else:
             rows.append(row)
-    for name in options.web or WEBS:
-        web = WEBS[name]
+    for web in itertools.chain.from_iterable(map(webs_named, options.web or ("small", "today"))):
         pages = options.pages or web.pages
-        print(f"\nthe web {name!r}, {pages} pages of it by each crawl:", flush=True)
+        print(f"\nthe web {web.name!r}, {pages} pages of it by each crawl:", flush=True)
         crawls(web, rows, pages=pages, rounds=options.rounds, peers=peers)
     if not options.skip_eliminator:
         print("\nthe eliminator alone:", flush=True)

@@ -8,9 +8,16 @@ authority that nobody knows, so no crawler verifies them; and a connection that 
 (robots.txt may come before it), so that all rows pay for as many handshakes. In a broad crawl the
 connection is gone when a host's next turn comes; here, with no pauses, it would last.
 
-Both have a million pages on 2,000 hosts, robots.txt files that forbid nothing, no errors. Bodies
-are put together from a stock of text and come from a pool: who asks second gets bytes that lie
-ready. The pool is warm after the first crawl, which the bench does not count.
+``broad``: the pages of ``small`` on 20,000 hosts, of which a crawl takes three each, breadth first.
+Four in five links stay on their host, nearly all are new, and titles are as real hosts have them
+(distributions.py): of half of the hosts they differ by a number alone. ``broad-numbers``,
+``broad-one`` and ``broad-words`` have one kind of title each.
+
+``graph``: a hundred pages a host, of 2.5 kB with eleven links.
+
+The first two have a million pages on 2,000 hosts; all have robots.txt files that forbid nothing,
+and no errors. Bodies are put together from a stock of text and come from a pool: who asks second
+gets bytes that lie ready. The pool is warm after the first crawl, which the bench does not count.
 
 A crawl takes six pages of a host of ``small``, so that what is done once for a host (robots.txt,
 its records) has a weight more like that in a crawl of weeks than at the beginning of one.
@@ -24,7 +31,7 @@ import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from webcrawl.simweb import preset, start_in_process, write_seeds
 
@@ -47,7 +54,7 @@ class Web:
     name: str
     preset: str
     pages: int
-    changes: dict[str, float] = field(default_factory=dict)
+    changes: dict[str, Any] = field(default_factory=dict)
 
 
 WEBS = {
@@ -55,8 +62,24 @@ WEBS = {
     for web in (
         Web(name="small", preset="bench", pages=12_000),
         Web(name="today", preset="bench-today", pages=1500),
+        Web(name="broad", preset="broad", pages=60_000),
+        *(
+            Web(
+                name=f"broad-{titles}",
+                preset="broad",
+                pages=15_000,
+                changes={"hosts": 5000, "profile": f"broad-{titles}"},
+            )
+            for titles in ("numbers", "one", "words")
+        ),
+        Web(name="graph", preset="graph", pages=40_000, changes={"hosts": 1000}),
     )
 }
+
+
+def webs_named(name: str) -> list[Web]:
+    """The web *name*, and what is called after it: ``broad-one`` after ``broad``."""
+    return [web for web in WEBS.values() if f"{web.name}-".startswith(f"{name}-")]
 
 
 class Served:

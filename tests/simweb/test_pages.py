@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -91,13 +92,28 @@ def test_links_to_other_hosts_prefer_the_popular_ones():
     assert 0.5 < top[1] < 0.8
 
 
-def test_bench_pages_are_twenty_kilobytes_with_forty_links():
-    world = preset("bench")
-    for found in list(pages_of(world, [0, 1]))[:200]:
+@pytest.mark.parametrize(
+    ("name", "size", "links"), [("bench", 20_000, 40), ("broad", 20_000, 40), ("graph", 2500, 11)]
+)
+def test_pages_to_measure_crawlers_are_of_one_size_with_so_many_links(name, size, links):
+    world = preset(name)
+    for found in list(pages_of(world, [0, 1]))[1:200]:
         body = b"".join(body_of(world, found))
-        assert len(body) == 20_000
-        assert len(hrefs_of(world, found)) == 40
-        assert body.count(b'<a href="') == 40
+        assert len(body) == size
+        assert len(hrefs_of(world, found)) == links
+        assert body.count(b'<a href="') == links
+
+
+def test_hosts_of_a_broad_web_have_titles_as_real_ones():
+    world = preset("broad", hosts=40, mean_pages=9, max_pages=9)
+    titles = []
+    for index in range(world.hosts):
+        bodies = (b"".join(body_of(world, one)) for one in pages_of(world, [index]))
+        titles.append([re.search(rb"<title>(.*?)</title>", body)[1] for body in bodies])
+    by_number = [one for one in titles if len({re.sub(rb"\d", b"", title) for title in one}) == 1]
+    alike = [one for one in by_number if len(set(one)) == 1]
+    assert (len(by_number), len(alike)) == (30, 10)
+    assert all(len(set(one)) == 9 for one in titles if one not in alike)
 
 
 def test_bench_pages_of_today_are_whole_and_compress_like_real_ones():

@@ -55,7 +55,8 @@ def _options(group: Group) -> None:
         choices=sorted(PRESETS),
         default="mercator",
         help="mercator: the web of 2000, with faults (default); today: larger pages, gzip; "
-        "clean: no faults; bench: a million equal pages; bench-today: a million of today's",
+        "clean: no faults; bench: a million equal pages; bench-today: a million of today's; "
+        "broad: 20,000 hosts with new links; graph: 100 small pages a host",
     )
     ports = "default: those of the last run, or free ones; 0 for any free port"
     add("--http-port", type=int, metavar="PORT", help=ports)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from isal import igzip
 
 from webcrawl.simweb import chance
-from webcrawl.simweb.distributions import HTML
+from webcrawl.simweb.distributions import HTML, Titles
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
     charset_of,
@@ -125,9 +125,8 @@ def hrefs_of(world: World, page: PageSpec) -> list[str]:
 
 def _html(world: World, page: PageSpec, value: int) -> list[_Part]:
     made = stock(world.seed)
-    content = content_of(world, page)
     size = size_of(world, page)
-    title = f"{made.words[value % len(made.words)]} {content[0]}-{content[1]}"
+    title = _title(world, page, made, value)
     head = (
         '<!DOCTYPE html>\n<html><head><meta charset="utf-8">'
         f"<title>{title}</title></head>\n<body><h1>{title}</h1>\n"
@@ -153,6 +152,20 @@ def _html(world: World, page: PageSpec, value: int) -> list[_Part]:
     offset = value % 100_000
     parts.append(made.plain[offset : offset + rest] + tail)
     return parts
+
+
+def _title(world: World, page: PageSpec, made: Stock, value: int) -> str:
+    words, kinds = made.words, world.profile_spec.titles
+    match kinds[page.host.index % len(kinds)]:
+        case Titles.NUMBERED:
+            return f"Entry {page.number}"
+        case Titles.ONE:
+            return "Home of all"
+        case Titles.WORDS:
+            return " ".join(words[(value >> shift) % len(words)] for shift in (0, 13, 26))
+        case Titles.NAMED:
+            index, number = content_of(world, page)
+            return f"{words[value % len(words)]} {index}-{number}"
 
 
 def _run(made: Stock, hrefs: list[str], value: int) -> str:

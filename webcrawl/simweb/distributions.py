@@ -1,10 +1,13 @@
 """Distributions of documents in the simulated web: content types, sizes, links per page.
 
-Five profiles. ``mercator`` follows figures 7 and 8 of the Mercator paper (725 million documents
+Profiles: ``mercator`` follows figures 7 and 8 of the Mercator paper (725 million documents
 of December 2000). ``today`` has HTML of 240 kB in the mean, as met by large crawls in 2025, sent
 with gzip. To measure crawlers ``bench`` has one kind of page only, 20 kB with 40 links, ``dense``
-too, with 120 links, so that a crawl is large soon, and ``bench-today`` the HTML of ``today``
-without pages that a crawler may cut off.
+too, with 120 links, so that a crawl is large soon, ``graph`` has little but its eleven links, and
+``bench-today`` the HTML of ``today`` without pages that a crawler may cut off. ``broad`` is
+``bench`` with titles as real hosts have them: of half of the hosts they differ by a number alone,
+a quarter has one title, a quarter has titles of words; ``broad-numbers``, ``broad-one`` and
+``broad-words`` have one kind each.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import itertools
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from enum import Enum, auto
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -106,6 +110,19 @@ def _bench_size(_quantile: float, _content_type: str) -> int:
     return 20_000
 
 
+def _graph_size(_quantile: float, _content_type: str) -> int:
+    return 2_500
+
+
+class Titles(Enum):
+    """How the titles of a host's pages differ."""
+
+    NAMED = auto()  # by a word and the numbers of host and page
+    NUMBERED = auto()  # by a number alone
+    ONE = auto()  # not at all
+    WORDS = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class WebProfile:
     """One kind of web: shares of content types in per cent, sizes, links; today's markup."""
@@ -117,6 +134,8 @@ class WebProfile:
     links_max: int
     small: float = 0.0  # share of documents below TRUNK_MIN_SIZE
     modern: bool = False  # markup of today, sent with gzip
+    titles: tuple[Titles, ...] = (Titles.NAMED,)  # of one host after the other
+    has_lengths: bool = False  # all answers have a Content-Length
 
     def links(self, size: int) -> int:
         """The number of links of an HTML page of *size* bytes, if it has room for them."""
@@ -132,11 +151,28 @@ _TODAY = {
     "image/webp": 1.0,
     "text/plain": 0.8,
 }
+
+
+def _bench(
+    *,
+    size: Callable[[float, str], int] = _bench_size,
+    links: int = 40,
+    titles: tuple[Titles, ...] = (Titles.NAMED,),
+) -> WebProfile:
+    """Equal pages of HTML with *links*."""
+    return WebProfile(_PAGES, size, links, 0.0, links, titles=titles, has_lengths=True)
+
+
 _PAGES = {HTML: 100.0}
 PROFILES = {
     "mercator": WebProfile(FIGURE_7, mercator_size, 4, 2.5, 80, small=_BINS[12]),
     "today": WebProfile(_TODAY, _today_size, 40, 0.45, 200, modern=True),
-    "bench": WebProfile(_PAGES, _bench_size, 40, 0.0, 40),
+    "bench": _bench(),
+    "broad": _bench(titles=(Titles.NUMBERED, Titles.ONE, Titles.NUMBERED, Titles.WORDS)),
+    "broad-numbers": _bench(titles=(Titles.NUMBERED,)),
+    "broad-one": _bench(titles=(Titles.ONE,)),
+    "broad-words": _bench(titles=(Titles.WORDS,)),
+    "graph": _bench(size=_graph_size, links=11),
     "bench-today": WebProfile(_PAGES, _bench_today_size, 40, 0.45, 200, modern=True),
-    "dense": WebProfile(_PAGES, _bench_size, 120, 0.0, 120),
+    "dense": _bench(links=120),
 }

@@ -30,6 +30,18 @@ PRESETS: dict[str, dict[str, Any]] = {
     "clean": _SOUND | {"crawl_delays": 0.0},
     # One million pages of 20 kB with 40 links each, plain HTTP.
     "bench": _BENCH | {"profile": "bench", "https_share": 0.0},
+    # Many hosts, whose links are new, with all kinds of titles, in a crawl of a few pages each.
+    "broad": _BENCH
+    | {
+        "profile": "broad",
+        "hosts": 20_000,
+        "mean_pages": 2000.0,
+        "max_pages": 2000,
+        "https_share": 0.0,
+    },
+    # A hundred small pages a host.
+    "graph": _BENCH
+    | {"profile": "graph", "mean_pages": 100.0, "max_pages": 100, "https_share": 0.0},
     # One million pages of 240 kB in the mean, gzip on the wire, HTTPS. A connection ends with its
     # page: a broad crawl comes back to a host when the last one is long gone.
     "bench-today": _BENCH

@@ -325,7 +325,7 @@ class World:
             trunk=(pages + share - 1) // share,
             guide=guide,
             endless=not own_scheme and draw(self.seed, HOST, index, 3) / 2**64 < self.endless,
-            framing=Framing.LENGTH if self.profile in {"bench", "dense"} else FRAMINGS[one >> 60],
+            framing=Framing.LENGTH if self.profile_spec.has_lengths else FRAMINGS[one >> 60],
             spammed_by=None if own_scheme else self._spammed_by(index),
         )
 
