@@ -291,7 +291,7 @@ class ProcessBuilder:
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
                 follows=self._follows,
                 keeps_cookies=flag(settings, "COOKIES_ENABLED"),
-                kinds_of=lambda host: self._rules.hosts.of(host).link_kinds,
+                kinds_of=lambda url: self._rules.hosts.of_url(url).link_kinds,
             ),
             clock=wall_time,
         )
@@ -391,7 +391,7 @@ class ProcessBuilder:
         self, records: HostRecords, frontier: Frontier, seen: Eliminator, clock: Clock
     ) -> Budgets:
         ledger, quotas = budgets_of(
-            records, **self._live.quotas, pages_of=lambda host: self._rules.hosts.of(host).budget
+            records, **self._live.quotas, pages_of=lambda url: self._rules.hosts.of_url(url).budget
         )
         traps = TrapKeeper.from_settings(
             self._settings,
@@ -451,7 +451,7 @@ class ProcessBuilder:
             obey=flag(settings, "ROBOTSTXT_OBEY"),
             retries=rules.retries,
             clock=clock,
-            owner_allows=lambda host: rules.hosts.of(host).owner_allows,
+            owner_allows=lambda url: rules.hosts.of_url(url).owner_allows,
         )
         asked = None if self._is_proxied else addresses
         return HostServices(

@@ -116,10 +116,15 @@ class HostRules:
         rules = self.policies.rules
         return rules.tables.get(rules.name_of(host), NO_POLICY) if rules.tables else NO_POLICY
 
+    def of_url(self, url: str) -> HostPolicy:
+        """The table that applies to the host of *url*."""
+        return self.of(host_of(url)) if self.policies.rules.tables else NO_POLICY
+
     def parts_of(self, host: str) -> int:
         """The number of parts of *host*, 1 for one that is undivided."""
         return self.of(host).parallel
 
-    def added_for(self, host: str) -> Additions:
-        """What goes to the wire with each request to *host*."""
-        return self.policies.rules.added.get(self.table_of(host), NOTHING_ADDED)
+    def added_for(self, url: str) -> Additions:
+        """What goes to the wire with a request for *url*."""
+        added = self.policies.rules.added
+        return added.get(self.table_of(host_of(url)), NOTHING_ADDED) if added else NOTHING_ADDED

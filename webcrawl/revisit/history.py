@@ -145,14 +145,16 @@ def visited(outcome: str) -> str:
 def validators(headers: Headers) -> dict[str, str]:
     """The fields ``etag`` and ``modified`` of an answer with *headers*, as they were sent; none
     that are longer than 128 bytes together, or cannot be sent."""
-    found = {
-        "etag": headers.get(b"Etag") or b"",
-        "modified": headers.get(b"Last-Modified") or b"",
-    }
-    if sum(map(len, found.values())) > _MOST_VALIDATORS:
+    # Not by the methods of Headers, which would bring the name into its form again.
+    found = [
+        (name, values[-1])
+        for name, field in (("etag", b"Etag"), ("modified", b"Last-Modified"))
+        if (values := dict.get(headers, field))
+    ]
+    if not found or sum(len(value) for _, value in found) > _MOST_VALIDATORS:
         return {}
-    values = {name: value.decode("latin-1") for name, value in found.items()}
-    return {name: value for name, value in values.items() if _is_plain(value)}
+    texts = [(name, value.decode("latin-1")) for name, value in found]
+    return {name: text for name, text in texts if _is_plain(text)}
 
 
 def _is_plain(value: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from webcrawl.randomness import generator
+from webcrawl.randomness import secret_generator
 
 _in_use = [0]
 
@@ -18,7 +18,7 @@ _in_use = [0]
 def new_seed() -> int:
     """One drawn from the random source of the operating system. All new jobs of a process have the
     same, as two may be open at once."""
-    return generator("hash seed").getrandbits(64)
+    return secret_generator("hash seed").getrandbits(64)
 
 
 def seed_in_use() -> int:

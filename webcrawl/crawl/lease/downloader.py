@@ -32,7 +32,6 @@ from webcrawl.net.http.request import ADDED
 from webcrawl.net.outcomes import error_of, is_stale
 from webcrawl.net.rates import RECEIVED
 from webcrawl.signals import is_heard
-from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -175,7 +174,7 @@ class MercatorDownloader:
         MAY_SEND.set(self._process.parts.hooks.may_contact)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
-        ADDED.set(self._process.parts.services.rules.hosts.added_for(host_of(fetch.url)))
+        ADDED.set(self._process.parts.services.rules.hosts.added_for(fetch.url))
         RECEIVED.set(self._process.parts.services.rules.rates.received)
         fetch.begin_download()
         self._count("downloader/request_count")

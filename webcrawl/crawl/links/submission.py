@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
-from webcrawl.urls import SCHEMES, Link, host_of, normalize
+from webcrawl.urls import SCHEMES, Link, normalize
 from webcrawl.urls.extraction.robots_meta import followed
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class LinkRules:
     keeps_cookies: a redirect that sets a cookie may lead back: with it the answer may be another.
     obeys_nofollow: links that a page asks not to follow are not submitted.
     takes_robots_sitemaps: those that a robots.txt names are submitted.
-    kinds_of: the kinds of links that a host's pages are followed by, None for all.
+    kinds_of: the kinds of links by which pages of a URL's host are followed, None for all.
     follows: what documents and robots.txt name is submitted; else seeds alone.
     """
 
@@ -147,7 +147,7 @@ class LinkSubmitter:
         """
         if not (self._rules.takes_robots_sitemaps and self._rules.follows):
             return
-        kinds = self._rules.kinds_of(host_of(via))
+        kinds = self._rules.kinds_of(via)
         if kinds is not None and SITEMAP not in kinds:
             return
         found = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
@@ -157,7 +157,7 @@ class LinkSubmitter:
 
     def _followed(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
         """Those that the page does not ask to leave alone, of kinds that its host's table has."""
-        kinds = self._rules.kinds_of(host_of(page.url))
+        kinds = self._rules.kinds_of(page.url)
         if kinds is not None:
             found, links = links, [link for link in links if link.kind in kinds]
             self._filters.refused["link_kinds"] += len(found) - len(links)

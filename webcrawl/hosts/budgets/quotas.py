@@ -117,7 +117,8 @@ def budgets_of(
     pages_of: Callable[[str], int | None] = lambda _: None,
 ) -> tuple[Ledger, list[BudgetGate]]:
     """The ledger and the gates of these quotas. Hosts and domains are counted in any case, as a
-    later run may have a quota. *pages_of* is a host's own quota of pages, as in ``BudgetGate``."""
+    later run may have a quota. *pages_of* gives the quota of pages that the host of a URL has of
+    its own, None for none."""
 
     def of_host(entry: Entry) -> tuple[int, int]:
         record = records.get(host_of(entry.url))
@@ -128,8 +129,6 @@ def budgets_of(
         return counter.pages, counter.received
 
     return Ledger(records), [
-        BudgetGate(
-            "host_budget", of_host, quota=host, own=lambda entry: pages_of(host_of(entry.url))
-        ),
+        BudgetGate("host_budget", of_host, quota=host, own=lambda entry: pages_of(entry.url)),
         BudgetGate("domain_budget", of_domain, quota=domain),
     ]

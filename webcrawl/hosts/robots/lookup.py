@@ -80,7 +80,7 @@ class RobotsSearch:
 
     *refusal* gives the reason for which a redirect to a URL is not followed, None if it is. What is
     ELSEWHERE may forbid anything, so its origin counts as unreachable; any other, as none.
-    The Crawl-delay of a host whose *owner_allows* more is none.
+    The Crawl-delay is none for a URL whose host's *owner_allows* more.
     Searches are held in memory: one for each host between its first contact and the answer for
     robots.txt, and those whose host ran into trouble there.
     """
@@ -126,7 +126,7 @@ class RobotsSearch:
         fetched again its host is contacted, too."""
         if not self.obey or not url.startswith(_WITH_ROBOTS):
             return 0.0
-        if self.owner_allows(host_of(url)):
+        if self.owner_allows(url):
             return 0.0
         rules = self.robots.last(origin_of(url))
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0

@@ -30,7 +30,7 @@ from webcrawl.net.dns.client import ClientQuestions, DnsClient
 from webcrawl.net.dns.hosts_file import hosts_of
 from webcrawl.net.dns.query import NameServers, Unanswered
 from webcrawl.net.dns.servers import SystemServers, server_address
-from webcrawl.randomness import generator
+from webcrawl.randomness import secret_generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -142,7 +142,7 @@ class Resolver:
                 servers=(lambda: named) if named else SystemServers().current,
                 timeout=timeout,
                 tries=_TRIES,
-                rng=generator("message ids"),
+                rng=secret_generator("message ids"),
             )
         return cls(
             servers=servers,
