@@ -13,6 +13,7 @@ import xxhash
 from scrapy import Request
 from scrapy.core import engine as scrapy_engine
 from scrapy.core import scraper as scrapy_scraper
+from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
@@ -20,6 +21,7 @@ from scrapy.downloadermiddlewares.retry import RetryMiddleware
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.pipelines import ItemPipelineManager
 from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import StatsCollector
@@ -118,12 +120,15 @@ def test_the_code_of_scrapy_that_the_seams_replace_is_unchanged():
         SignalManager.send_catch_log,
         SignalManager.send_catch_log_async,
         DownloaderMiddlewareManager,
+        DownloadHandlers.download_request_async,
+        ItemPipelineManager.process_item_async,
+        ItemPipelineManager._process_chain,
         DefaultHeadersMiddleware,
         UserAgentMiddleware,
         _warn_spider_arg,
     ]
     sources = "".join(inspect.getsource(part) for part in taken_over)
-    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "706998d8f03b7617"
+    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "7c3118de9f7bc30b"
     assert "self._start_scheduled_request()" in inspect.getsource(engine._start_scheduled_requests)
     assert "__getattribute__" in vars(StatsCollector)
 

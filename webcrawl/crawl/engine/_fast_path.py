@@ -11,7 +11,8 @@ ways. A test compares the source of what is replaced with what it was.
 * ``schedule``: Scrapy asks the scheduler in the next turn of the loop after each request. Here it
   waits a little, so that several requests begin together: the same code for one after another stays
   in the processor's caches, which saves no instruction and 2 % of a page with a host of its own.
-* ``_Middlewares``: for each call of a middleware Scrapy makes a coroutine and a name for warnings.
+* ``_Middlewares``, ``_through_handler``, ``_through_pipelines``: for each call of a method Scrapy
+  makes a coroutine and a name for warnings, and parses each URL for its scheme.
 
 Each was measured alone, and saves 2 % of a page or more: docs/decisions.md.
 """
@@ -33,6 +34,7 @@ from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Headers, Response
+from scrapy.pipelines import ItemPipelineManager
 from scrapy.signalmanager import SignalManager
 from scrapy.utils.defer import (
     _process_pending_io,
@@ -51,8 +53,9 @@ from webcrawl.crawl.engine.micro_batch import TOGETHER_SECS, MicroBatch
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
+    from scrapy.core.downloader.handlers import DownloadHandlers
     from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
     from scrapy.core.engine import ExecutionEngine
 
@@ -85,6 +88,10 @@ def take_fast_path(engine: ExecutionEngine) -> None:
     if engine.settings.getint("CONCURRENT_ITEMS") == 1:
         engine.scraper.handle_spider_output_async = service.handle_output  # type: ignore[method-assign]  # likewise
     downloader: Any = engine.downloader
+    downloader.handlers.download_request_async = _through_handler(downloader.handlers)
+    pipelines = engine.scraper.itemproc
+    if type(pipelines) is ItemPipelineManager and not pipelines._mw_methods_requiring_spider:
+        pipelines.process_item_async = _through_pipelines(pipelines)  # type: ignore[method-assign,assignment]  # likewise
     if not downloader.middleware._mw_methods_requiring_spider:
         downloader.middleware.download_async = _Middlewares(downloader.middleware).download
 
@@ -287,6 +294,39 @@ def _direct(method: Any) -> Any:
     if middleware is not None and getattr(method, "__code__", None) is _WARNS_OF_SPIDER:
         return MethodType(method.__wrapped__, middleware)
     return method
+
+
+def _through_handler(
+    handlers: DownloadHandlers,
+) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    """``handlers.download_request_async``."""
+    any_handler = handlers.download_request_async
+
+    def download(request: Request) -> Coroutine[Any, Any, Response]:
+        scheme = request.url.partition(":")[0]
+        handler = handlers._handlers.get(scheme)
+        if handler is None or scheme in handlers._old_style_handlers:
+            return any_handler(request)
+        return handler.download_request(request)
+
+    return download
+
+
+def _through_pipelines(pipelines: ItemPipelineManager) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+    """``pipelines.process_item_async``."""
+    methods = cast("Iterable[Any]", pipelines.methods["process_item"])
+
+    async def process(item: Any) -> Any:
+        for method in methods:
+            item = method(item)
+            item = await (
+                item
+                if inspect.iscoroutine(item)
+                else ensure_awaitable(item, _warn=global_object_name(method))
+            )
+        return item
+
+    return process
 
 
 class DirectSignals(SignalManager):

@@ -102,7 +102,11 @@ class ReputationGate(Gate):
         if entry.extra:
             return False
         counter = self._domains.find(registered_domain(entry.host))
-        if self._used(counter, self._is_unproven(entry.url)) < self._budget(counter, entry):
+        budget = self._budget(counter, entry)
+        # Most have room for either kind of origin.
+        if max(counter.pages, counter.admitted, counter.unproven) < budget:
+            return False
+        if self._used(counter, self._is_unproven(entry.url)) < budget:
             return False
         self._held += 1
         self._holds_near = self._holds_near or not self._is_far(entry.host)

@@ -26,7 +26,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
 from webcrawl.net.outcomes import is_document
 from webcrawl.net.walls import CHALLENGED, WALLED, WALLS
-from webcrawl.urls import host_of, origin_of
+from webcrawl.urls.host import host_and_origin
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ class Politeness:
     def _tried(self, record: HostRecord, url: str) -> tuple[HostRecord, HostRecord]:
         """The records of the host and of the origin of *url*; *record* is that of its key, and may
         be the host's."""
-        name, origin = _host_and_origin(url)
+        name, origin = host_and_origin(url)
         host = record if name in (record.host, "") else self.records.get(name)
         return host, self.records.get(origin or f"//{record.host}")
 
@@ -390,18 +390,12 @@ class Politeness:
 
 def is_unproven(records: HostRecords, url: str) -> bool:
     """Whether the origin of *url* has never answered, but another one of its host has."""
-    host, origin = _host_and_origin(url)
+    host, origin = host_and_origin(url)
     return records.get(host).is_unproven(origin)
 
 
 def _is_answer(outcome: str) -> bool:
     return outcome.startswith("http_") or outcome in WALLS
-
-
-@lru_cache(1024)
-def _host_and_origin(url: str) -> tuple[str, str]:
-    """The names of the records of *url*, which is asked for a few times in a row."""
-    return host_of(url), origin_of(url)
 
 
 @lru_cache(512)
