@@ -90,7 +90,7 @@ bench: .venv/.test ## measure against other crawlers, side by side. ARGS="--web 
 bench-scale: .venv/.test ## does a page cost more when the crawl has grown? An hour, 12 GB on disk
 	@PYTHONPATH=. $(BIN)/python benchmarks/bench_scale.py $(ARGS)
 
-bench-peers: .venv-peers/.run ## install crawlee for `make bench`, apart; wget2 is a system package
+bench-peers: .venv-peers/.run ## install crawlee and silkworm-rs for `make bench`, apart; wget2 is a system package
 
 soak: .venv/.test ## half an hour of a large simulated web with kill -9: no growth? ARGS="--minutes 5"
 	@PYTHONPATH=. $(BIN)/python benchmarks/soak.py $(ARGS)

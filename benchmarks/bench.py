@@ -14,7 +14,8 @@ frontier, eliminator, content-seen test, filters, WARC with gzip, a checkpoint e
 Scrapy has no robots.txt, stores nothing, and keeps its seen-set and queues in memory. The floor
 line fetches URLs that a first crawl of ours has found, which is not counted and warms the server.
 
-crawlee (`make bench-peers`) and wget2 (a system package) are measured where they are installed.
+crawlee and silkworm-rs (`make bench-peers`), and wget2 (a system package), are measured where they
+are installed.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ it: across cores a round trip costs the crawler four times as much CPU (99 us to
 machine, 2026-11), as each of them waits for the other's core to wake up.
 
 Who resolves what: webcrawl asks the simulated web's name server. Stock Scrapy cannot be told one
-and is spared the look-ups, as is the floor line. crawlee and wget2 ask the system, whose answer is
-a file of hosts: they run in a mount namespace of their own, in which that file lies over
+and is spared the look-ups, as is the floor line. crawlee, silkworm and wget2 ask the system, whose
+answer is a file of hosts: they run in a mount namespace of their own, in which that file lies over
 /etc/hosts; the machine's file is untouched. It costs them a scan of 2,000 lines for each new host.
 
 wget2 counts no pages and knows no limit for them. Its pages are those that the simulated web served
@@ -193,11 +193,16 @@ def _among_hosts(task: Task, command: list[str]) -> list[str]:
     return [*_NAMESPACE, "sh", "-c", script, str(task.web.hosts), *command]
 
 
-def _crawlee(task: Task) -> Result:
-    command = [str(task.peers), str(_HERE / "crawlee_once.py")]
-    command += ["--seeds", str(task.web.seeds), "--pages", str(task.pages)]
-    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        return _reported(task, _among_hosts(task, command), cwd=scratch)
+def _peer(script: str) -> Callable[[Task], Result]:
+    """A row by *script*, with the interpreter of the peers."""
+
+    def run(task: Task) -> Result:
+        command = [str(task.peers), str(_HERE / script)]
+        command += ["--seeds", str(task.web.seeds), "--pages", str(task.pages)]
+        with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+            return _reported(task, _among_hosts(task, command), cwd=scratch)
+
+    return run
 
 
 def _wget2(task: Task) -> Result:
@@ -236,15 +241,26 @@ def _no_namespace(*programs: str) -> str:
     return "no mount namespace of one's own on this machine" if done.returncode else ""
 
 
-def _no_crawlee(peers: Path) -> str:
-    return _no_namespace() if peers.exists() else f"crawlee, no {peers} (make bench-peers)"
+def _no_peer(peers: Path) -> str:
+    return _no_namespace() if peers.exists() else f"no {peers} (make bench-peers)"
 
 
 ROWS = [
     Row(name="stock", title="Scrapy 2.19 broad crawl", run=scrapy("stock")),
     Row(name="stock1", title="the same, CONCURRENT_ITEMS = 1", run=scrapy("stock1")),
     Row(name="redis", title="scrapy-redis 0.9.1, local Redis", run=_scrapy_redis),
-    Row(name="crawlee", title="crawlee for Python", run=_crawlee, missing=_no_crawlee),
+    Row(
+        name="crawlee",
+        title="crawlee for Python",
+        run=_peer("crawlee_once.py"),
+        missing=_no_peer,
+    ),
+    Row(
+        name="silkworm",
+        title="silkworm-rs",
+        run=_peer("silkworm_once.py"),
+        missing=_no_peer,
+    ),
     Row(
         name="wget2", title="wget2, recursive", run=_wget2, missing=lambda _: _no_namespace("wget2")
     ),
