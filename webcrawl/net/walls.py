@@ -178,7 +178,7 @@ def sample_of(body: bytes, url: str) -> bytes:
     It has no digits and no word of the URL, so that pages of one shape share it."""
     # As far from the end in all pages of an outline: they differ near the beginning.
     middle = len(body) - (len(body) // _STEP + 1) * _STEP // 2
-    place = unquote_to_bytes(url).lower()
+    place = (unquote_to_bytes(url) if "%" in url else url.encode()).lower()
     for found in _SAMPLE.finditer(body, middle, middle + _SEARCHED_BYTES):
         for word in found[1].lower().split():
             # For bytes faster than "in", which tries a number first.

@@ -391,7 +391,8 @@ class Politeness:
 def is_unproven(records: HostRecords, url: str) -> bool:
     """Whether the origin of *url* has never answered, but another one of its host has."""
     host, origin = host_and_origin(url)
-    return records.get(host).is_unproven(origin)
+    record = records.get(host)
+    return record.answered != origin and record.is_unproven(origin)
 
 
 def _is_answer(outcome: str) -> bool:
