@@ -25,8 +25,7 @@ COVERAGE := 95
 # Processes that the tests are run in, a file of tests after the other. More than there are cores:
 # crawls wait for politeness most of their time. 4 on two cores: 297 s, 6: 260 s (2026-11-21).
 TESTERS  ?= 6
-# What is compiled is kept, and one process compiles all tests beside mypy, or each tester would do
-# that anew: 8 s of CPU each.
+# What is compiled is kept.
 export PYTHONDONTWRITEBYTECODE :=
 
 # `make crawl`: with SEEDS the web, without it the simulated internet on loopback; with DRONES so many
@@ -69,11 +68,11 @@ modules: .venv/.modules ## install what some processing modules and commands nee
 test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long ones
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pytest --collect-only -q >/dev/null & $(BIN)/mypy && wait
-	$(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@# Tests are collected in one process, so types are checked beside that.
+	$(BIN)/mypy & types=$$!; $(BIN)/pytest --testers $(TESTERS) $(ARGS) && wait $$types
 
 test-long: .venv/.test .venv-pywb/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium, curl and promtool: apt-get install chromium curl prometheus
-	$(BIN)/pytest -n $(TESTERS) --dist loadfile --hypothesis-profile=long \
+	$(BIN)/pytest --testers $(TESTERS) --hypothesis-profile=long \
 	  $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
 	@for package in $(COVERED); do \
 	  echo "coverage of webcrawl/$$package, at least $(COVERAGE) %:"; \

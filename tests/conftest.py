@@ -19,6 +19,8 @@ from hypothesis import HealthCheck, settings
 
 from webcrawl.urls.hash_seed import use_seed
 
+pytest_plugins = ["testers"]
+
 # A machine with other work takes its time now and then, and that is no failure.
 settings.register_profile(
     "every run",
@@ -141,8 +143,14 @@ def pytest_collection_modifyitems(items):
     items[:] = [item for pair in pairs for file in pair if file for item in files[file]]
 
 
+def pytest_collection():
+    """Nothing becomes garbage while tests are collected."""
+    gc.disable()
+
+
 def pytest_collection_finish():
     """The collector of garbage passes over all tests from now on: 0.1 s each time."""
+    gc.enable()
     gc.freeze()
 
 

@@ -1,0 +1,140 @@
+"""Processes that share the tests: ``--testers N`` forks them when all tests are collected.
+
+Each takes the next file when it is through with one, and its reports come back through a pipe, as
+with pytest-xdist. But modules are imported and tests collected once, not once in each process: nine
+seconds of CPU and half a gigabyte.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+import traceback
+import warnings
+from multiprocessing.connection import Pipe, wait
+from operator import attrgetter
+
+import pytest
+
+_INDEX = 2  # bytes of the number of a file
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--testers", type=int, default=0, metavar="N", help="share tests among N processes"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    """Fork the testers, and pass on what they report."""
+    option = session.config.option
+    if not option.testers or option.collectonly or session.testsfailed:
+        return None
+    files = [[*items] for _, items in itertools.groupby(session.items, attrgetter("path"))]
+    queue, end = os.pipe()  # all take from it, and each number goes to one of them
+    os.write(end, b"".join(number.to_bytes(_INDEX) for number in range(len(files))))
+    os.close(end)
+    directory = session.config._tmp_path_factory.getbasetemp()
+    testers = {}
+    for number in range(option.testers):
+        here, there = Pipe(duplex=False)
+        with warnings.catch_warnings(action="ignore"):  # libraries have threads, which are idle
+            process = os.fork()
+        if process == 0:
+            _test(session, _taken(files, queue), there, directory / f"tester{number}")
+        there.close()
+        testers[here] = process
+    try:
+        _pass_on(session, testers, queue)
+    finally:
+        os.close(queue)
+        for here, process in testers.items():  # none, unless this was interrupted
+            here.close()
+            os.kill(process, signal.SIGTERM)
+            os.waitpid(process, 0)
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+    return True
+
+
+def _pass_on(session, testers, queue):
+    """Call the hooks that *testers* name until each has ended; take those out of it."""
+    hook, running = session.config.hook, {}
+    while testers:
+        for here in wait(testers):
+            try:
+                name, arguments = here.recv()
+            except EOFError:
+                here.close()
+                _, status = os.waitpid(testers.pop(here), 0)
+                if status == 0:
+                    continue
+                name = "pytest_runtest_logreport"
+                died = f"A tester ended with {os.waitstatus_to_exitcode(status)}."
+                report = pytest.TestReport(*running[here], {}, "failed", died, "call")
+            else:
+                if name == "pytest_runtest_logreport":
+                    report = hook.pytest_report_from_serializable(
+                        config=session.config, **arguments
+                    )
+                else:
+                    running[here] = arguments["nodeid"], arguments["location"]
+            if name == "pytest_runtest_logreport":
+                arguments = {"report": report}
+            getattr(hook, name)(**arguments)
+            if session.shouldfail:
+                os.read(queue, 1 << 16)
+
+
+def _taken(files, queue):
+    """The tests of the files that this process takes."""
+    while number := os.read(queue, _INDEX):
+        yield from files[int.from_bytes(number)]
+
+
+def _test(session, items, there, directory):
+    """Run *items* in this process, which ends then."""
+    code = 1
+    try:
+        config = session.config
+        capture = config.pluginmanager.getplugin("capturemanager")
+        capture.stop_global_capturing()  # its files are those of all testers
+        capture.start_global_capturing()
+        config.pluginmanager.unregister(name="terminalreporter")
+        config.pluginmanager.register(_Messenger(config, there))
+        directory.mkdir(0o700)
+        config._tmp_path_factory._basetemp = directory
+        for item, following in itertools.pairwise(itertools.chain(items, [None])):
+            config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:
+                break
+        session._setupstate.teardown_exact(None)
+        if coverage := sys.modules.get("coverage"):
+            coverage.Coverage.current().save()
+        code = 0
+    except BaseException:  # noqa: BLE001  the process ends by it
+        capture.stop_global_capturing()
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+class _Messenger:
+    """A plugin that sends what is reported to the process that passes it on."""
+
+    def __init__(self, config, there):
+        self._config = config
+        self._there = there
+
+    def pytest_runtest_logstart(self, nodeid, location):
+        self._there.send(("pytest_runtest_logstart", {"nodeid": nodeid, "location": location}))
+
+    def pytest_runtest_logreport(self, report):
+        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+        self._there.send(("pytest_runtest_logreport", {"data": data}))
+
+    def pytest_runtest_logfinish(self, nodeid, location):
+        self._there.send(("pytest_runtest_logfinish", {"nodeid": nodeid, "location": location}))
