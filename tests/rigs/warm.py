@@ -40,7 +40,7 @@ _SET_NAME = 15  # likewise
 _CLONE_PARENT = 0x8000  # from <linux/sched.h>
 _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine(), -1)  # its number
 # Commands that start processes of Python themselves.
-_STARTS_OTHERS = re.compile(rb" (?:hive|rehearse|simweb) |MONITOR_PORT=")
+_STARTS_OTHERS = re.compile(rb" (?:hive|rehearse|simweb) |MONITOR_PORT=|start_in_process")
 
 
 class _Server:
@@ -231,6 +231,8 @@ def _run(command, cwd, env, *, new_session, process_group):
     tempfile.tempdir = None
     if env.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)
+    if encoding := env.get("PYTHONIOENCODING"):
+        sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
     if command[0] == "-W":
         warnings.simplefilter(command[1])
         command = command[2:]

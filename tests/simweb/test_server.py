@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 import simweb_client
+import warm
 
 from webcrawl.simweb import (
     AnswerEnd,
@@ -395,9 +396,8 @@ def test_the_server_ends_with_its_parent_even_if_that_is_killed():
         "print(web.pid, web.ca_path, flush=True)\n"
         "time.sleep(60)"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as parent:
+    command = [sys.executable, "-c", script]
+    with warm.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
         pid, ca_path = parent.stdout.readline().split()
         server = psutil.Process(int(pid))
         assert Path(ca_path).exists()
