@@ -18,6 +18,16 @@ def examples(number, **more):
     return settings(max_examples=max(5, number * settings.default.max_examples // 100), **more)
 
 
+def some_of(places, edges=()):
+    """*places* in a file to harm: all in ``make test-long``, in every run each third, the last and
+    those at *edges*."""
+    places = [*places]
+    if settings.default.max_examples >= 100:
+        return places
+    near = {edge + by for edge in edges for by in (-1, 0, 1)}
+    return sorted({*places[::3], *places[-1:], *near.intersection(places)})
+
+
 def hosts():
     """Host names as the frontier keys them: lower case, no port; also addresses."""
     label = st.text(_LABEL, min_size=1, max_size=8)

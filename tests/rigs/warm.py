@@ -225,6 +225,7 @@ def _run(command, cwd, env, *, new_session, process_group):
         os.setsid()
     if process_group >= 0:
         os.setpgid(0, process_group)
+    os.fsync = lambda fd: None  # as in the tests' own process
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
