@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 import sys
 import urllib.parse
 import urllib.request
 
 import psutil
+import warm
 from crawling import wait_until
 from redis_server import free_port
 
@@ -32,9 +32,8 @@ class ScrapydServer:
             f"username = {user}\npassword = {password}\n"
         )
         with (directory / "daemon.log").open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "scrapyd"], cwd=directory, stdout=log, stderr=log
-            )
+            command = [sys.executable, "-m", "scrapyd"]
+            self.process = warm.Popen(command, cwd=directory, stdout=log, stderr=log)
 
     def wait_until_up(self):
         wait_until(self._is_up, every=0.2)
