@@ -6,7 +6,6 @@ import ast
 import time
 
 import pytest
-from test_imports import places
 from text_tables import table
 
 from webcrawl.clock import Clock, since_boot
@@ -74,7 +73,3 @@ def reads_time(node):
 def test_what_counts_as_reading_the_time(source, reads):
     tree = ast.parse(f"f({source})" if "import" not in source else source)
     assert any(map(reads_time, ast.walk(tree))) == bool(reads)
-
-
-def test_nothing_reads_the_time_but_the_clock():
-    assert places(reads_time, words=r"time|\w*date|loop", exempt=EXEMPT) == []

@@ -11,6 +11,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+import test_clock
+import test_randomness
 from text_tables import lines, words
 
 ROOT = Path(__file__).parent.parent
@@ -82,6 +84,7 @@ LOADED_BY_COMMANDS = {
     ),
 }
 
+PERSONS = re.compile(r"\b(?:told|(?:no|some|any)body|who(?:ever|m)?|asks|knows)\b", re.IGNORECASE)
 # zstd is in the one from Python 3.14 on, else in the other, a pin with a marker.
 STANDARD_LIBRARY = sys.stdlib_module_names | {"compression", "backports"}
 PLACES = (".", "tests", "tests/rigs", "benchmarks")
@@ -345,6 +348,28 @@ def test_only_engine_modules_import_private_names_of_scrapy():
         if name.split(".")[0] in {"scrapy", "twisted"} and any(map(_is_private, name.split(".")))
     }
     assert touched <= TOUCH_PRIVATE_NAMES
+
+
+def test_nothing_reads_the_time_but_the_clock():
+    words, exempt = r"time|\w*date|loop", test_clock.EXEMPT
+    assert places(test_clock.reads_time, words=words, exempt=exempt) == []
+
+
+def test_nothing_draws_but_from_generators_of_the_parts():
+    words, exempt = "random|os|secrets|uuid", test_randomness.EXEMPT
+    assert places(test_randomness.draws, words=words, exempt=exempt) == []
+
+
+def test_first_lines_of_docstrings_could_stand_in_an_index():
+    """Each is a sentence that says what the module or class is, without a person in it."""
+    wrong = []
+    for module in modules():
+        classes = (one for one in module.nodes if isinstance(one, ast.ClassDef))
+        for node in (module.tree, *classes):
+            first = (ast.get_docstring(node) or "").partition("\n")[0]
+            if not first.endswith((".", ":")) or PERSONS.search(first):
+                wrong.append(f"{module.name}: {first!r}")
+    assert not wrong
 
 
 def test_bytes_from_outside_have_one_decoder():

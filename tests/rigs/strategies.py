@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,12 @@ def examples(number, **more):
     """*number* examples in ``make test-long``, an eighth of them in every run."""
     share = 1 if settings.default.max_examples >= 100 else 8
     return settings(max_examples=max(5, number // share), **more)
+
+
+def seeds(number):
+    """The seeds of a test by chance: *number* in ``make test-long``, a third in every run."""
+    long = pytest.mark.long
+    return [pytest.param(seed, marks=[long] * (seed * 3 >= number)) for seed in range(number)]
 
 
 def some_of(places, edges=()):

@@ -109,7 +109,7 @@ def retrieved(ftp, path):
 
 
 def test_robots_rules_of_ftp_hosts_forbid_something():
-    world = World(hosts=2000, ftp=0.5, restricting=0.8, faults=Faults.none())
+    world = World(hosts=500, ftp=0.5, restricting=0.8, faults=Faults.none())
     reachable = {url for url in reachable_urls(world) if url.startswith("ftp:")}
     allowed = {url for url in allowed_urls(world, AGENT) if url.startswith("ftp:")}
     forbidden = reachable - allowed
