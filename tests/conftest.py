@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import inspect
 import itertools
 import os
+import re
 import tempfile
 import threading
 from pathlib import Path
@@ -34,9 +36,31 @@ settings.register_profile(
 settings.register_profile("long", settings.get_profile("every run"), max_examples=100)
 
 
+def pytest_addoption(parser):
+    help_ = "leave out the files that start crawls or commands, as `make check` does"
+    parser.addoption("--no-crawls", action="store_true", help=help_)
+
+
 def pytest_configure():
     """``--hypothesis-profile`` comes later."""
     settings.load_profile("every run")
+
+
+_IMPORT = re.compile(r"^ *(?:from|import) (\w+)", re.MULTILINE)
+
+
+@functools.cache
+def starts_crawls(file):
+    """Whether the tests or the rig in *file* start processes as crawls are started."""
+    names = set(_IMPORT.findall(file.read_text()))
+    rigs = (Path(__file__).parent / "rigs" / f"{name}.py" for name in names)
+    return "warm" in names or any(starts_crawls(rig) for rig in rigs if rig.exists())
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With ``--no-crawls`` files that start some are not even imported."""
+    is_file = collection_path.suffix == ".py"
+    return (config.option.no_crawls and is_file and starts_crawls(collection_path)) or None
 
 
 @pytest.hookimpl(tryfirst=True)
