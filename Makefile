@@ -48,7 +48,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s GOPHER_PORTS={gopher} -
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl modules test test-long loc bench bench-scale bench-peers soak lock clean
+.PHONY: help crawl modules check test test-long loc bench bench-scale bench-peers soak lock clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [DRONES=2] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -64,6 +64,15 @@ crawl: .venv/.run
 endif
 
 modules: .venv/.modules ## install what some processing modules and commands need besides
+
+# What a change breaks most often.
+CHECKED := $(addprefix tests/,configuration crawl doctor frontier hosts models net pipelines revisit \
+           seen storage urls test_docs.py test_imports.py test_items.py)
+
+check: .venv/.test ## lint, types, and tests that start no crawl: a minute, while you edit
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy & types=$$!; $(BIN)/pytest --testers 2 --no-crawls $(CHECKED) $(ARGS) && wait $$types
 
 test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long ones
 	$(BIN)/ruff check

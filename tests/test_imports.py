@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import test_clock
 import test_randomness
+from conftest import starts_crawls
 from text_tables import lines, words
 
 ROOT = Path(__file__).parent.parent
@@ -380,6 +381,14 @@ def test_bytes_from_outside_have_one_decoder():
         if any(node.attr in names and ast.unparse(node) in DECODERS for node in attributes(module))
     }
     assert users - READ_SETTINGS == {"configuration.decoding"}
+
+
+def test_make_check_leaves_out_what_starts_crawls():
+    files = {*(ROOT / "tests").rglob("test_*.py")}
+    left_out = {file.relative_to(ROOT / "tests").parts[0] for file in filter(starts_crawls, files)}
+    kept = {file.relative_to(ROOT / "tests").parts[0] for file in files if not starts_crawls(file)}
+    assert {"crawls", "control", "monitor", "sim", "test_parts.py"} <= left_out - kept
+    assert {"urls", "storage", "revisit", "doctor", "test_imports.py"} <= kept - left_out
 
 
 def test_engine_module_is_where_private_attributes_are_found():
