@@ -212,7 +212,7 @@ def test_a_full_disk_leaves_a_job_that_goes_back_later(job, monkeypatch):
 
 
 def go_back(path):
-    restored(path)
+    restore_job(path, candidates(path, None))
 
 
 def test_dying_between_any_two_lines_leaves_what_goes_back(job, tmp_path):
