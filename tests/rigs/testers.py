@@ -112,8 +112,9 @@ def _test(session, items, there, directory):
             if session.shouldfail:
                 break
         session._setupstate.teardown_exact(None)
-        if coverage := sys.modules.get("coverage"):
-            coverage.Coverage.current().save()
+        coverage = sys.modules.get("coverage")
+        if coverage and (measured := coverage.Coverage.current()):
+            measured.save()
         code = 0
     except BaseException:  # noqa: BLE001  the process ends by it
         capture.stop_global_capturing()
