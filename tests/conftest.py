@@ -179,9 +179,10 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-def pytest_unconfigure():
-    """Extension modules say what was never freed, duckdb's for one."""
-    gc.unfreeze()
+def pytest_unconfigure(config):
+    """Extension modules say what was never freed, duckdb's for one, if tests were run here."""
+    if not config.option.testers:
+        gc.unfreeze()
 
 
 @pytest.fixture
