@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
 import sys
 import traceback
 import warnings
@@ -19,6 +18,7 @@ from operator import attrgetter
 import pytest
 
 _INDEX = 2  # bytes of the number of a file
+_running = {}  # by connection: where its tester is
 
 
 def pytest_addoption(parser):
@@ -48,45 +48,40 @@ def pytest_runtestloop(session):
         there.close()
         testers[here] = process
     try:
-        _pass_on(session, testers, queue)
+        while testers:
+            for here in wait(testers):
+                _pass_on(session, here, testers)
+            if session.shouldfail:
+                os.read(queue, 1 << 16)
     finally:
         os.close(queue)
         for here, process in testers.items():  # none, unless this was interrupted
             here.close()
-            os.kill(process, signal.SIGTERM)
             os.waitpid(process, 0)
     if session.shouldfail:
         raise session.Failed(session.shouldfail)
     return True
 
 
-def _pass_on(session, testers, queue):
-    """Call the hooks that *testers* name until each has ended; take those out of it."""
-    hook, running = session.config.hook, {}
-    while testers:
-        for here in wait(testers):
-            try:
-                name, arguments = here.recv()
-            except EOFError:
-                here.close()
-                _, status = os.waitpid(testers.pop(here), 0)
-                if status == 0:
-                    continue
-                name = "pytest_runtest_logreport"
-                died = f"A tester ended with {os.waitstatus_to_exitcode(status)}."
-                report = pytest.TestReport(*running[here], {}, "failed", died, "call")
-            else:
-                if name == "pytest_runtest_logreport":
-                    report = hook.pytest_report_from_serializable(
-                        config=session.config, **arguments
-                    )
-                else:
-                    running[here] = arguments["nodeid"], arguments["location"]
-            if name == "pytest_runtest_logreport":
-                arguments = {"report": report}
-            getattr(hook, name)(**arguments)
-            if session.shouldfail:
-                os.read(queue, 1 << 16)
+def _pass_on(session, here, testers):
+    """Call the hook that a tester names, or take it out of *testers* if it has ended."""
+    hook, config = session.config.hook, session.config
+    try:
+        name, arguments = here.recv()
+    except EOFError:
+        _, status = os.waitpid(testers.pop(here), 0)
+        here.close()
+        if status == 0:
+            return
+        died = f"A tester ended with {os.waitstatus_to_exitcode(status)}."
+        report = pytest.TestReport(*_running[here], {}, "failed", died, "call")
+        name, arguments = "pytest_runtest_logreport", {"report": report}
+    else:
+        if "data" in arguments:
+            arguments = {"report": hook.pytest_report_from_serializable(config=config, **arguments)}
+        else:
+            _running[here] = arguments["nodeid"], arguments["location"]
+    getattr(hook, name)(**arguments)
 
 
 def _taken(files, queue):
