@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import functools
 import gc
@@ -177,12 +178,8 @@ def pytest_collection_finish():
     """The collector of garbage passes over all tests from now on: 0.1 s each time."""
     gc.enable()
     gc.freeze()
-
-
-def pytest_unconfigure(config):
-    """Extension modules say what was never freed, duckdb's for one, if tests were run here."""
-    if not config.option.testers:
-        gc.unfreeze()
+    # At the end extension modules say what was never freed, duckdb's for one.
+    atexit.register(gc.unfreeze)
 
 
 @pytest.fixture

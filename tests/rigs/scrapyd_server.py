@@ -28,7 +28,7 @@ class ScrapydServer:
         login = base64.b64encode(f"{user}:{password}".encode()).decode()
         self._headers = {"Authorization": f"Basic {login}"} if user else {}
         (directory / "scrapyd.conf").write_text(
-            f"[scrapyd]\nhttp_port = {port}\npoll_interval = 0.1\nmax_proc = 4\n"
+            f"[scrapyd]\nhttp_port = {port}\npoll_interval = 0.25\nmax_proc = 4\n"
             f"username = {user}\npassword = {password}\n"
         )
         with (directory / "daemon.log").open("w") as log:
