@@ -53,9 +53,14 @@ _IMPORT = re.compile(r"^ *(?:from|import) (\w+)", re.MULTILINE)
 @functools.cache
 def starts_crawls(file):
     """Whether the tests or the rig in *file* start processes as crawls are started."""
-    names = set(_IMPORT.findall(file.read_text()))
+    text = file.read_text()
+    names = set(_IMPORT.findall(text))
     rigs = (Path(__file__).parent / "rigs" / f"{name}.py" for name in names)
-    return "warm" in names or any(starts_crawls(rig) for rig in rigs if rig.exists())
+    return (
+        "warm" in names
+        or '"crawl", "web"' in text
+        or any(starts_crawls(rig) for rig in rigs if rig.exists())
+    )
 
 
 def pytest_ignore_collect(collection_path, config):
