@@ -25,8 +25,7 @@ COVERAGE := 95
 # Processes that the tests are run in, a file of tests after the other. More than there are cores:
 # crawls wait for politeness most of their time. 4 on two cores: 297 s, 6: 260 s (2026-11-21).
 TESTERS  ?= 6
-# What is compiled is kept, and one process compiles all tests beside mypy, or each tester would do
-# that anew: 8 s of CPU each.
+# What is compiled is kept.
 export PYTHONDONTWRITEBYTECODE :=
 
 # `make crawl`: with SEEDS the web, without it the simulated internet on loopback; with DRONES so many
@@ -49,7 +48,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s GOPHER_PORTS={gopher} -
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl modules test test-long loc bench bench-scale bench-peers soak lock clean
+.PHONY: help crawl modules check test test-long loc bench bench-scale bench-peers soak lock clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [DRONES=2] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -66,14 +65,23 @@ endif
 
 modules: .venv/.modules ## install what some processing modules and commands need besides
 
+# What a change breaks most often.
+CHECKED := $(addprefix tests/,configuration crawl doctor frontier hosts models net pipelines revisit \
+           seen storage urls test_docs.py test_imports.py test_items.py)
+
+check: .venv/.test ## lint, types, and tests that start no crawl: a minute, while you edit
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy & types=$$!; $(BIN)/pytest --testers 3 --no-crawls $(CHECKED) $(ARGS) && wait $$types
+
 test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long ones
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pytest --collect-only -q >/dev/null & $(BIN)/mypy && wait
-	$(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@# Tests are collected in one process, so types are checked beside that.
+	$(BIN)/mypy & types=$$!; $(BIN)/pytest --testers $(TESTERS) $(ARGS) && wait $$types
 
 test-long: .venv/.test .venv-pywb/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium, curl, promtool and valgrind: apt-get install chromium curl prometheus valgrind
-	$(BIN)/pytest -n $(TESTERS) --dist loadfile --hypothesis-profile=long \
+	$(BIN)/pytest --testers $(TESTERS) --hypothesis-profile=long \
 	  $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
 	@for package in $(COVERED); do \
 	  echo "coverage of webcrawl/$$package, at least $(COVERAGE) %:"; \

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import functools
 import gc
 import inspect
 import itertools
+import os
+import re
 import tempfile
 import threading
 from pathlib import Path
@@ -18,6 +22,8 @@ import warm
 from hypothesis import HealthCheck, settings
 
 from webcrawl.urls.hash_seed import use_seed
+
+pytest_plugins = ["testers"]
 
 # A machine with other work takes its time now and then, and that is no failure.
 settings.register_profile(
@@ -31,9 +37,36 @@ settings.register_profile(
 settings.register_profile("long", settings.get_profile("every run"), max_examples=100)
 
 
+def pytest_addoption(parser):
+    help_ = "leave out the files that start crawls or commands, as `make check` does"
+    parser.addoption("--no-crawls", action="store_true", help=help_)
+
+
 def pytest_configure():
     """``--hypothesis-profile`` comes later."""
     settings.load_profile("every run")
+
+
+_IMPORT = re.compile(r"^ *(?:from|import) (\w+)", re.MULTILINE)
+
+
+@functools.cache
+def starts_crawls(file):
+    """Whether the tests or the rig in *file* start processes as crawls are started."""
+    text = file.read_text()
+    names = set(_IMPORT.findall(text))
+    rigs = (Path(__file__).parent / "rigs" / f"{name}.py" for name in names)
+    return (
+        "warm" in names
+        or '"crawl", "web"' in text
+        or any(starts_crawls(rig) for rig in rigs if rig.exists())
+    )
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With ``--no-crawls`` files that start some are not even imported."""
+    is_file = collection_path.suffix == ".py"
+    return (config.option.no_crawls and is_file and starts_crawls(collection_path)) or None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -141,14 +174,17 @@ def pytest_collection_modifyitems(items):
     items[:] = [item for pair in pairs for file in pair if file for item in files[file]]
 
 
+def pytest_collection():
+    """Nothing becomes garbage while tests are collected."""
+    gc.disable()
+
+
 def pytest_collection_finish():
     """The collector of garbage passes over all tests from now on: 0.1 s each time."""
+    gc.enable()
     gc.freeze()
-
-
-def pytest_unconfigure():
-    """Extension modules say what was never freed, duckdb's for one."""
-    gc.unfreeze()
+    # At the end extension modules say what was never freed, duckdb's for one.
+    atexit.register(gc.unfreeze)
 
 
 @pytest.fixture
@@ -189,6 +225,8 @@ def everything_is_given_back(tmp_path_factory):
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
         patch.setattr(tempfile, "tempdir", directory)
         patch.setattr("webcrawl.simweb.process.Popen", warm.Popen)
+        # Nothing is read after a failure of this machine's power.
+        patch.setattr(os, "fsync", lambda fd: None)
         before = Resources()
         yield
         warm.stop()

@@ -6,7 +6,6 @@ import ast
 import time
 
 import pytest
-from test_imports import places
 from text_tables import table
 
 from webcrawl.clock import Clock, since_boot
@@ -31,7 +30,8 @@ def test_a_clock_that_is_set_changes_nothing_for_this_process_and_the_next(jump)
 
 
 def test_a_new_one_says_what_the_machine_says():
-    assert Clock()() == pytest.approx(time.time(), abs=1)
+    before = time.time()
+    assert before - 0.1 <= Clock()() <= time.time() + 0.1
     assert since_boot() >= time.monotonic() - 1
 
 
@@ -74,7 +74,3 @@ def reads_time(node):
 def test_what_counts_as_reading_the_time(source, reads):
     tree = ast.parse(f"f({source})" if "import" not in source else source)
     assert any(map(reads_time, ast.walk(tree))) == bool(reads)
-
-
-def test_nothing_reads_the_time_but_the_clock():
-    assert places(reads_time, exempt=EXEMPT) == []

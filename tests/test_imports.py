@@ -9,9 +9,11 @@ import subprocess
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+import test_clock
+import test_randomness
+from conftest import starts_crawls
 from text_tables import lines, words
 
 ROOT = Path(__file__).parent.parent
@@ -83,6 +85,7 @@ LOADED_BY_COMMANDS = {
     ),
 }
 
+PERSONS = re.compile(r"\b(?:told|(?:no|some|any)body|who(?:ever|m)?|asks|knows)\b", re.IGNORECASE)
 # zstd is in the one from Python 3.14 on, else in the other, a pin with a marker.
 STANDARD_LIBRARY = sys.stdlib_module_names | {"compression", "backports"}
 PLACES = (".", "tests", "tests/rigs", "benchmarks")
@@ -91,21 +94,44 @@ PYWB = "tests/requirements-pywb.in"
 PEERS = "benchmarks/requirements-peers.in"
 PROVIDERS = functools.cache(packages_distributions)
 PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+(; [^#]+)? +# .+")
+# Of code in texts of tests, too; one a line, says ruff.
+IMPORT = re.compile(
+    r"^ *(?:import (?=[\w.]+(?: as \w+)?(?: *#|$))|from (?=[\w.]+ import ))(\w+)", re.MULTILINE
+)
 LOCKED = re.compile(
     r"([a-z0-9-]+)==([a-z0-9.]+)(?: ; [^\\]+)?(?: \\\n    --hash=sha256:[0-9a-f]{64})+\n"
 )
 
 
-class Module(NamedTuple):
-    name: str  # inside webcrawl, "" is webcrawl itself
-    tree: ast.Module
-    imports: set[str]
-    # Without those for types.
-    loads: set[str]
+class Module:
+    """A module of webcrawl, which is parsed when a test looks into it."""
 
-    @property
-    def room(self):
-        return self.name.partition(".")[0]
+    def __init__(self, path):
+        parts = path.relative_to(ROOT / "webcrawl").with_suffix("").parts
+        self.name = ".".join(part for part in parts if part != "__init__")  # "" is webcrawl itself
+        self.room = self.name.partition(".")[0]
+        self.text = path.read_text(encoding="utf-8")
+
+    @functools.cached_property
+    def tree(self):
+        return ast.parse(self.text, filename=self.name)
+
+    @functools.cached_property
+    def nodes(self):
+        return [*ast.walk(self.tree)]
+
+    @functools.cached_property
+    def imports(self):
+        return _imports(self.nodes)
+
+    @functools.cached_property
+    def loads(self):
+        """Its imports without those for types."""
+        types = set()
+        for node in self.nodes:
+            if isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING":
+                types |= {*ast.walk(node)}
+        return _imports(node for node in self.nodes if node not in types)
 
     def rooms(self):
         """The other rooms of webcrawl that it imports."""
@@ -113,15 +139,10 @@ class Module(NamedTuple):
         return {parts[1] for parts in inside} - {self.room, "__version__"}
 
 
-def _imports(tree, *, for_types=True):
-    """Full names, those *for_types* too: "webcrawl.urls.normalize", "scrapy.signals"."""
+def _imports(nodes):
+    """Full names: "webcrawl.urls.normalize", "scrapy.signals"."""
     names = set()
-    left_out: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and not for_types and _last_name(node.test) == "TYPE_CHECKING":
-            left_out |= {*ast.walk(node)}
-        if node in left_out:
-            continue
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -131,31 +152,25 @@ def _imports(tree, *, for_types=True):
 
 
 @functools.cache
-def modules(folder="webcrawl"):
-    """The modules in *folder*, read when a test first needs them."""
-    found = []
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        parts = path.relative_to(ROOT / folder).with_suffix("").parts
-        name = ".".join(part for part in parts if part != "__init__")
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-        found.append(Module(name, tree, _imports(tree), _imports(tree, for_types=False)))
-    return found
+def modules():
+    return [Module(path) for path in sorted((ROOT / "webcrawl").rglob("*.py"))]
 
 
-def places(finds, *, exempt):
-    """Where *finds* is true of a node of the code of rooms and modules that are not *exempt*."""
+def places(finds, *, words, exempt):
+    """Where *finds* is true of a node of the code of rooms and modules that are not *exempt*. It
+    finds nothing in modules without any of the *words*."""
     return [
         f"{module.name}:{node.lineno}"
         for module in modules()
-        if not {module.name, module.room} & exempt
-        for node in ast.walk(module.tree)
+        if not {module.name, module.room} & exempt and re.search(rf"\b({words})\b", module.text)
+        for node in module.nodes
         if finds(node)
     ]
 
 
 def attributes(module):
     """Each attribute that the code of *module* names."""
-    return (node for node in ast.walk(module.tree) if isinstance(node, ast.Attribute))
+    return (node for node in module.nodes if isinstance(node, ast.Attribute))
 
 
 def printed(code, *arguments):
@@ -336,13 +351,44 @@ def test_only_engine_modules_import_private_names_of_scrapy():
     assert touched <= TOUCH_PRIVATE_NAMES
 
 
+def test_nothing_reads_the_time_but_the_clock():
+    words, exempt = r"time|\w*date|loop", test_clock.EXEMPT
+    assert places(test_clock.reads_time, words=words, exempt=exempt) == []
+
+
+def test_nothing_draws_but_from_generators_of_the_parts():
+    words, exempt = "random|os|secrets|uuid", test_randomness.EXEMPT
+    assert places(test_randomness.draws, words=words, exempt=exempt) == []
+
+
+def test_first_lines_of_docstrings_could_stand_in_an_index():
+    """Each is a sentence that says what the module or class is, without a person in it."""
+    wrong = []
+    for module in modules():
+        classes = (one for one in module.nodes if isinstance(one, ast.ClassDef))
+        for node in (module.tree, *classes):
+            first = (ast.get_docstring(node) or "").partition("\n")[0]
+            if not first.endswith((".", ":")) or PERSONS.search(first):
+                wrong.append(f"{module.name}: {first!r}")
+    assert not wrong
+
+
 def test_bytes_from_outside_have_one_decoder():
+    names = {name.rpartition(".")[2] for name in DECODERS}
     users = {
         module.name
         for module in modules()
-        if any(ast.unparse(node) in DECODERS for node in attributes(module))
+        if any(node.attr in names and ast.unparse(node) in DECODERS for node in attributes(module))
     }
     assert users - READ_SETTINGS == {"configuration.decoding"}
+
+
+def test_make_check_leaves_out_what_starts_crawls():
+    files = {*(ROOT / "tests").rglob("test_*.py")}
+    left_out = {file.relative_to(ROOT / "tests").parts[0] for file in filter(starts_crawls, files)}
+    kept = {file.relative_to(ROOT / "tests").parts[0] for file in files if not starts_crawls(file)}
+    assert {"crawls", "control", "monitor", "sim", "test_parts.py"} <= left_out - kept
+    assert {"urls", "storage", "revisit", "doctor", "test_imports.py"} <= kept - left_out
 
 
 def test_engine_module_is_where_private_attributes_are_found():
@@ -365,12 +411,12 @@ def test_what_is_imported_is_pinned(folder, pins):
     pinned = {_normalized(line.partition("==")[0]) for line in lines if "==" in line}
     # The peers of the bench are not installed with the rest, so nobody can say what provides them.
     providers = PROVIDERS()
+    files = (ROOT / folder).rglob("*.py")
     unpinned = {
         name
-        for module in modules(folder)
-        for name in (full.split(".")[0] for full in module.imports)
+        for name in {name for file in files for name in IMPORT.findall(file.read_text())}
         if not pinned & {_normalized(provider) for provider in providers.get(name, [name])}
-        and name not in STANDARD_LIBRARY
+        and name not in STANDARD_LIBRARY | {"mine"}  # which a user wrote, in texts of tests
         and not any(
             (ROOT / place).exists()
             for place in (f"{folder}/{name}{end}" for folder in PLACES for end in ("", ".py"))

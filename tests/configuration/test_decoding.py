@@ -65,7 +65,7 @@ class Decoder(NamedTuple):
 def decoders():
     """All decoders of modules: ``name = msgpack_decoder(Kind)``."""
     for found in modules():
-        for node in found.tree.body:
+        for node in found.tree.body if "_decoder(" in found.text else ():
             match node:
                 case ast.Assign(
                     targets=[ast.Name(name)], value=ast.Call(ast.Name(factory), [kind])

@@ -9,12 +9,15 @@ import types
 import pytest
 import warm
 from crawling import ROOT
+from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from text_tables import lines, table
 
 from webcrawl import settings as own_settings
 from webcrawl.configuration.setting_check import check_crawl, check_process
+from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.errors import FatalError
+from webcrawl.spiders.web import WebSpider
 
 
 def settings(**given):
@@ -219,6 +222,17 @@ _READ_WITH = {
 _ARGUMENTS = ["min_hosts=-1", "min_hosts=soon", "offline=yes", "max_pages=5", "colour=red"]
 
 
+def _said_here(given):
+    """Why there can be no crawl, without starting one; "" if extensions or modules may say it."""
+    try:
+        both(given)
+        ProcessBuilder(Crawler(WebSpider, given)).process()
+    except FatalError as error:
+        return str(error)
+    except AttributeError:
+        return ""
+
+
 def _is_refused(tmp_path, options, name):
     """Whether the crawl ends with one sentence that names *name*."""
     seeds = ["-a", f"seeds={tmp_path}/no-such.txt", "-s", f"JOBDIR={tmp_path}/job"]
@@ -233,8 +247,12 @@ def _is_refused(tmp_path, options, name):
 def test_a_refused_setting_is_one_sentence_that_names_it(tmp_path, name, value):
     beside = [given for start, given in _READ_WITH.items() if name.startswith(start)]
     options = {key: one for given in beside for key, one in given.items()} | {name: value}
-    words = [word for key, one in options.items() for word in ("-s", f"{key}={one}")]
-    assert _is_refused(tmp_path, words, name)
+    if said := _said_here(settings(JOBDIR=str(tmp_path), **options)):
+        assert name in said
+        assert "\n" not in said
+    else:
+        words = [word for key, one in options.items() for word in ("-s", f"{key}={one}")]
+        assert _is_refused(tmp_path, words, name)
 
 
 @pytest.mark.parametrize("given", _ARGUMENTS)

@@ -81,7 +81,7 @@ class Hive:
         found = []
         for child in psutil.Process(self._process.pid).children():
             with suppress(psutil.NoSuchProcess):  # it has just died
-                found += [child] * any(word in one for one in child.cmdline())
+                found += [child] * (word in child.name())
         return found
 
     def redis(self):

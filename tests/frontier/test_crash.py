@@ -5,6 +5,7 @@ from collections import Counter
 import msgspec
 import pytest
 from frontier_rig import POLICY, entry, urls_of
+from strategies import some_of
 
 from webcrawl.frontier import back_queue, front_end, overflow
 from webcrawl.frontier.delay_policy import cut_off
@@ -359,8 +360,9 @@ def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig, small):
         if path.is_relative_to(rig.path / "done"):
             continue
         synced = wreck.synced.get(path, 0)
-        # Every byte of the tail and of the last frames before it, and a sample of the rest.
-        for cut in [*range(0, max(synced - 100, 0), 11), *range(max(synced - 100, 0), len(data))]:
+        # The tail and the last frames before it, and a sample of the rest.
+        tail = some_of(range(max(synced - 100, 0), len(data)), [synced])
+        for cut in [*range(0, max(synced - 100, 0), 11), *tail]:
             try:
                 wreck.restart(path, cut)
                 found = len(rig.frontier), len(rig.entries())
@@ -373,7 +375,7 @@ def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig, small):
                 if cut % 50 == 0:
                     assert wreck.drain() == everything
             rig.kill()
-    assert min(harmless, reported) > 100
+    assert min(harmless, reported) > 30
     wreck.restart()
 
 
@@ -387,7 +389,7 @@ def test_no_cut_of_the_done_log_loses_an_entry_or_repeats_a_finished_one(rig, sm
     for path in wreck.files:
         if not path.is_relative_to(rig.path / "done"):
             continue
-        for cut in range(len(wreck.files[path])):
+        for cut in some_of(range(len(wreck.files[path]))):
             wreck.restart(path, cut)
             notes = len(rig.notes)
             again = Counter(wreck.drain()) - unfinished

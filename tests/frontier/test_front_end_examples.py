@@ -7,6 +7,7 @@ from contracts.front_end import FrontEndContract, drained
 from example_parts import DepthFirst, MostUrgent
 from fault_rig import go_through_seed
 from frontier_rig import entry
+from strategies import seeds
 
 from webcrawl.frontier import DepthRankPrioritizer, decode, encode
 
@@ -42,7 +43,7 @@ class TestMostUrgent(FrontEndContract):
         assert [decode(data).rank for data in drained(front)] == [8, 100, 1000, 5000]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("name", ["DepthFirst", "MostUrgent"])
 def test_a_job_with_another_front_end_is_whole_after_the_faults_of(tmp_path, name, seed):
     settings = {"FRONTIER_FRONT_END": f"example_parts.{name}"}

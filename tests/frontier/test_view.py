@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from frontier_rig import entry, urls_of
 from looking import contents
+from strategies import seeds
 
 from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.rests import stored_rest
@@ -33,7 +34,7 @@ def places(view):
 
 
 @pytest.mark.parametrize("trust_done", [True, False])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_the_view_has_what_a_restart_hands_out(rig_of, seed, trust_done, monkeypatch):
     monkeypatch.setattr("webcrawl.frontier.front_end.CHUNK", 4)
     monkeypatch.setattr("webcrawl.frontier.overflow.CHUNK", 2)

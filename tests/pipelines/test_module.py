@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import textwrap
 import threading
@@ -355,12 +354,7 @@ def test_the_skeleton_works_and_overwrites_nothing(tmp_path):
         assert (refused.returncode, "must be a name" in refused.stderr) == (2, True)
     own = f"--basetemp={tmp_path / 'own'}"
     made = (tmp_path / "webcrawl/pipelines/word_count.py", tmp_path / "tests/pipelines", own)
-    checked = subprocess.run(
-        [sys.executable, "-c", _RUN_SKELETON, *map(str, made)],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    checked = warm.run([sys.executable, "-c", _RUN_SKELETON, *map(str, made)])
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
@@ -372,7 +366,7 @@ name = "webcrawl.pipelines.word_count"
 spec = importlib.util.spec_from_file_location(name, sys.argv[1])
 sys.modules[name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules[name])
-options = ["-p", "no:cacheprovider", "--rootdir", "."]
+options = ["--assert=plain", "-p", "no:cacheprovider", "--rootdir", "."]
 sys.exit(pytest.main([*options, "-c", "pyproject.toml", *sys.argv[2:]]))
 """
 

@@ -199,3 +199,10 @@ def flipped(data, at, change=1):
 def flip(path, at, change=1):
     """Change the byte *at* of the file *path*."""
     path.write_bytes(flipped(path.read_bytes(), at, change))
+
+
+def overwrite(path, data):
+    """Write *data* to the file *path*: ext4 waits for the disk if a file is emptied before."""
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT), "wb") as file:
+        file.write(data)
+        file.truncate()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 import sys
 import urllib.parse
 import urllib.request
 
 import psutil
+import warm
 from crawling import wait_until
 from redis_server import free_port
 
@@ -28,13 +28,12 @@ class ScrapydServer:
         login = base64.b64encode(f"{user}:{password}".encode()).decode()
         self._headers = {"Authorization": f"Basic {login}"} if user else {}
         (directory / "scrapyd.conf").write_text(
-            f"[scrapyd]\nhttp_port = {port}\npoll_interval = 0.1\nmax_proc = 4\n"
+            f"[scrapyd]\nhttp_port = {port}\npoll_interval = 0.25\nmax_proc = 4\n"
             f"username = {user}\npassword = {password}\n"
         )
         with (directory / "daemon.log").open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "scrapyd"], cwd=directory, stdout=log, stderr=log
-            )
+            command = [sys.executable, "-m", "scrapyd"]
+            self.process = warm.Popen(command, cwd=directory, stdout=log, stderr=log)
 
     def wait_until_up(self):
         wait_until(self._is_up, every=0.2)

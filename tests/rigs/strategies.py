@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -14,8 +15,25 @@ _TEXT = st.characters(codec="utf-8")
 
 
 def examples(number, **more):
-    """*number* examples in ``make test-long``, a quarter of them in every run."""
-    return settings(max_examples=max(5, number * settings.default.max_examples // 100), **more)
+    """*number* examples in ``make test-long``, an eighth of them in every run."""
+    share = 1 if settings.default.max_examples >= 100 else 8
+    return settings(max_examples=max(5, number // share), **more)
+
+
+def seeds(number):
+    """The seeds of a test by chance: *number* in ``make test-long``, a third in every run."""
+    long = pytest.mark.long
+    return [pytest.param(seed, marks=[long] * (seed * 3 >= number)) for seed in range(number)]
+
+
+def some_of(places, edges=()):
+    """*places* in a file to harm: all in ``make test-long``, in every run each third, the last and
+    those at *edges*."""
+    places = [*places]
+    if settings.default.max_examples >= 100:
+        return places
+    near = {edge + by for edge in edges for by in (-1, 0, 1)}
+    return sorted({*places[::3], *places[-1:], *near.intersection(places)})
 
 
 def hosts():

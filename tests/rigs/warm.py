@@ -3,8 +3,9 @@
 `scrapy`, `run` and `Popen` start a process like any other: a child of this one, with an exit code,
 signals, descriptors, a directory and an environment of its own. Only its imports were done before,
 once for all tests of this process, and its modules are not taken apart at its end: a command of
-Scrapy takes 0.03 s of CPU instead of 1.2 s. The simulated web is started like that, too. Limits and
-most variables that Python reads when it starts need `subprocess`. The text of a simulated web whose
+Scrapy takes 0.03 s of CPU instead of 1.2 s. The simulated web is started like that, too, and what
+commands start that start others: drones, monitors, rehearsals. Limits and most variables that
+Python reads when it starts need `subprocess`. The text of a simulated web whose
 seed is `SIMWEB_SEED` in the environment is made before forking, once for all processes with it.
 """
 
@@ -18,7 +19,10 @@ import importlib
 import os
 import pickle
 import pkgutil
+import platform
+import re
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -30,21 +34,32 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 _LONGEST = 1_000_000  # bytes of a command with its environment
+_LIBC = ctypes.PyDLL(None)
 _SET_CHILD_SUBREAPER = 36  # from <linux/prctl.h>
+_SET_NAME = 15  # likewise
+_CLONE_PARENT = 0x8000  # from <linux/sched.h>
+_CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine(), -1)  # its number
+# Commands that start processes of Python themselves.
+_STARTS_OTHERS = re.compile(rb" (?:hive|rehearse|simweb) |MONITOR_PORT=|start_in_process")
 
 
 class _Server:
-    """The process to fork from. What it forks becomes a child of this process."""
+    """The process to fork from, by *orders*. What it forks becomes a child of this process."""
 
-    def __init__(self):
+    def __init__(self, orders, process=None):
         self._one_at_a_time = threading.Lock()
-        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._orders = orders
         self._orders.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
+        self._process = process
+
+    @classmethod
+    def started(cls):
         # An orphan goes to its nearest forefather that has asked for them.
-        if ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        if _LIBC.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
             raise OSError("this system hands no orphans over")
+        orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -52,14 +67,13 @@ class _Server:
                 # A process that forks has no other threads, as NumPy would start them.
                 env=os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
             )
+        return cls(orders, process)
 
     def fork(self, order, descriptors):
         """The process id of a new process that runs *order* with *descriptors* as 0, 1, 2."""
         with self._one_at_a_time:
             socket.send_fds(self._orders, [pickle.dumps(order)], descriptors)
-            child = int(self._orders.recv(20))
-            self._orders.recv(20)  # now it is a child of this process
-            return child
+            return int(self._orders.recv(20))
 
     def stop(self):
         self._orders.close()
@@ -86,16 +100,17 @@ class Popen(subprocess.Popen):
     def _execute_child(self, args, *rest):
         global _server  # noqa: PLW0603  likewise
         program, *command = map(os.fspath, args)
-        if program != sys.executable:
+        if program != sys.executable or rest[3]:  # descriptors to pass
             super()._execute_child(args, *rest)
             return
         (cwd, env), pipes = rest[4:6], rest[9:15]
-        _server = _server or _Server()
+        _server = _server or _Server.started()
         order = {
             "command": command,
             "cwd": os.path.abspath(cwd or "."),  # noqa: PTH100  may be bytes
             "env": dict(os.environ if env is None else env),
             "new_session": rest[20],
+            "process_group": rest[21],
         }
         descriptors = [
             standard if pipe == -1 else pipe
@@ -154,6 +169,17 @@ def _import_all():
     gc.freeze()
 
 
+def _fork_sibling():
+    """Fork a child of the parent of this process; 0 in the child, else its process id."""
+    ctypes.pythonapi.PyOS_BeforeFork()
+    child = _LIBC.syscall(_CLONE, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+    end = "Parent" if child else "Child"
+    getattr(ctypes.pythonapi, f"PyOS_AfterFork_{end}")()
+    if child < 0:
+        raise OSError("this system forks no siblings")
+    return child
+
+
 def _next_order(orders):
     """Fork for each order; returns only in the forked processes, each with its own."""
     while True:
@@ -163,37 +189,60 @@ def _next_order(orders):
         order = pickle.loads(data)
         for seed in (1, int(order["env"].get("SIMWEB_SEED", 1))):  # two are kept, 1 always
             sys.modules["webcrawl.simweb.text_stock"].stock(seed)
-        between = os.fork()
-        if between == 0:
-            child = os.fork()
-            if child:
-                os._exit(orders.send(str(child).encode()) == 0)
+        child = _fork_sibling()
+        if child == 0:
             for standard, descriptor in enumerate(descriptors):
                 os.dup2(descriptor, standard)
+            orders.detach()
             os.closerange(3, 100)
-            return order
-        os.waitpid(between, 0)
-        orders.send(b"orphaned")
+            if _STARTS_OTHERS.search(b" ".join(map(os.fsencode, order["command"]))) is None:
+                return order
+            here, orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            if os.fork():
+                orders.close()
+                _start_from(here)
+                return order
+            here.close()  # this process forks for its parent
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for standard in range(3):
+                os.dup2(nowhere, standard)
+            continue
+        orders.send(str(child).encode())
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _run(command, cwd, env, *, new_session):
+def _start_from(orders):
+    """What this process starts is forked by *orders*."""
+    global _server  # noqa: PLW0603  likewise
+    _server = _Server(orders)
+    subprocess.Popen = sys.modules["webcrawl.simweb.process"].Popen = Popen
+
+
+def _run(command, cwd, env, *, new_session, process_group):
     """What the interpreter does with *command*, its arguments."""
     if new_session:
         os.setsid()
+    if process_group >= 0:
+        os.setpgid(0, process_group)
+    os.fsync = lambda fd: None  # as in the tests' own process
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
     tempfile.tempdir = None
     if env.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)
+    if encoding := env.get("PYTHONIOENCODING"):
+        sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
     if command[0] == "-W":
         warnings.simplefilter(command[1])
         command = command[2:]
     option, *sys.argv = map(os.fsdecode, command)
+    _LIBC.prctl(_SET_NAME, sys.argv[0].encode() if option == "-m" else b"python", 0, 0, 0)
     sys.path[0:1] = [cwd, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
     if option == "-m":
+        if not hasattr(sys.modules.get(sys.argv[0]), "__path__"):
+            sys.modules.pop(sys.argv[0], None)  # it is the main module, and no other
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     elif option == "-c":
         main = sys.modules["__main__"] = types.ModuleType("__main__")
@@ -222,7 +271,6 @@ if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as orders:
         _import_all()
         order = _next_order(orders)
-        orders.detach()
     try:
         _run(**order)
     except SystemExit as end:

@@ -15,6 +15,7 @@ from seen_rig import (
     publish,
     submit,
 )
+from strategies import seeds
 
 from webcrawl.seen import url_log
 from webcrawl.seen.fingerprint import fingerprint
@@ -25,7 +26,7 @@ KINDS = {"disk": disk_eliminator, "bloom": bloom_eliminator}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_the_view_has_the_urls_that_a_restart_lets_out(opened, tmp_path, kind, seed):
     rng = random.Random(seed)
     path = tmp_path / "seen"

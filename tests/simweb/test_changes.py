@@ -75,7 +75,7 @@ def test_the_last_change_is_known_at_any_time():
 
 def test_a_change_is_another_text_with_the_same_links_and_nothing_else_is_one():
     seen = 0
-    for one in documents(WORLD)[:80]:
+    for one in documents(WORLD)[:30]:
         found = changes(WORLD, one, BEGIN, BEGIN + 5 * DAY)
         for before, after in itertools.pairwise([BEGIN, *found]):
             old, new = body(WORLD, one, before), body(WORLD, one, after)
@@ -85,7 +85,7 @@ def test_a_change_is_another_text_with_the_same_links_and_nothing_else_is_one():
                 href = re.compile(rb'href="([^"]*)"')
                 assert href.findall(old) == href.findall(new)
                 seen += 1
-    assert seen > 50
+    assert seen > 15
 
 
 @pytest.mark.parametrize("framing", list(Framing))

@@ -21,6 +21,7 @@ import pytest
 import simweb_client
 import warm
 from scrapy.settings import Settings
+from text_tables import table
 
 from webcrawl.commands.simweb import Command
 from webcrawl.simweb import Faults, fetchable_urls, preset, read_access_log
@@ -202,22 +203,22 @@ def test_a_second_run_appends_to_the_log_of_the_first(project):
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [
-        (["--hosts", "0"], "simweb: hosts must be from 1 to 4000000, not 0"),
-        (["--http-port", "99999"], "simweb: http_port must be from 0 to 65535, not 99999"),
-        (["--dns-port", "99999"], "simweb: --dns-port must be from 0 to 65535, not 99999"),
-        (["--seconds", "0"], "simweb: --seconds must be positive, not 0"),
-        (["--seconds", "nan"], "simweb: --seconds must be positive, not nan"),
-        (["--world", "nonsense=1"], "simweb: --world takes NAME=VALUE, not 'nonsense=1'"),
-        (["--world", "errors=much"], "simweb: --world errors needs a number, not 'much'"),
-        (["--world", "max_pages=1.5"], "simweb: --world max_pages needs a whole number, not '1.5'"),
-        (["--world", "slow_secs=inf"], "simweb: slow_secs must be from 0 to 3600, not inf"),
-        (["--world", "faults.stall=2"], "simweb: stall is a share from 0 to 1, not 2.0"),
-        (["--nonsense"], "simweb: there is no option --nonsense; a command follows after --"),
-        (["--", "/no/such/program"], "simweb: cannot run /no/such/program: No such file"),
-        (["--seeds-file", "scrapy.cfg/x"], "simweb: scrapy.cfg: File exists"),
-        (["--access-log", "."], "simweb: cannot write the access log"),
-    ],
+    table("""
+        --hosts 0 | simweb: hosts must be from 1 to 4000000, not 0
+        --http-port 99999 | simweb: http_port must be from 0 to 65535, not 99999
+        --dns-port 99999 | simweb: --dns-port must be from 0 to 65535, not 99999
+        --seconds 0 | simweb: --seconds must be positive, not 0
+        --seconds nan | simweb: --seconds must be positive, not nan
+        --world nonsense=1 | simweb: --world takes NAME=VALUE, not 'nonsense=1'
+        --world errors=much | simweb: --world errors needs a number, not 'much'
+        --world max_pages=1.5 | simweb: --world max_pages needs a whole number, not '1.5'
+        --world slow_secs=inf | simweb: slow_secs must be from 0 to 3600, not inf
+        --world faults.stall=2 | simweb: stall is a share from 0 to 1, not 2.0
+        --nonsense | simweb: there is no option --nonsense; a command follows after --
+        -- /no/such/program | simweb: cannot run /no/such/program: No such file
+        --seeds-file scrapy.cfg/x | simweb: scrapy.cfg: File exists
+        --access-log . | simweb: cannot write the access log
+    """),
 )
 def test_unusable_input_is_one_sentence_and_exit_code_2(
     project, arguments, sentence, monkeypatch, capsys
@@ -227,7 +228,7 @@ def test_unusable_input_is_one_sentence_and_exit_code_2(
     command.settings = Settings()
     parser = argparse.ArgumentParser(conflict_handler="resolve")
     command.add_options(parser)
-    opts, rest = parser.parse_known_args(["--hosts", "4", *arguments])
+    opts, rest = parser.parse_known_args(["--hosts", "4", *arguments.split()])
     command.run(rest, opts)
     out, err = capsys.readouterr()
     assert (command.exitcode, out) == (2, "")

@@ -103,4 +103,4 @@ def test_answers_wait_for_the_latency_asked_for():
             await asyncio.to_thread(ask, server.get_extra_info("sockname")[1], "sim.test", "SOA")
             return time.monotonic() - begin
 
-    assert 0.09 < asyncio.run(measure()) < 3
+    assert asyncio.run(measure()) > 0.09

@@ -28,7 +28,7 @@ AGENT = simweb_client.AGENT
 
 # Every fault and every kind of page, in a web that is fetched in seconds.
 WORLD = World(
-    hosts=120,
+    hosts=80,
     seed=11,
     http_port=0,
     https_port=0,

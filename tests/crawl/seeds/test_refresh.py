@@ -7,13 +7,13 @@ import http.server
 import io
 import os
 import socket
-import subprocess
 import sys
 import threading
 import zipfile
 from pathlib import Path
 
 import pytest
+import warm
 
 SCRIPT = Path(__file__).parents[3] / "seeds" / "refresh.py"
 ROWS = b"1,first.example\r\n2,SECOND.example\r\n3,third.example\r\n4,beyond.example\r\n"
@@ -40,13 +40,8 @@ ANSWERS = {
 def refresh(out, *arguments):
     # A proxy of this machine has no way to its loopback servers.
     environment = {name: v for name, v in os.environ.items() if not name.lower().endswith("_proxy")}
-    return subprocess.run(
-        [sys.executable, SCRIPT, "--out", out, "--count", "3", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
+    command = [sys.executable, SCRIPT, "--out", out, "--count", "3", *map(str, arguments)]
+    return warm.run(command, env=environment)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
+from text_tables import table
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.politeness.exclusions import ExclusionRules, exclusion_file
@@ -21,33 +22,30 @@ def rules(*lines):
 
 @pytest.mark.parametrize(
     ("line", "excluded", "others"),
-    [
-        (
-            "example.com",
-            "example.com www.example.com a.b.example.com",
-            "com notexample.com example.com.org example.org xample.com",
-        ),
-        ("=www.example.com", "www.example.com", "example.com a.www.example.com"),
-        ("*.example.com", "example.com a.example.com", "com"),
-        (".example.com.", "example.com a.example.com", "com"),
-        ("EXAMPLE.com", "example.com", "example.org"),
-        ("bücher.example", "xn--bcher-kva.example a.xn--bcher-kva.example", "example"),
-        ("=Bücher.example", "xn--bcher-kva.example", "a.xn--bcher-kva.example"),
-        ("xn--bcher-kva.example", "xn--bcher-kva.example", ""),
-        ("intranet", "intranet www.intranet", "intra"),
-        ("under_score.test1", "under_score.test1", "test1"),
-        ("10.1.2.3", "10.1.2.3 ::ffff:10.1.2.3", "10.1.2.4 2.3 1.2.3"),
-        ("=10.1.2.3", "10.1.2.3", "10.1.2.4"),
-        ("10.1.0.0/16", "10.1.2.3 10.1.255.255", "10.2.0.0 10.1.test a1"),
-        ("10.1.2.3/8", "10.0.0.0 10.255.0.1", "11.0.0.0"),
-        ("0.0.0.0/0", "10.0.0.0 ::ffff:1.2.3.4", "::1 host1"),
-        ("2001:DB8::/32", "2001:db8::1 2001:db8:ffff::", "2001:db9:: 32.1.13.184"),
-        ("[2001:db8::1]", "2001:db8::1 2001:db8:0:0::1", "2001:db8::2"),
-        ("::ffff:10.0.0.0/104", "10.1.1.1 ::ffff:10.2.2.2", "11.0.0.0"),
-        ("1.2.3.0/24", "64:ff9b::1.2.3.4 2002:102:304::1", "64:ff9b::1.2.4.4 2002::1"),
-        ("64:ff9b::/96", "64:ff9b::1.2.3.4 64:ff9b::", "1.2.3.4 64:ff9c::"),
-        ("::/0", "::1 2001:db8::", "10.0.0.0"),
-    ],
+    table("""
+        example.com | example.com www.example.com a.b.example.com
+            | com notexample.com example.com.org example.org xample.com
+        =www.example.com | www.example.com | example.com a.www.example.com
+        *.example.com | example.com a.example.com | com
+        .example.com. | example.com a.example.com | com
+        EXAMPLE.com | example.com | example.org
+        bücher.example | xn--bcher-kva.example a.xn--bcher-kva.example | example
+        =Bücher.example | xn--bcher-kva.example | a.xn--bcher-kva.example
+        xn--bcher-kva.example | xn--bcher-kva.example |
+        intranet | intranet www.intranet | intra
+        under_score.test1 | under_score.test1 | test1
+        10.1.2.3 | 10.1.2.3 ::ffff:10.1.2.3 | 10.1.2.4 2.3 1.2.3
+        =10.1.2.3 | 10.1.2.3 | 10.1.2.4
+        10.1.0.0/16 | 10.1.2.3 10.1.255.255 | 10.2.0.0 10.1.test a1
+        10.1.2.3/8 | 10.0.0.0 10.255.0.1 | 11.0.0.0
+        0.0.0.0/0 | 10.0.0.0 ::ffff:1.2.3.4 | ::1 host1
+        2001:DB8::/32 | 2001:db8::1 2001:db8:ffff:: | 2001:db9:: 32.1.13.184
+        [2001:db8::1] | 2001:db8::1 2001:db8:0:0::1 | 2001:db8::2
+        ::ffff:10.0.0.0/104 | 10.1.1.1 ::ffff:10.2.2.2 | 11.0.0.0
+        1.2.3.0/24 | 64:ff9b::1.2.3.4 2002:102:304::1 | 64:ff9b::1.2.4.4 2002::1
+        64:ff9b::/96 | 64:ff9b::1.2.3.4 64:ff9b:: | 1.2.3.4 64:ff9c::
+        ::/0 | ::1 2001:db8:: | 10.0.0.0
+    """),
 )
 def test_a_line_excludes_its_hosts_and_no_others(line, excluded, others):
     made = rules(line)

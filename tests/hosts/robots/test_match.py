@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from protego import Protego
 from strategies import examples
+from text_tables import table
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.hosts.robots.match import RuleSet
@@ -29,43 +30,43 @@ def decided(path, *lines):
     return "" if decision is None else decision.line
 
 
+# A star counts as an octet, so it makes a rule more specific. Rules that do not begin as they
+# should are taken for what was meant.
 @pytest.mark.parametrize(
     ("path", "lines", "answer"),
-    [
-        ("/x", "", ""),
-        ("/xy", "-/x", "-/x"),
-        ("/x", "-/x/", ""),
-        ("/X", "-/x", ""),
-        ("/x/y/z", "-/x +/x/y", "+/x/y"),
-        ("/x/y/z", "+/x -/x/y", "-/x/y"),
-        ("/x", "-/x +/x", "+/x"),
-        ("/x", "+/x -/x", "+/x"),
-        ("/a.gif", "-/*.gif$", "-/*.gif$"),
-        ("/a.gif?x", "-/*.gif$", ""),
-        ("/x", "-/x$", "-/x$"),
-        ("/xy", "-/x$", ""),
-        ("/", "-/$ +/", "-/$"),
-        ("/a$b", "-/a$b", "-/a$b"),
-        ("/ab", "-/a$b", ""),
-        ("/a$b", "-/a$*", "-/a$*"),
-        # A star counts as an octet, so it makes a rule more specific.
-        ("/page.htm", "+/page -/*.htm", "-/*.htm"),
-        ("/fish", "+/fish -/fish*", "-/fish*"),
-        ("/fishing", "+/fish**** -/fishing", "+/fish****"),
-        ("/fishing", "+/fish**** -/fishing -/fishi", "+/fish****"),
-        ("/fishing", "-/fish*$ +/fish", "-/fish*$"),
-        ("/a/b/c", "-/*/*/c +/a/b/", "-/*/*/c"),
-        ("/abc", "-/a*b*c$ +/ab*c", "-/a*b*c$"),
-        ("/aXbYc", "-/a*b*c$", "-/a*b*c$"),
-        ("/ab", "-/a*ab$", ""),
-        ("/aab", "-/a*ab$", "-/a*ab$"),
-        ("/ab", "-/ab*b$", ""),
-        ("/ab", "-/a*b*b$", ""),
-        ("/x", "-*", "-*"),
-        ("/x.gif", "-*.gif", "-*.gif"),
-        # Those that do not begin as they should are taken for what was meant.
-        ("/x/y", "-x/", "-x/"),
-    ],
+    table("""
+        /x |  |
+        /xy | -/x | -/x
+        /x | -/x/ |
+        /X | -/x |
+        /x/y/z | -/x +/x/y | +/x/y
+        /x/y/z | +/x -/x/y | -/x/y
+        /x | -/x +/x | +/x
+        /x | +/x -/x | +/x
+        /a.gif | -/*.gif$ | -/*.gif$
+        /a.gif?x | -/*.gif$ |
+        /x | -/x$ | -/x$
+        /xy | -/x$ |
+        / | -/$ +/ | -/$
+        /a$b | -/a$b | -/a$b
+        /ab | -/a$b |
+        /a$b | -/a$* | -/a$*
+        /page.htm | +/page -/*.htm | -/*.htm
+        /fish | +/fish -/fish* | -/fish*
+        /fishing | +/fish**** -/fishing | +/fish****
+        /fishing | +/fish**** -/fishing -/fishi | +/fish****
+        /fishing | -/fish*$ +/fish | -/fish*$
+        /a/b/c | -/*/*/c +/a/b/ | -/*/*/c
+        /abc | -/a*b*c$ +/ab*c | -/a*b*c$
+        /aXbYc | -/a*b*c$ | -/a*b*c$
+        /ab | -/a*ab$ |
+        /aab | -/a*ab$ | -/a*ab$
+        /ab | -/ab*b$ |
+        /ab | -/a*b*b$ |
+        /x | -* | -*
+        /x.gif | -*.gif | -*.gif
+        /x/y | -x/ | -x/
+    """),
 )
 def test_the_rule_with_the_most_octets_decides(path, lines, answer):
     assert decided(path, *lines.split()) == answer

@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import table
 
 from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.hosts.robots.spelling import loosened, path_of, spelled
@@ -19,13 +20,13 @@ def disallowed(pattern, path):
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [
-        ("/foo/bar?baz=quz", "/foo/bar?baz=quz"),
-        ("/foo/bar?baz=https://foo.bar", "/foo/bar?baz=https%3A%2F%2Ffoo.bar"),
-        ("/foo/bar/ツ", "/foo/bar/%E3%83%84"),
-        ("/foo/bar/%E3%83%84", "/foo/bar/%e3%83%84"),
-        ("/foo/bar/%62%61%7A", "/foo/bar/baz"),
-    ],
+    table("""
+        /foo/bar?baz=quz | /foo/bar?baz=quz
+        /foo/bar?baz=https://foo.bar | /foo/bar?baz=https%3A%2F%2Ffoo.bar
+        /foo/bar/ツ | /foo/bar/%E3%83%84
+        /foo/bar/%E3%83%84 | /foo/bar/%e3%83%84
+        /foo/bar/%62%61%7A | /foo/bar/baz
+    """),
 )
 def test_the_table_of_the_standard_holds_in_both_directions(one, other):
     assert disallowed(one, other)

@@ -210,4 +210,4 @@ def test_memory_does_not_grow_with_the_number_of_lines(log):
         tracemalloc.stop()
         return used
 
-    assert peak(range(16_000)) < peak(range(3_000)) * 1.2
+    assert peak(range(8_000)) < peak(range(2_000)) * 1.2

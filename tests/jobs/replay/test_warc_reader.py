@@ -13,6 +13,7 @@ from disk import flipped
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from strategies import examples
+from text_tables import table
 from warc_checks import page, warc_of
 
 from webcrawl.items import Link
@@ -104,10 +105,13 @@ def test_a_body_is_no_longer_than_is_allowed(written):
 
 @pytest.mark.parametrize(
     ("said", "truncated"),
-    [
-        ("length", "length"), ("time", "time"), ("disconnect", "disconnect"),
-        ("unspecified", "length"), ("long-headers", ""),
-    ],
+    table("""
+        length | length
+        time | time
+        disconnect | disconnect
+        unspecified | length
+        long-headers |
+    """),
 )  # fmt: skip
 def test_a_record_of_any_crawler_says_whether_its_body_is_whole(written, said, truncated):
     path = written(page(1, truncated="length"))

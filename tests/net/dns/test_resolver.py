@@ -155,7 +155,8 @@ def alias_without_end(query):
     ],
 )
 async def test_failure_by_every_server_names_the_reason(answer, error, why, asked):
-    async with asking(answer, secs=0.1) as (resolver, names):
+    secs = 0.1 if error is LookupTimeoutError else 60
+    async with asking(answer, secs=secs) as (resolver, names):
         with pytest.raises(error, match=why) as failed:
             await resolver.resolve("a.test")
         assert type(failed.value) is error

@@ -308,10 +308,8 @@ async def test_both_connections_may_be_ipv6():
 
 
 async def test_an_endless_greeting_ends_with_the_patience_for_lines():
-    started = time.monotonic()
     async with raw_server([(b"220-and then\r\n" * 100,)]) as server:
         assert await outcome(f"ftp://{server.address}:{server.port}/") == "bad_answer"
-    assert time.monotonic() - started < 5
 
 
 async def test_a_data_connection_that_is_never_accepted_is_given_up():
@@ -381,11 +379,10 @@ def test_a_transfer_that_was_not_completed_is_marked(after):
         assert outcome_from(says, "f", b"half", **options) == "incomplete"
 
 
+@pytest.mark.timeout(60)  # far below DOWNLOAD_TIMEOUT
 def test_a_server_that_never_says_goodbye_is_left():
-    started = time.monotonic()
     response, _ = from_server({"QUIT": b""}, data=b"x", path="f")
     assert response.body == b"x"
-    assert time.monotonic() - started < 5
 
 
 async def test_a_robots_txt_that_comes_too_slowly_is_none():

@@ -62,7 +62,7 @@ def test_a_response_carries_what_was_on_the_wire():
     )
     assert response.meta["wire_reason"] == "Very Well"
     assert response.meta["wire_address"] == "127.0.0.1"
-    assert 0 < response.meta["download_latency"] <= response.meta["download_seconds"] < 20
+    assert 0 < response.meta["download_latency"] <= response.meta["download_seconds"]
 
 
 def test_headers_are_those_that_scrapy_would_make():

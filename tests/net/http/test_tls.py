@@ -43,6 +43,7 @@ from odd_tls import (
 from OpenSSL import SSL
 from scrapy import Request
 from scrapy.settings import Settings
+from text_tables import table
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
@@ -106,15 +107,15 @@ class _Wrapped:
 
 @pytest.mark.parametrize(
     ("openssl", "iana"),
-    [
-        ("TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
-        ("ECDHE-ECDSA-AES256-GCM-SHA384", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
-        ("ECDHE-RSA-CHACHA20-POLY1305", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
-        ("DHE-RSA-AES128-SHA256", "TLS_DHE_RSA_WITH_AES_128_CBC_SHA256"),
-        ("ECDHE-ECDSA-AES256-CCM8", "TLS_ECDHE_ECDSA_WITH_AES_256_CCM_8"),
-        ("AES128-SHA", "TLS_RSA_WITH_AES_128_CBC_SHA"),
-        ("PSK-AES128-CBC-SHA", "PSK-AES128-CBC-SHA"),
-    ],
+    table("""
+        TLS_AES_256_GCM_SHA384 | TLS_AES_256_GCM_SHA384
+        ECDHE-ECDSA-AES256-GCM-SHA384 | TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+        ECDHE-RSA-CHACHA20-POLY1305 | TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
+        DHE-RSA-AES128-SHA256 | TLS_DHE_RSA_WITH_AES_128_CBC_SHA256
+        ECDHE-ECDSA-AES256-CCM8 | TLS_ECDHE_ECDSA_WITH_AES_256_CCM_8
+        AES128-SHA | TLS_RSA_WITH_AES_128_CBC_SHA
+        PSK-AES128-CBC-SHA | PSK-AES128-CBC-SHA
+    """),
 )
 def test_cipher_suites_have_the_names_of_the_registry(openssl, iana):
     """As ``openssl ciphers -stdname`` has them."""

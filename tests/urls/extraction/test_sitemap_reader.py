@@ -129,9 +129,9 @@ def test_encoding_is_found(encoding):
 
 
 def test_compressed_is_read_like_plain():
-    text = urlset(*(f"/{n}" for n in range(30_000))).encode()
+    text = urlset(*(f"/{n}" for n in range(12_000))).encode()
     assert len(text) > 10 * CHUNK
-    expected = [f"/{n}" for n in range(30_000)]
+    expected = [f"/{n}" for n in range(12_000)]
     assert paths(text) == expected
     assert paths(gzip.compress(text)) == expected
     assert paths(gzip.compress(text[:70_000]) + gzip.compress(text[70_000:])) == expected
@@ -139,9 +139,9 @@ def test_compressed_is_read_like_plain():
 
 
 def test_cut_and_damaged_compression_gives_what_came_before():
-    packed = gzip.compress(urlset(*(f"/{n}" for n in range(30_000))).encode())
+    packed = gzip.compress(urlset(*(f"/{n}" for n in range(12_000))).encode())
     half = paths(packed[: len(packed) // 2])
-    assert 1000 < len(half) < 30_000
+    assert 1000 < len(half) < 12_000
     assert half == [f"/{n}" for n in range(len(half) - 1)] + half[-1:]
     damaged = bytearray(packed)
     damaged[len(packed) // 2 :] = b"\xff" * (len(packed) - len(packed) // 2)
@@ -170,7 +170,7 @@ def test_members_of_compression_are_limited():
 
 
 def test_memory_is_bounded_and_links_come_in_slices():
-    bomb = gzip.compress(b"<urlset>" + (b"<loc>/a</loc>" * 50_000 + b" " * (30 << 20)))
+    bomb = gzip.compress(b"<urlset>" + (b"<loc>/a</loc>" * 10_000 + b" " * (30 << 20)))
     tracemalloc.start()
     try:
         found = resolved(iter_sitemap(MarkupDocument(bomb, URL)), URL, limit=MAX_URLS)
@@ -185,13 +185,13 @@ def test_memory_is_bounded_and_links_come_in_slices():
 
 
 def test_long_urls_of_short_references_do_not_add_up():
-    body = ("<urlset>" + "".join(f"<loc>x{n}</loc>" for n in range(20_000))).encode()
+    body = ("<urlset>" + "".join(f"<loc>x{n}</loc>" for n in range(6_000))).encode()
     tracemalloc.start()
     try:
         document = MarkupDocument(body, f"http://a.test/{'d' * 2000}/")
         found = resolved(iter_sitemap(document), document.url, limit=MAX_URLS)
-        assert sum(link is not None for link in found) == 20_000
-        assert tracemalloc.get_traced_memory()[1] < 8 << 20  # of 40 MB that they have
+        assert sum(link is not None for link in found) == 6_000
+        assert tracemalloc.get_traced_memory()[1] < 3 << 20  # of 12 MB that they have
     finally:
         tracemalloc.stop()
 
