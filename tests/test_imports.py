@@ -410,7 +410,7 @@ def test_what_is_imported_is_pinned(folder, pins):
     lines = [line for name in pins for line in (ROOT / name).read_text().splitlines()]
     pinned = {_normalized(line.partition("==")[0]) for line in lines if "==" in line}
     # The peers of the bench are not installed with the rest, so nobody can say what provides them.
-    providers = PROVIDERS()
+    providers = {"silkworm": ["silkworm-rs"], **PROVIDERS()}
     files = (ROOT / folder).rglob("*.py")
     unpinned = {
         name
