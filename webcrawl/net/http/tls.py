@@ -51,12 +51,8 @@ VERSIONS = {
 _CURVES = b"X25519:P-256:X448:P-521:P-384"
 #: OpenSSL's order puts the one with SHA-384 first, which takes 15 us more of a handshake.
 _SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
-#: Bytes of the longest record.
-_RECORD = 16 * 1024
-#: Bytes that are given to OpenSSL at once, and the buffer of all connections for what it returns:
-#: it may still have a record but for its end, and is asked for another.
-_AT_ONCE = 16 * _RECORD
-_BUFFER = _FFI.new("char[]", _AT_ONCE + 2 * _RECORD)
+#: For what OpenSSL returns, of all connections: twice what the loops receive at once.
+_BUFFER = _FFI.new("char[]", 512 * 1024)
 #: Handshakes of a connection after its first. IIS and Apache begin one to ask for a certificate.
 _MOST_RENEGOTIATIONS = 4
 
@@ -69,8 +65,8 @@ class TlsContext:
     """TLS settings of all connections."""
 
     def __init__(self, context: SSL.Context, *, is_verified: bool) -> None:
-        self._context = context
-        self._is_verified = is_verified
+        self.context = context
+        self.is_verified = is_verified
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
@@ -122,7 +118,7 @@ class TlsContext:
 
     def over(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
         """A new transport of *protocol*, to be made the protocol of a connection to *host*."""
-        return TlsTransport(self._context, host, protocol, is_verified=self._is_verified)
+        return TlsTransport(self, host, protocol)
 
 
 def _version(settings: BaseSettings, name: str) -> ssl.TLSVersion | None:
@@ -164,15 +160,13 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     _is_open = False  # whether the handshake is done
     _is_over = False  # whether OpenSSL is not called any more
 
-    def __init__(
-        self, context: SSL.Context, host: str, protocol: asyncio.Protocol, *, is_verified: bool
-    ) -> None:
+    def __init__(self, settings: TlsContext, host: str, protocol: asyncio.Protocol) -> None:
         self._protocol = protocol
         self._host = host
         self._count = RECEIVED.get()
-        self._is_verified = is_verified
+        self._is_verified = settings.is_verified
         self._handshake: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()
-        self._tls = tls = _FFI.gc(_LIB.SSL_new(context._context), _LIB.SSL_free)
+        self._tls = tls = _FFI.gc(_LIB.SSL_new(settings.context._context), _LIB.SSL_free)
         self._out = out = _LIB.BIO_new(_LIB.BIO_s_mem())
         _LIB.SSL_set_bio(tls, _LIB.BIO_new(_LIB.BIO_s_mem()), out)
         if not _is_address(host):
@@ -206,10 +200,10 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             return None
         bio = _LIB.BIO_new(_LIB.BIO_s_mem())
         _LIB.i2d_X509_bio(bio, found)
-        size = _LIB.BIO_read(bio, _BUFFER, len(_BUFFER))
+        certificate: bytes = _FFI.unpack(_BUFFER, _LIB.BIO_read(bio, _BUFFER, len(_BUFFER)))
         _LIB.BIO_free(bio)
         _LIB.X509_free(found)
-        return _FFI.unpack(_BUFFER, size)
+        return certificate
 
     # What the protocol calls.
 
@@ -247,19 +241,17 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._count(len(data))
-        received = _FFI.from_buffer(data)
-        for start in range(0, len(data), _AT_ONCE):
-            if self._is_over:
-                return
-            # OpenSSL reads *data* where it is, all of it before it wants more.
-            bio = _LIB.BIO_new_mem_buf(received + start, min(len(data) - start, _AT_ONCE))
-            _LIB.BIO_set_mem_eof_return(bio, -1)
-            _LIB.SSL_set_bio(self._tls, bio, self._out)
-            if self._is_open:
-                self._read()
-                self._send()
-            else:
-                self._shake()
+        if self._is_over:
+            return
+        # OpenSSL reads *data* where it is, all of it before it wants more.
+        bio = _LIB.BIO_new_mem_buf(_FFI.from_buffer(data), len(data))
+        _LIB.BIO_set_mem_eof_return(bio, -1)
+        _LIB.SSL_set_bio(self._tls, bio, self._out)
+        if self._is_open:
+            self._read()
+            self._send()
+        else:
+            self._shake()
 
     def eof_received(self) -> None:
         if self._is_open and not self._is_over:
@@ -288,9 +280,10 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             return
         try:
             if self._is_verified:
-                verify = verify_certificate_hostname
-                if _is_address(self._host):
-                    verify = verify_certificate_ip_address
+                is_address = _is_address(self._host)
+                verify = (
+                    verify_certificate_ip_address if is_address else verify_certificate_hostname
+                )
                 verify(load_der_x509_certificate(self.certificate() or b""), self._host)
         except (VerificationError, CertificateError, ValueError) as e:
             self._end(ssl.SSLError(str(e) or type(e).__name__))
@@ -306,7 +299,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         """Give the protocol what there is for it."""
         tls = self._tls
         size = 0
-        while (result := _LIB.SSL_read(tls, _BUFFER + size, _RECORD)) > 0:
+        while (result := _LIB.SSL_read(tls, _BUFFER + size, len(_BUFFER) - size)) > 0:
             size += result
         error = _LIB.SSL_get_error(tls, result)
         failure: ssl.SSLError | None = None
