@@ -66,7 +66,7 @@ def item(number):
 def fill(outbox, start, end):
     items = [item(number) for number in range(start, end)]
     for target, payload in items:
-        outbox.append(target, payload)
+        outbox.append_all([(target, payload, ())])
     return items
 
 

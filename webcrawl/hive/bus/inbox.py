@@ -166,7 +166,8 @@ class Inbox:
                     links.append(message)
                     count += len(message.links)
                 elif isinstance(message, LinkedHosts):
-                    self.shard.intake.note_linked(message.domain, message.hosts)
+                    for domain, hosts in message.hosts.items():
+                        self.shard.intake.note_linked(domain, hosts)
                 else:
                     self.shard.enqueue(message.entry, message.name)
             if begins_again:
@@ -188,9 +189,13 @@ class Inbox:
                 if seeds is not None:
                     return message.only(at, self._own(seeds.hosts, refused))
                 return message if len(at) == len(hosts) else message.only(at)
-            case LinkedHosts(domain, hosts):
-                kept = [hosts[i] for i in self._own(hosts, refused)]
-                return LinkedHosts(domain, kept) if kept else None
+            case LinkedHosts(linked):
+                kept = {
+                    domain: own
+                    for domain, hosts in linked.items()
+                    if (own := [hosts[i] for i in self._own(hosts, refused)])
+                }
+                return LinkedHosts(kept) if kept else None
             case EntryMessage(entry):
                 return message if self._own((host_of(entry.url),), refused) else None
         return message

@@ -15,8 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from webcrawl.crawl.shard.shards import NotHeldError
-from webcrawl.hive.bus.messages import SEEDS_SENT, encode_entry, encode_hosts, encode_links
-from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.hive.bus.messages import SEEDS_SENT, encode_entry, encode_links
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
 
@@ -97,19 +96,19 @@ class HostSplitter:
         pair_of: dict[str, int] = {}
         # By target: the links, and what the cache learns when they are sent.
         found: dict[int, tuple[list[int], list[int]]] = {}
-        # The same of hosts to whose links the domain is new.
-        linked: dict[int, dict[str, int]] = {}
+        # Any will do for what may be lost in a crash, and one has fewer messages.
+        note = next(iter(self._outboxes.values())).note
         for i in leaving:
             host = hosts[i]
             pair = pair_of.get(host)
             if pair is None:
-                pair = pair_of[host] = fingerprint(f"{domain} {registered_domain(host)}")
+                pair = pair_of[host] = hash((domain, registered_domain(host)))
             if i in missed:
                 at, learnt = found.setdefault(targets[i], ([], []))
                 at.append(i)
                 learnt += (names[i], pair)
             elif pair not in cache and batch.source.score >= 0:
-                linked.setdefault(targets[i], {})[host] = pair
+                note(targets[i], domain, host, pair)
         self._sent += len(missed)
         self._spared += len(leaving) - len(missed)
         messages: _Messages = [
@@ -121,8 +120,6 @@ class HostSplitter:
             for target, (at, learnt) in found.items()
             for start in range(0, len(at), _LINKS)
         ]
-        for target, pairs in linked.items():
-            messages.append((target, encode_hosts(domain, [*pairs]), [*pairs.values()]))
         own = [i for i, target in enumerate(targets) if target == kept]
         return batch.only(own) if own else None, messages
 
@@ -131,7 +128,7 @@ class HostSplitter:
         outbox = self._of_requests()
         outbox.note_requests()
         target = self._shards.number_of(host_of(entry.url))
-        outbox.append(target, encode_entry(entry, name))
+        outbox.append_all([(target, encode_entry(entry, name), ())])
 
     def _of_requests(self) -> Outbox:
         """The first outbox; that of a shard that is leaving, whose last checkpoint may have been
