@@ -190,12 +190,13 @@ class Inbox:
                     return message.only(at, self._own(seeds.hosts, refused))
                 return message if len(at) == len(hosts) else message.only(at)
             case LinkedHosts(linked):
-                kept = {
-                    domain: own
-                    for domain, hosts in linked.items()
-                    if (own := [hosts[i] for i in self._own(hosts, refused)])
-                }
-                return LinkedHosts(kept) if kept else None
+                return LinkedHosts(
+                    {
+                        domain: [hosts[i] for i in own]
+                        for domain, hosts in linked.items()
+                        if (own := self._own(hosts, refused))
+                    }
+                )
             case EntryMessage(entry):
                 return message if self._own((host_of(entry.url),), refused) else None
         return message

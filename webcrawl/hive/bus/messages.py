@@ -40,6 +40,8 @@ _HOP_BYTES = 16
 MAX_BYTES = 1 << 26
 
 _Name: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
+_Host: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
+_Hosts: TypeAlias = Annotated[list[_Host], msgspec.Meta(min_length=1)]
 
 
 class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
@@ -75,8 +77,8 @@ class SeedsSent(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
 class _Linked(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
     """A `LinkedHosts` of one domain, as it was before 2026-11-27."""
 
-    domain: str
-    hosts: list[str]
+    domain: _Host
+    hosts: _Hosts
 
 
 class LinkedHosts(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
@@ -85,7 +87,7 @@ class LinkedHosts(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5)
     *hosts* are by domain. The reputation of a domain counts which others link to it.
     """
 
-    hosts: dict[str, list[str]]
+    hosts: dict[_Host, _Hosts]
 
 
 Message: TypeAlias = LinkBatch | LinkedHosts | EntryMessage | SeedsSent
@@ -150,11 +152,7 @@ def decode(data: bytes) -> Message:
         return _batch_of(message)
     if isinstance(message, _Linked):
         message = LinkedHosts({message.domain: message.hosts})
-    if isinstance(message, LinkedHosts):
-        linked = message.hosts.items()
-        if not all(domain and hosts and all(hosts) for domain, hosts in linked):
-            raise MessageError("links from or to no host")
-    elif isinstance(message, EntryMessage):
+    if isinstance(message, EntryMessage):
         entry = message.entry
         if not (host_of(entry.url) and entry.host):
             raise MessageError("an entry without a host")

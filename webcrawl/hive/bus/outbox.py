@@ -23,10 +23,8 @@ read up to a torn end, and never appended to.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from contextlib import suppress
-from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -113,9 +111,7 @@ class Outbox:
         self._taken_size = 0  # of those that were taken and not delivered
         self._taken = 0
         # By target and domain: the hosts that the domain links to, with what their delivery spares.
-        self._notes: defaultdict[int, defaultdict[str, dict[str, int]]] = defaultdict(
-            partial(defaultdict, dict)
-        )
+        self._notes: dict[int, dict[str, dict[str, int]]] = {}
         self._noted = 0
         self._disposable: list[int] = []
         self._unnamed = 0  # of these the last snapshot does not name
@@ -158,9 +154,7 @@ class Outbox:
     def close(self) -> None:
         """Close without fsync. Idempotent."""
         self.is_open = False
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        self._end_segment()
 
     def snapshot(self) -> bytes:
         """Its state: the segments until now, none of which is appended to any more."""
@@ -207,19 +201,18 @@ class Outbox:
 
     def note(self, target: int, domain: str, host: str, name: int) -> None:
         """Note that *domain* links to *host* of the shard *target*; *name* as in ``Outgoing``."""
-        self._notes[target][domain][host] = name
+        self._notes.setdefault(target, {}).setdefault(domain, {})[host] = name
         self._noted += 1
         if self._noted >= _NOTES:
             self._append_notes()
 
     def _append_notes(self) -> None:
         if self._noted:
-            self.append_all(
-                [
-                    (target, encode_hosts(linked), [*chain(*map(dict.values, linked.values()))])
-                    for target, linked in self._notes.items()
-                ]
-            )
+            messages = [
+                (target, encode_hosts(linked), [n for of in linked.values() for n in of.values()])
+                for target, linked in self._notes.items()
+            ]
+            self.append_all(messages)
             self._notes.clear()
             self._noted = 0
 

@@ -12,6 +12,7 @@ published checkpoint of it.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from webcrawl.crawl.shard.shards import NotHeldError
@@ -69,11 +70,9 @@ class HostSplitter:
         """The shard of a document, and its outbox. Of seeds it is the one whose cursor tells how
         far they were read. If that has gone, any: the document will be fetched again."""
         number = self._shards.number_of(host_of(url)) if url else _OF_SEEDS
-        outbox = self._outboxes.get(number)
-        if outbox is not None:
-            return number, outbox
-        for number, outbox in self._outboxes.items():
-            return number, outbox
+        for one in chain((number,), self._outboxes):
+            if one in self._outboxes:
+                return one, self._outboxes[one]
         raise NotHeldError("this process holds no shard")
 
     def _of_seeds(self, batch: LinkBatch, kept: int | None) -> tuple[LinkBatch | None, _Messages]:
@@ -92,23 +91,20 @@ class HostSplitter:
         if not leaving:
             return batch, []
         domain = registered_domain(host_of(batch.source.url))
-        missed = {leaving[i] for i in cache.misses([names[i] for i in leaving])}
-        pair_of: dict[str, int] = {}
+        pairs = [hash((domain, registered_domain(hosts[i]))) for i in leaving]
+        missed = {*cache.misses([names[i] for i in leaving])}
+        unknown = {*cache.misses(pairs)} if batch.source.score >= 0 else ()
         # By target: the links, and what the cache learns when they are sent.
         found: dict[int, tuple[list[int], list[int]]] = {}
         # Any will do for what may be lost in a crash, and one has fewer messages.
         note = next(iter(self._outboxes.values())).note
-        for i in leaving:
-            host = hosts[i]
-            pair = pair_of.get(host)
-            if pair is None:
-                pair = pair_of[host] = hash((domain, registered_domain(host)))
-            if i in missed:
+        for n, i in enumerate(leaving):
+            if n in missed:
                 at, learnt = found.setdefault(targets[i], ([], []))
                 at.append(i)
-                learnt += (names[i], pair)
-            elif pair not in cache and batch.source.score >= 0:
-                note(targets[i], domain, host, pair)
+                learnt += (names[i], pairs[n])
+            elif n in unknown:
+                note(targets[i], domain, hosts[i], pairs[n])
         self._sent += len(missed)
         self._spared += len(leaving) - len(missed)
         messages: _Messages = [

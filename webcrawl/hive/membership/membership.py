@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.exceptions import ResponseError
@@ -312,8 +313,7 @@ class Membership:
     async def register(self, leases: Mapping[int, int]) -> dict[int, int]:
         """In a new Redis: enter *leases*, shards with their tokens. Those accepted: where nothing
         newer was there."""
-        pairs = [number for pair in leases.items() for number in pair]
-        accepted = await self._set_owners(_REGISTER, *pairs)
+        accepted = await self._set_owners(_REGISTER, *chain(*leases.items()))
         return {number: leases[number] for number in map(int, accepted)}
 
     async def claim(self, wanted: Mapping[int, Owner]) -> dict[int, int]:
@@ -324,14 +324,13 @@ class Membership:
         the token is the one of its newest checkpoint, 0 if there is none. None are taken by a drone
         without a lease. A claim whose answer was lost shows in the leases of the next beat.
         """
-        triples = [part for shard, owner in wanted.items() for part in (shard, *owner)]
-        claimed = await self._set_owners(_CLAIM, self._keys.leases, *triples)
+        triples = ((shard, *owner) for shard, owner in wanted.items())
+        claimed = await self._set_owners(_CLAIM, self._keys.leases, *chain(*triples))
         return {int(shard): int(token) for shard, token in _hash(claimed).items()}
 
     async def release(self, leases: Mapping[int, int]) -> None:
         """Give up *leases*, shards with their tokens; those of others are left alone."""
-        pairs = [number for pair in leases.items() for number in pair]
-        await self._set_owners(_RELEASE, *pairs)
+        await self._set_owners(_RELEASE, *chain(*leases.items()))
 
     async def _set_owners(self, script: str, *arguments: str | int) -> Any:
         keys = [self._keys.shards, self._keys.state, self._keys.lease(self._drone)]
@@ -348,14 +347,14 @@ class Membership:
         stream that is read again from its beginning would bring its visits and Requests once more,
         of which the eliminator does not know.
         """
-        triples = [
-            part
+        triples = (
+            (shard, leases[shard], f"{position} {leases[shard]}-{sequences[shard]}")
             for shard, position in positions.items()
             if shard in leases
-            for part in (shard, leases[shard], f"{position} {leases[shard]}-{sequences[shard]}")
-        ]
+        )
         keys = [self._keys.shards, self._keys.acks]
-        accepted = set(map(int, await self._run(_ACKNOWLEDGE, keys, self._drone, *triples)))
+        answer = await self._run(_ACKNOWLEDGE, keys, self._drone, *chain(*triples))
+        accepted = set(map(int, answer))
         with contextlib.suppress(*UNREACHABLE):
             await self._each(
                 ("XTRIM", self._keys.stream(shard), "MINID", after(positions[shard]))
@@ -375,7 +374,7 @@ class Membership:
     async def order(self, *, anyone: bool = False, **fields: Any) -> bool:
         """Set *fields* of the state, if the drone is the queen, or *anyone* may; whether that was
         done."""
-        pairs = [part for pair in encode_state(fields).items() for part in pair]
+        pairs = chain(*encode_state(fields).items())
         keys = [self._keys.state, self._keys.queen]
         return bool(await self._run(_ORDER, keys, "" if anyone else self._drone, *pairs))
 

@@ -40,12 +40,7 @@ logger = logging.getLogger(__name__)
 
 _LIB, _FFI = Binding().lib, Binding().ffi
 #: Values of DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION.
-VERSIONS = {
-    "TLSv1.0": ssl.TLSVersion.TLSv1,
-    "TLSv1.1": ssl.TLSVersion.TLSv1_1,
-    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
-    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
-}
+VERSIONS = {f"TLSv1.{minor}": ssl.TLSVersion(0x301 + minor) for minor in range(4)}
 #: OpenSSL's default groups less the finite fields, which cost a client up to 0.13 s a handshake,
 #: and less ML-KEM: a crawl has no secrets for the time of quantum computers.
 _CURVES = b"X25519:P-256:X448:P-521:P-384"
@@ -263,8 +258,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         if self._is_open:
             self._protocol.connection_lost(error)
         elif self._handshake is not None and not self._handshake.done():
-            late = ConnectionResetError("the server hung up in the handshake")
-            self._handshake.set_exception(error or late)
+            error = error or ConnectionResetError("the server hung up in the handshake")
+            self._handshake.set_exception(error)
             self._handshake.exception()  # nobody may wait for it any more, which is no error
         # 80 kB that the collector knows nothing of: they go now, whatever still refers to this.
         del self._tls
