@@ -324,8 +324,8 @@ class Membership:
         the token is the one of its newest checkpoint, 0 if there is none. None are taken by a drone
         without a lease. A claim whose answer was lost shows in the leases of the next beat.
         """
-        triples = ((shard, *owner) for shard, owner in wanted.items())
-        claimed = await self._set_owners(_CLAIM, self._keys.leases, *chain(*triples))
+        triples = [part for shard, owner in wanted.items() for part in (shard, *owner)]
+        claimed = await self._set_owners(_CLAIM, self._keys.leases, *triples)
         return {int(shard): int(token) for shard, token in _hash(claimed).items()}
 
     async def release(self, leases: Mapping[int, int]) -> None:
@@ -347,14 +347,14 @@ class Membership:
         stream that is read again from its beginning would bring its visits and Requests once more,
         of which the eliminator does not know.
         """
-        triples = (
-            (shard, leases[shard], f"{position} {leases[shard]}-{sequences[shard]}")
+        triples = [
+            part
             for shard, position in positions.items()
             if shard in leases
-        )
+            for part in (shard, leases[shard], f"{position} {leases[shard]}-{sequences[shard]}")
+        ]
         keys = [self._keys.shards, self._keys.acks]
-        answer = await self._run(_ACKNOWLEDGE, keys, self._drone, *chain(*triples))
-        accepted = set(map(int, answer))
+        accepted = set(map(int, await self._run(_ACKNOWLEDGE, keys, self._drone, *triples)))
         with contextlib.suppress(*UNREACHABLE):
             await self._each(
                 ("XTRIM", self._keys.stream(shard), "MINID", after(positions[shard]))

@@ -3,7 +3,7 @@
 By pyOpenSSL, as in Scrapy itself: its OpenSSL comes with `cryptography` and is kept up to date by
 pip. The system's 3.0 under Python's `ssl` takes 1.5 times as long for a handshake, and uvloop's TLS
 256 KiB for each connection. pyOpenSSL makes the context; connections call OpenSSL without its
-methods, by the same bindings (docs/decisions.md, 2026-11-23 and 2026-11-27).
+methods, by the same bindings (docs/decisions.md, 2026-11-23).
 
 Invariants: the protocol hears of a connection when the handshake is done and, if certificates are
 verified, the server has one for its name; what it writes never goes out in the clear.
