@@ -151,7 +151,7 @@ def decode(data: bytes) -> Message:
     if isinstance(message, _Links):
         return _batch_of(message)
     if isinstance(message, _Linked):
-        message = LinkedHosts({message.domain: message.hosts})
+        return LinkedHosts({message.domain: message.hosts})
     if isinstance(message, EntryMessage):
         entry = message.entry
         if not (host_of(entry.url) and entry.host):

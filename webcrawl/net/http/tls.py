@@ -80,8 +80,9 @@ class TlsContext:
             if most is not None:
                 context.set_max_proto_version(most)
         except SSL.Error as e:
-            names = "DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION"
-            raise FatalError(f"OpenSSL does not take {names}: {e}.") from None
+            raise FatalError(
+                f"OpenSSL does not take DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION: {e}."
+            ) from None
         try:
             if ciphers:
                 context.set_cipher_list(ciphers.encode())
