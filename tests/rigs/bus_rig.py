@@ -186,7 +186,7 @@ class BusDrone:
         self.append(encode_links(batch), [*batch.fingerprints], source=source, target=target)
 
     def append(self, message, names=(), *, source=0, target=1):
-        self.outboxes[source].append(target, message, names)
+        self.outboxes[source].append_all([(target, message, names)])
 
     @property
     def is_done(self):

@@ -116,8 +116,8 @@ async def test_what_is_another_shard_s_is_refused_and_counted(bus, caplog):
         for url in ("http://foreign.test/", "http://b.test/"):
             # Whose it is its URL says; the politeness key beside it is a claim.
             a.append(encode_entry(Entry(url=url, host="b.test", extra=b"plain/\x80"), None))
-        a.append(encode_hosts("a.test", ["foreign.test"]))
-        a.append(encode_hosts("a.test", ["b.test", "foreign.test"]))
+        a.append(encode_hosts({"a.test": ["foreign.test"]}))
+        a.append(encode_hosts({"a.test": ["b.test", "foreign.test"], "c.test": ["foreign.test"]}))
         await until(lambda: len(shard.log) == 4)
         assert shard.log == [
             ("seed", own.links[0].url),
@@ -126,15 +126,21 @@ async def test_what_is_another_shard_s_is_refused_and_counted(bus, caplog):
             ("link", own.links[0].url),
         ]
         await until(lambda: b.receiver.stats()["hive/foreign"])
-        assert b.receiver.stats()["hive/foreign"] == 2 + 2 + 4 + 1 + 1 + 1
+        assert b.receiver.stats()["hive/foreign"] == 2 + 2 + 4 + 1 + 1 + 1 + 1
         assert caplog.text.count("is another one's and was refused") == 1
 
 
 async def test_hosts_that_a_domain_links_to_are_told(bus):
     async with bus() as (a, _, shard):
-        a.append(encode_hosts("a.test", ["b.test", "www.b.test"]), [77])
-        await until(lambda: 77 in a.cache and shard.log)
-        assert shard.log == [("linked", "a.test", "b.test", "www.b.test")]
+        for number, host in enumerate(("b.test", "www.b.test"), 77):
+            a.outboxes[0].note(1, "a.test", host, number)
+        a.outboxes[0].note(1, "c.test", "b.test", 79)
+        await until(lambda: 79 in a.cache and len(shard.log) == 2)
+        assert shard.log == [
+            ("linked", "a.test", "b.test", "www.b.test"),
+            ("linked", "c.test", "b.test"),
+        ]
+        assert a.sender.sent == 1
 
 
 async def test_messages_of_many_pages_come_in_few_entries(bus):

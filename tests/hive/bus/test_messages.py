@@ -61,16 +61,24 @@ def test_an_entry_comes_back_as_it_went(entry, name):
     assert decode(encode_entry(entry, name)) == EntryMessage(entry, name)
 
 
-@given(urls().map(host_of), st.lists(urls().map(host_of), min_size=1, max_size=5))
+HOSTS = st.lists(urls().map(host_of), min_size=1, max_size=5)
+
+
+@given(st.dictionaries(urls().map(host_of), HOSTS, max_size=3))
 @examples(100)
-def test_hosts_that_a_domain_links_to_come_back_as_they_went(domain, hosts):
-    assert decode(encode_hosts(domain, hosts)) == LinkedHosts(domain, hosts)
+def test_hosts_that_domains_link_to_come_back_as_they_went(linked):
+    assert decode(encode_hosts(linked)) == LinkedHosts(linked)
+
+
+def test_hosts_that_one_domain_links_to_are_read_as_earlier_versions_sent_them():
+    earlier = msgspec.msgpack.encode([4, "a.test", ["b.test"]])
+    assert decode(earlier) == LinkedHosts({"a.test": ["b.test"]})
 
 
 @pytest.mark.parametrize(("domain", "hosts"), [("", ["a.test"]), ("a.test", []), ("a.test", [""])])
 def test_links_from_or_to_no_host_are_refused(domain, hosts):
     with pytest.raises(MessageError):
-        decode(encode_hosts(domain, hosts))
+        decode(encode_hosts({domain: hosts}))
 
 
 def test_the_end_of_the_seeds_comes_back():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from strategies import examples
 
+from webcrawl.hive.bus.messages import LinkedHosts, decode
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.membership.keys import order_of
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, read_records
@@ -66,7 +67,7 @@ def item(number):
 def fill(outbox, start, end):
     items = [item(number) for number in range(start, end)]
     for target, payload in items:
-        outbox.append(target, payload)
+        outbox.append_all([(target, payload, ())])
     return items
 
 
@@ -130,12 +131,26 @@ def test_segments_being_written_or_under_way_are_not_deleted(outbox):
     assert outbox.size == 0
 
 
+def full(fd, data):
+    raise OSError(errno.ENOSPC, "no room")
+
+
+def test_notes_become_one_message_for_each_target(path, outbox, monkeypatch):
+    for number, host in enumerate(["b.test", "c.test", "b.test"], 1):
+        outbox.note(1, "a.test", host, number)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        assert outbox.take(100) == []
+    assert outbox.unsent
+    ((*_, payload, names, _),) = outbox.take(100)
+    assert decode(payload) == LinkedHosts({"a.test": ["b.test", "c.test"]})
+    assert names == [3, 2]
+    outbox.note(2, "a.test", "b.test", 4)
+    assert len(left_in(path, outbox.snapshot())) == 2
+
+
 def test_a_full_disk_takes_nothing_of_a_page(path, outbox, monkeypatch):
     items = fill(outbox, 0, 2)
-
-    def full(fd, data):
-        raise OSError(errno.ENOSPC, "no room")
-
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
         with pytest.raises(OSError, match="no room"):

@@ -24,9 +24,9 @@ def test_messages_before_and_after_the_checkpoint_are_read(tmp_path):
     path = tmp_path / "outbox"
     outbox = Outbox(path=path)
     outbox.open(None)
-    outbox.append(1, encode_links(links(3)))
+    outbox.append_all([(1, encode_links(links(3)), ())])
     saved = outbox.snapshot()
-    outbox.append(2, encode_links(links(3)))
+    outbox.append_all([(2, encode_links(links(3)), ())])
     outbox.close()
     before, after = sorted(path.iterdir())
     assert checked(path, saved).damage == []
@@ -48,7 +48,7 @@ def test_records_and_snapshots_of_something_else_are_damage(tmp_path):
     path = tmp_path / "outbox"
     outbox = Outbox(path=path)
     outbox.open(None)
-    outbox.append(1, b"no message")
+    outbox.append_all([(1, b"no message", ())])
     saved = outbox.snapshot()
     outbox.close()
     assert len(checked(path, saved).damage) == 1

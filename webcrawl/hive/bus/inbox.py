@@ -138,17 +138,11 @@ class Inbox:
         Durable when it returns, or from the checkpoint on that saves the position. On OSError and
         FatalError, as ``LinkSink.submit`` raises them, the position stays, and they may come again.
         """
-        try:
-            return self._take_in(entries)
-        except BaseException:
-            self.cursor, self._passed_over = self.position, False
-            raise
-
-    def _take_in(self, entries: Sequence[tuple[str, bytes]]) -> tuple[int, dict[str, list[str]]]:
         links: list[LinkBatch] = []
         refused: dict[str, list[str]] = {GARBAGE: [], FOREIGN: []}
         count = 0
-        cursor, position = self.cursor, self.position
+        cursor, position, passed_over = self.cursor, self.position, self._passed_over
+        self.cursor, self._passed_over = position, False  # unless all is taken in
         for stream_id, packed in entries:
             begins_again = False
             for whole in _messages(packed, refused[GARBAGE]):
@@ -159,24 +153,29 @@ class Inbox:
                     self.shard.submit(message)
                     count += len(message.links)
                 elif isinstance(message, SeedsSent):
-                    begins_again |= self._all_seeds_are_there()
+                    self.knows_all_seeds = True
+                    self.shard.seeds_are_known()
+                    # What was passed over is to be read now.
+                    begins_again |= passed_over
+                    passed_over = False
                 elif self.shard.settings.needs_all_seeds and not self.knows_all_seeds:
-                    self._passed_over = True
+                    passed_over = True
                 elif isinstance(message, LinkBatch):
                     links.append(message)
                     count += len(message.links)
                 elif isinstance(message, LinkedHosts):
-                    self.shard.intake.note_linked(message.domain, message.hosts)
+                    for domain, hosts in message.hosts.items():
+                        self.shard.intake.note_linked(domain, hosts)
                 else:
                     self.shard.enqueue(message.entry, message.name)
             if begins_again:
                 cursor = position
                 break
             cursor = stream_id
-            if not self._passed_over:
+            if not passed_over:
                 position = stream_id
         self.shard.intake.submit_all(links)
-        self.cursor, self.position = cursor, position
+        self.cursor, self.position, self._passed_over = cursor, position, passed_over
         return count, refused
 
     def _accepted(self, message: Message, refused: Mapping[str, list[str]]) -> Message | None:
@@ -188,9 +187,14 @@ class Inbox:
                 if seeds is not None:
                     return message.only(at, self._own(seeds.hosts, refused))
                 return message if len(at) == len(hosts) else message.only(at)
-            case LinkedHosts(domain, hosts):
-                kept = [hosts[i] for i in self._own(hosts, refused)]
-                return LinkedHosts(domain, kept) if kept else None
+            case LinkedHosts(linked):
+                return LinkedHosts(
+                    {
+                        domain: [hosts[i] for i in own]
+                        for domain, hosts in linked.items()
+                        if (own := self._own(hosts, refused))
+                    }
+                )
             case EntryMessage(entry):
                 return message if self._own((host_of(entry.url),), refused) else None
         return message
@@ -202,13 +206,6 @@ class Inbox:
         if len(at) < len(hosts):
             refused[FOREIGN] += [host for host in hosts if number_of(host) != number]
         return at
-
-    def _all_seeds_are_there(self) -> bool:
-        """All seeds are in the shard; whether something was passed over, to be read now."""
-        self.knows_all_seeds = True
-        self.shard.seeds_are_known()
-        passed_over, self._passed_over = self._passed_over, False
-        return passed_over
 
 
 def _messages(packed: bytes, garbage: list[str]) -> Iterator[Message]:

@@ -23,7 +23,7 @@ from webcrawl.frontier.entry import Entry  # noqa: TC001  # msgspec reads it
 from webcrawl.urls import Link, host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # message := msgpack array [kind, field, ...]
 #   kind 1: links; names are fingerprints, u64 little-endian each. No kinds at all: all are "a".
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 #   kind 2: entry, and the fingerprint it is submitted under, or nil: it is requeued
 #   kind 3: all seeds are sent
 #   kind 4: a domain, and hosts that it links to by URLs that their shard has
+#   kind 5: the same of several domains
 _USUAL_KIND = "a"
 _HOP_BYTES = 16
 
@@ -39,6 +40,8 @@ _HOP_BYTES = 16
 MAX_BYTES = 1 << 26
 
 _Name: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
+_Host: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
+_Hosts: TypeAlias = Annotated[list[_Host], msgspec.Meta(min_length=1)]
 
 
 class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
@@ -71,14 +74,20 @@ class SeedsSent(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
     """The message that all seeds are sent: whatever comes later was found on a page."""
 
 
-class LinkedHosts(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
-    """The message that pages of *domain* link to *hosts*, by URLs that their shard has already.
+class _Linked(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
+    """A `LinkedHosts` of one domain, as it was before 2026-11-27."""
 
-    The reputation of a domain counts which others link to it.
+    domain: _Host
+    hosts: _Hosts
+
+
+class LinkedHosts(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
+    """The message that pages of domains link to hosts, by URLs that their shard has already.
+
+    *hosts* are by domain. The reputation of a domain counts which others link to it.
     """
 
-    domain: str
-    hosts: list[str]
+    hosts: dict[_Host, _Hosts]
 
 
 Message: TypeAlias = LinkBatch | LinkedHosts | EntryMessage | SeedsSent
@@ -89,7 +98,7 @@ class MessageError(ValueError):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgpack_decoder(_Links | LinkedHosts | EntryMessage | SeedsSent)
+_decode = msgpack_decoder(_Links | _Linked | LinkedHosts | EntryMessage | SeedsSent)
 #: The message that all seeds are sent.
 SEEDS_SENT = _encode(SeedsSent())
 
@@ -121,9 +130,9 @@ def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
     )
 
 
-def encode_hosts(domain: str, hosts: Sequence[str]) -> bytes:
-    """That *domain* links to *hosts* as a message."""
-    return _encode(LinkedHosts(domain, [*hosts]))
+def encode_hosts(linked: Mapping[str, Iterable[str]]) -> bytes:
+    """That domains link to hosts, by domain, as a message."""
+    return _encode(LinkedHosts({domain: [*hosts] for domain, hosts in linked.items()}))
 
 
 def encode_entry(entry: Entry, name: int | None) -> bytes:
@@ -136,15 +145,14 @@ def decode(data: bytes) -> Message:
     if len(data) > MAX_BYTES:
         raise MessageError(f"a message of {len(data)} bytes, {MAX_BYTES} is the most")
     try:
-        message: Message | _Links = _decode(data)
+        message: Message | _Links | _Linked = _decode(data)
     except UndecodableError as error:
         raise MessageError(str(error)) from error
     if isinstance(message, _Links):
         return _batch_of(message)
-    if isinstance(message, LinkedHosts):
-        if not (message.domain and message.hosts and all(message.hosts)):
-            raise MessageError("links from or to no host")
-    elif isinstance(message, EntryMessage):
+    if isinstance(message, _Linked):
+        return LinkedHosts({message.domain: message.hosts})
+    if isinstance(message, EntryMessage):
         entry = message.entry
         if not (host_of(entry.url) and entry.host):
             raise MessageError("an entry without a host")

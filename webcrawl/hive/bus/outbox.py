@@ -6,6 +6,10 @@ each. A segment goes when all its messages were sent and a published checkpoint 
 that ID. After a restart, or when Redis has lost something, all that is left is sent again: each
 message arrives at least once.
 
+That a domain links to a host is noted in memory, as each page has ten such notes, and becomes one
+message for each target before the next are taken, or a checkpoint. A crash loses those of the last
+moment, as host records do.
+
 On disk, numbered in their order, each a record log (storage/record_log.py)::
 
     NNNNNN.log   segment; the highest is appended to, until it is large or a checkpoint is prepared
@@ -20,12 +24,13 @@ read up to a torn end, and never appended to.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from webcrawl.configuration.decoding import Count, UndecodableError, msgpack_decoder
-from webcrawl.hive.bus.messages import MessageError
+from webcrawl.hive.bus.messages import MessageError, encode_hosts
 from webcrawl.hive.membership.keys import order_of
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import (
@@ -44,6 +49,8 @@ _VERSION = 1
 _SEGMENT_BYTES = 4 << 20
 # Messages in memory that were not taken yet; more are read from disk again, without their names.
 _HELD_BYTES = 1 << 16
+# Notes in memory.
+_NOTES = 1 << 13
 _SUFFIX = ".log"
 _REQUESTS = "requests"
 
@@ -103,6 +110,9 @@ class Outbox:
         self._held_size = 0  # bytes of their messages
         self._taken_size = 0  # of those that were taken and not delivered
         self._taken = 0
+        # By target and domain: the hosts that the domain links to, with what their delivery spares.
+        self._notes: dict[int, dict[str, dict[str, int]]] = {}
+        self._noted = 0
         self._disposable: list[int] = []
         self._unnamed = 0  # of these the last snapshot does not name
         self._unsynced: list[Path] = []
@@ -144,12 +154,11 @@ class Outbox:
     def close(self) -> None:
         """Close without fsync. Idempotent."""
         self.is_open = False
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        self._end_segment()
 
     def snapshot(self) -> bytes:
         """Its state: the segments until now, none of which is appended to any more."""
+        self._append_notes()
         self._end_segment()
         self._unnamed = len(self._disposable)
         segments = [(number, segment.size) for number, segment in self._segments.items()]
@@ -168,10 +177,6 @@ class Outbox:
         self._unnamed = 0
 
     # --- the shard's side
-
-    def append(self, target: int, payload: bytes, names: Sequence[int] = ()) -> None:
-        """As ``append_all`` for one message."""
-        self.append_all([(target, payload, names)])
 
     def append_all(
         self, messages: Sequence[tuple[int, bytes, Sequence[int]]], *, barrier: bool = False
@@ -193,6 +198,23 @@ class Outbox:
             self._read = (number, log.size)
         if log.size >= self._segment_bytes:
             self._end_segment()
+
+    def note(self, target: int, domain: str, host: str, name: int) -> None:
+        """Note that *domain* links to *host* of the shard *target*; *name* as in ``Outgoing``."""
+        self._notes.setdefault(target, {}).setdefault(domain, {})[host] = name
+        self._noted += 1
+        if self._noted >= _NOTES:
+            self._append_notes()
+
+    def _append_notes(self) -> None:
+        if self._noted:
+            messages = [
+                (target, encode_hosts(linked), [n for of in linked.values() for n in of.values()])
+                for target, linked in self._notes.items()
+            ]
+            self.append_all(messages)
+            self._notes.clear()
+            self._noted = 0
 
     @property
     def has_requests(self) -> bool:
@@ -229,7 +251,7 @@ class Outbox:
     @property
     def unsent(self) -> int:
         """Bytes of messages, and of records on disk, that are not delivered; 0 if all are."""
-        return self._behind + self._held_size + self._taken_size
+        return self._behind + self._held_size + self._taken_size + self._noted
 
     @property
     def size(self) -> int:
@@ -242,6 +264,8 @@ class Outbox:
 
         Reads some of the disk when it is behind. CorruptRecordError, OSError.
         """
+        with suppress(OSError):  # a full disk is told to those who append
+            self._append_notes()
         found: list[Outgoing] = []
         size = 0
         while size < limit and (self._held or self._load()):

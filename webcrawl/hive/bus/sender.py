@@ -211,14 +211,12 @@ class Sender:
         size = 0
         for target in [*self._queues]:
             for entry in [*_entries(target, self._queues[target])]:
-                if call and size + len(entry.packed) > _CALL_BYTES:
+                is_full = size + len(entry.packed) > _CALL_BYTES
+                if call and (is_full or (for_one and call[0].target != target)):
                     yield call
                     call, size = [], 0
                 call.append(entry)
                 size += len(entry.packed)
-            if call and for_one:
-                yield call
-                call, size = [], 0
         if call:
             yield call
 

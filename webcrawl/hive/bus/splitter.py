@@ -12,11 +12,11 @@ published checkpoint of it.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from webcrawl.crawl.shard.shards import NotHeldError
-from webcrawl.hive.bus.messages import SEEDS_SENT, encode_entry, encode_hosts, encode_links
-from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.hive.bus.messages import SEEDS_SENT, encode_entry, encode_links
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
 
@@ -70,11 +70,9 @@ class HostSplitter:
         """The shard of a document, and its outbox. Of seeds it is the one whose cursor tells how
         far they were read. If that has gone, any: the document will be fetched again."""
         number = self._shards.number_of(host_of(url)) if url else _OF_SEEDS
-        outbox = self._outboxes.get(number)
-        if outbox is not None:
-            return number, outbox
-        for number, outbox in self._outboxes.items():
-            return number, outbox
+        for one in chain((number,), self._outboxes):
+            if one in self._outboxes:
+                return one, self._outboxes[one]
         raise NotHeldError("this process holds no shard")
 
     def _of_seeds(self, batch: LinkBatch, kept: int | None) -> tuple[LinkBatch | None, _Messages]:
@@ -93,23 +91,20 @@ class HostSplitter:
         if not leaving:
             return batch, []
         domain = registered_domain(host_of(batch.source.url))
-        missed = {leaving[i] for i in cache.misses([names[i] for i in leaving])}
-        pair_of: dict[str, int] = {}
+        pairs = [hash((domain, registered_domain(hosts[i]))) for i in leaving]
+        missed = {*cache.misses([names[i] for i in leaving])}
+        unknown = {*cache.misses(pairs)} if batch.source.score >= 0 else ()
         # By target: the links, and what the cache learns when they are sent.
         found: dict[int, tuple[list[int], list[int]]] = {}
-        # The same of hosts to whose links the domain is new.
-        linked: dict[int, dict[str, int]] = {}
-        for i in leaving:
-            host = hosts[i]
-            pair = pair_of.get(host)
-            if pair is None:
-                pair = pair_of[host] = fingerprint(f"{domain} {registered_domain(host)}")
-            if i in missed:
+        # Any will do for what may be lost in a crash, and one has fewer messages.
+        note = next(iter(self._outboxes.values())).note
+        for n, i in enumerate(leaving):
+            if n in missed:
                 at, learnt = found.setdefault(targets[i], ([], []))
                 at.append(i)
-                learnt += (names[i], pair)
-            elif pair not in cache and batch.source.score >= 0:
-                linked.setdefault(targets[i], {})[host] = pair
+                learnt += (names[i], pairs[n])
+            elif n in unknown:
+                note(targets[i], domain, hosts[i], pairs[n])
         self._sent += len(missed)
         self._spared += len(leaving) - len(missed)
         messages: _Messages = [
@@ -121,8 +116,6 @@ class HostSplitter:
             for target, (at, learnt) in found.items()
             for start in range(0, len(at), _LINKS)
         ]
-        for target, pairs in linked.items():
-            messages.append((target, encode_hosts(domain, [*pairs]), [*pairs.values()]))
         own = [i for i, target in enumerate(targets) if target == kept]
         return batch.only(own) if own else None, messages
 
@@ -131,7 +124,7 @@ class HostSplitter:
         outbox = self._of_requests()
         outbox.note_requests()
         target = self._shards.number_of(host_of(entry.url))
-        outbox.append(target, encode_entry(entry, name))
+        outbox.append_all([(target, encode_entry(entry, name), ())])
 
     def _of_requests(self) -> Outbox:
         """The first outbox; that of a shard that is leaving, whose last checkpoint may have been

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.exceptions import ResponseError
@@ -312,8 +313,7 @@ class Membership:
     async def register(self, leases: Mapping[int, int]) -> dict[int, int]:
         """In a new Redis: enter *leases*, shards with their tokens. Those accepted: where nothing
         newer was there."""
-        pairs = [number for pair in leases.items() for number in pair]
-        accepted = await self._set_owners(_REGISTER, *pairs)
+        accepted = await self._set_owners(_REGISTER, *chain(*leases.items()))
         return {number: leases[number] for number in map(int, accepted)}
 
     async def claim(self, wanted: Mapping[int, Owner]) -> dict[int, int]:
@@ -330,8 +330,7 @@ class Membership:
 
     async def release(self, leases: Mapping[int, int]) -> None:
         """Give up *leases*, shards with their tokens; those of others are left alone."""
-        pairs = [number for pair in leases.items() for number in pair]
-        await self._set_owners(_RELEASE, *pairs)
+        await self._set_owners(_RELEASE, *chain(*leases.items()))
 
     async def _set_owners(self, script: str, *arguments: str | int) -> Any:
         keys = [self._keys.shards, self._keys.state, self._keys.lease(self._drone)]
@@ -375,7 +374,7 @@ class Membership:
     async def order(self, *, anyone: bool = False, **fields: Any) -> bool:
         """Set *fields* of the state, if the drone is the queen, or *anyone* may; whether that was
         done."""
-        pairs = [part for pair in encode_state(fields).items() for part in pair]
+        pairs = chain(*encode_state(fields).items())
         keys = [self._keys.state, self._keys.queen]
         return bool(await self._run(_ORDER, keys, "" if anyone else self._drone, *pairs))
 

@@ -195,11 +195,11 @@ class HttpConnections:
     def _connect(self, endpoint: Endpoint, until: float) -> Awaitable[Exchange]:
         """A new connection over which requests to *endpoint* can be sent."""
         if endpoint.proxy is None:
-            return self._dial(endpoint.scheme, endpoint.host, endpoint.port, until)
+            return self._dial(endpoint, until)
         return self._connect_through(endpoint.proxy, endpoint, until)
 
     async def _connect_through(self, proxy: Proxy, endpoint: Endpoint, until: float) -> Exchange:
-        exchange = await self._dial(proxy.scheme, proxy.host, proxy.port, until, is_proxy=True)
+        exchange = await self._dial(proxy, until, is_proxy=True)
         if endpoint.scheme == "http":
             return exchange
         try:
@@ -209,30 +209,20 @@ class HttpConnections:
             exchange.abort()
             raise
 
-    async def _dial(
-        self, scheme: str, host: str, port: int, until: float, *, is_proxy: bool = False
-    ) -> Exchange:
-        # No coroutine: each of them under a task costs 1 us of a connection.
-        def connect(
-            address: str, port: int, local: tuple[str, int] | None
-        ) -> Awaitable[tuple[asyncio.Transport, Exchange]]:
-            make = partial(self._new_exchange, peer=address)
-            return self._loop.create_connection(make, address, port, local_addr=local)
-
-        async def connect_by_tls(
-            address: str, port: int, local: tuple[str, int] | None
-        ) -> tuple[asyncio.Transport, Exchange]:
+    def _dial(
+        self, to: Endpoint | Proxy, until: float, *, is_proxy: bool = False
+    ) -> Awaitable[Exchange]:
+        async def connect(address: str, port: int, local: tuple[str, int] | None) -> Exchange:
             exchange = self._new_exchange(peer=address)
-            make = partial(self._tls.over, exchange, _certified(host))
-            _, tls = await self._loop.create_connection(make, address, port, local_addr=local)
-            await tls.opened()
-            return tls, exchange
+            tls = self._tls.over(exchange, _certified(to.host)) if to.scheme == "https" else None
+            protocol = tls or exchange
+            await self._loop.create_connection(lambda: protocol, address, port, local_addr=local)
+            if tls is not None:
+                await tls.opened()
+            return exchange
 
-        ways = {"http": connect, "https": connect_by_tls}
-        _, exchange = await self._dialer.dial(
-            host, port, ways[scheme], until=until, is_proxy=is_proxy
-        )
-        return exchange
+        # No coroutine: each of them under a task costs 1 us of a connection.
+        return self._dialer.dial(to.host, to.port, connect, until=until, is_proxy=is_proxy)
 
     async def _tunnel(
         self, exchange: Exchange, endpoint: Endpoint, proxy: Proxy, until: float

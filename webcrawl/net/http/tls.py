@@ -2,7 +2,8 @@
 
 By pyOpenSSL, as in Scrapy itself: its OpenSSL comes with `cryptography` and is kept up to date by
 pip. The system's 3.0 under Python's `ssl` takes 1.5 times as long for a handshake, and uvloop's TLS
-256 KiB for each connection (docs/decisions.md, 2026-11-23).
+256 KiB for each connection. pyOpenSSL makes the context; connections call OpenSSL without its
+methods, by the same bindings (docs/decisions.md, 2026-11-23).
 
 Invariants: the protocol hears of a connection when the handshake is done and, if certificates are
 verified, the server has one for its name; what it writes never goes out in the clear.
@@ -11,20 +12,23 @@ verified, the server has one for its name; what it writes never goes out in the 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import re
 import ssl
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
-from OpenSSL import SSL, crypto
+from cryptography.x509 import load_der_x509_certificate
+from OpenSSL import SSL
 from OpenSSL import __version__ as version
 from service_identity import CertificateError, VerificationError
-from service_identity.pyopenssl import verify_hostname, verify_ip_address
+from service_identity.cryptography import (
+    verify_certificate_hostname,
+    verify_certificate_ip_address,
+)
 
 from webcrawl.errors import FatalError
 from webcrawl.net.rates import RECEIVED
@@ -34,20 +38,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_LIB, _FFI = Binding().lib, Binding().ffi
 #: Values of DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION.
-VERSIONS = {
-    "TLSv1.0": ssl.TLSVersion.TLSv1,
-    "TLSv1.1": ssl.TLSVersion.TLSv1_1,
-    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
-    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
-}
+VERSIONS = {f"TLSv1.{minor}": ssl.TLSVersion(0x301 + minor) for minor in range(4)}
 #: OpenSSL's default groups less the finite fields, which cost a client up to 0.13 s a handshake,
 #: and less ML-KEM: a crawl has no secrets for the time of quantum computers.
 _CURVES = b"X25519:P-256:X448:P-521:P-384"
-#: Bytes of the longest record.
-_RECORD = 16 * 1024
-#: Bytes that are given to OpenSSL at once: its buffer for them stays as large.
-_AT_ONCE = 2 * _RECORD
+#: OpenSSL's order puts the one with SHA-384 first, which takes 15 us more of a handshake.
+_SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+#: For what OpenSSL returns, of all connections: twice what the loops receive at once.
+_BUFFER = _FFI.new("char[]", 512 * 1024)
 #: Handshakes of a connection after its first. IIS and Apache begin one to ask for a certificate.
 _MOST_RENEGOTIATIONS = 4
 
@@ -60,8 +60,8 @@ class TlsContext:
     """TLS settings of all connections."""
 
     def __init__(self, context: SSL.Context, *, is_verified: bool) -> None:
-        self._context = context
-        self._is_verified = is_verified
+        self.context = context
+        self.is_verified = is_verified
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
@@ -80,8 +80,9 @@ class TlsContext:
             if most is not None:
                 context.set_max_proto_version(most)
         except SSL.Error as e:
-            names = "DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION"
-            raise FatalError(f"OpenSSL does not take {names}: {e}.") from None
+            raise FatalError(
+                f"OpenSSL does not take DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION: {e}."
+            ) from None
         try:
             if ciphers:
                 context.set_cipher_list(ciphers.encode())
@@ -97,16 +98,23 @@ class TlsContext:
             context.set_options(SSL.OP_NO_RENEGOTIATION)
         context.set_alpn_protos([b"http/1.1"])
         context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+        context.clear_mode(_LIB.SSL_MODE_ENABLE_PARTIAL_WRITE)
         # For servers without RFC 5746, and those that hang at a ClientHello of 256 to 511 bytes.
         context.set_options(SSL.OP_LEGACY_SERVER_CONNECT | SSL.OP_ALL)
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+        context.set_tls13_ciphersuites(_SUITES)
+        try:
+            _LIB.SSL_CTX_set1_curves_list(context._context, _CURVES)
+        except (AttributeError, TypeError):
+            raise FatalError(
+                f"pyOpenSSL {version} has changed within: install the one of requirements.txt."
+            ) from None
         _log_keys(context)
-        _offer_groups(context)
         return cls(context, is_verified=is_verified)
 
     def over(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
         """A new transport of *protocol*, to be made the protocol of a connection to *host*."""
-        return TlsTransport(self._context, host, protocol, is_verified=self._is_verified)
+        return TlsTransport(self, host, protocol)
 
 
 def _version(settings: BaseSettings, name: str) -> ssl.TLSVersion | None:
@@ -126,30 +134,18 @@ def _log_keys(context: SSL.Context) -> None:
         return
     path = Path(name)
 
-    def append(_: SSL.Connection, line: bytes) -> None:
+    @_FFI.callback("void (*)(const SSL *, const char *)")  # type: ignore[untyped-decorator]
+    def append(_: object, line: Any) -> None:
         with path.open("ab") as file:
-            file.write(line + b"\n")
+            file.write(_FFI.string(line) + b"\n")
 
     try:
         path.open("ab").close()
     except OSError as error:
         logger.warning("TLS keys cannot be written to SSLKEYLOGFILE: %s", error)
     else:
-        context.set_keylog_callback(append)
-
-
-def _offer_groups(context: SSL.Context) -> None:
-    """Let *context* offer `_CURVES` for the key exchange. pyOpenSSL 26 has no method for it; where
-    its private attribute is not what it was, OpenSSL's default is offered, and a warning says so.
-    """
-    try:
-        offers = Binding().lib.SSL_CTX_set1_curves_list(context._context, _CURVES)
-    except (AttributeError, TypeError):
-        offers = 0
-    if not offers:
-        logger.warning(
-            "pyOpenSSL %s takes no list of groups: handshakes may cost up to 0.13 s more", version
-        )
+        context.set_app_data(append)  # OpenSSL keeps no reference
+        _LIB.SSL_CTX_set_keylog_callback(context._context, append)
 
 
 class TlsTransport(asyncio.Transport, asyncio.Protocol):
@@ -158,21 +154,20 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     _below: asyncio.Transport
     _error: ssl.SSLError | None = None
     _is_open = False  # whether the handshake is done
-    _is_over = False  # whether what still comes is not read
+    _is_over = False  # whether OpenSSL is not called any more
 
-    def __init__(
-        self, context: SSL.Context, host: str, protocol: asyncio.Protocol, *, is_verified: bool
-    ) -> None:
-        super().__init__()
+    def __init__(self, settings: TlsContext, host: str, protocol: asyncio.Protocol) -> None:
         self._protocol = protocol
         self._host = host
         self._count = RECEIVED.get()
-        self._is_verified = is_verified
+        self._is_verified = settings.is_verified
         self._handshake: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()
-        self._tls = SSL.Connection(context)
+        self._tls = tls = _FFI.gc(_LIB.SSL_new(settings.context._context), _LIB.SSL_free)
+        self._out = out = _LIB.BIO_new(_LIB.BIO_s_mem())
+        _LIB.SSL_set_bio(tls, _LIB.BIO_new(_LIB.BIO_s_mem()), out)
         if not _is_address(host):
-            self._tls.set_tlsext_host_name(host.encode())
-        self._tls.set_connect_state()
+            _LIB.SSL_set_tlsext_host_name(tls, host.encode())
+        _LIB.SSL_set_connect_state(tls)
 
     async def opened(self) -> None:
         """Wait until the handshake is done; the connection is closed if it fails or is cancelled.
@@ -190,24 +185,31 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def names(self) -> str:
         """Version and cipher suite of the connection: ``TLSv1.3 TLS_AES_128_GCM_SHA256``."""
-        cipher = self._tls.get_cipher_name()
-        version = self._tls.get_protocol_version_name()
-        return f"{version} {cipher_suite(cipher) if cipher else ''}".rstrip()
+        version = _LIB.SSL_get_version(self._tls)
+        cipher = _LIB.SSL_CIPHER_get_name(_LIB.SSL_get_current_cipher(self._tls))
+        return f"{_text(version)} {cipher_suite(_text(cipher))}"
 
     def certificate(self) -> bytes | None:
         """The server's certificate, DER."""
-        found = self._tls.get_peer_certificate()
-        return None if found is None else crypto.dump_certificate(crypto.FILETYPE_ASN1, found)
+        found = _LIB.SSL_get_peer_certificate(self._tls)
+        if not found:
+            return None
+        bio = _LIB.BIO_new(_LIB.BIO_s_mem())
+        _LIB.i2d_X509_bio(bio, found)
+        certificate: bytes = _FFI.unpack(_BUFFER, _LIB.BIO_read(bio, _BUFFER, len(_BUFFER)))
+        _LIB.BIO_free(bio)
+        _LIB.X509_free(found)
+        return certificate
 
     # What the protocol calls.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        try:
-            self._tls.sendall(data)
-        except SSL.Error as e:
-            self._end(_failure(e))
-        else:
+        if self._is_over:
+            return
+        if _LIB.SSL_write(self._tls, _FFI.from_buffer(data), len(data)) > 0:
             self._send()
+        else:
+            self._end(_failure())
 
     def abort(self) -> None:
         self._is_over = True
@@ -235,14 +237,17 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._count(len(data))
-        for start in range(0, len(data), _AT_ONCE):
-            if self._is_over:
-                return
-            self._tls.bio_write(data[start : start + _AT_ONCE])
-            if self._is_open:
-                self._read()
-            else:
-                self._shake()
+        if self._is_over:
+            return
+        # OpenSSL reads *data* where it is, all of it before it wants more.
+        bio = _LIB.BIO_new_mem_buf(_FFI.from_buffer(data), len(data))
+        _LIB.BIO_set_mem_eof_return(bio, -1)
+        _LIB.SSL_set_bio(self._tls, bio, self._out)
+        if self._is_open:
+            self._read()
+            self._send()
+        else:
+            self._shake()
 
     def eof_received(self) -> None:
         if self._is_open and not self._is_over:
@@ -254,59 +259,59 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         if self._is_open:
             self._protocol.connection_lost(error)
         elif self._handshake is not None and not self._handshake.done():
-            late = ConnectionResetError("the server hung up in the handshake")
-            self._handshake.set_exception(error or late)
+            error = error or ConnectionResetError("the server hung up in the handshake")
+            self._handshake.set_exception(error)
             self._handshake.exception()  # nobody may wait for it any more, which is no error
         # 80 kB that the collector knows nothing of: they go now, whatever still refers to this.
         del self._tls
 
     def _shake(self) -> None:
         """Go on with the handshake."""
+        result = _LIB.SSL_do_handshake(self._tls)
+        if result <= 0:
+            if _LIB.SSL_get_error(self._tls, result) == _LIB.SSL_ERROR_WANT_READ:
+                self._send()
+            else:
+                self._end(_failure())
+            return
         try:
-            self._tls.do_handshake()
             if self._is_verified:
-                verify = verify_ip_address if _is_address(self._host) else verify_hostname
-                verify(self._tls, self._host)
-        except SSL.WantReadError:
-            self._send()
-        except (SSL.Error, VerificationError, CertificateError, ValueError) as e:
-            self._end(_failure(e))
-        else:
-            self._send()
-            if self._handshake is not None and not self._handshake.done():
-                self._is_open = True
-                self._protocol.connection_made(self)
-                self._handshake.set_result(None)
-                self._read()
+                is_address = _is_address(self._host)
+                verify = (
+                    verify_certificate_ip_address if is_address else verify_certificate_hostname
+                )
+                verify(load_der_x509_certificate(self.certificate() or b""), self._host)
+        except (VerificationError, CertificateError, ValueError) as e:
+            self._end(ssl.SSLError(str(e) or type(e).__name__))
+            return
+        if self._handshake is not None and not self._handshake.done():
+            self._is_open = True
+            self._protocol.connection_made(self)
+            self._handshake.set_result(None)
+            # The last of the handshake goes out with the first request.
+            self._read()
 
     def _read(self) -> None:
         """Give the protocol what there is for it."""
-        pieces = []
+        tls = self._tls
+        size = 0
+        while (result := _LIB.SSL_read(tls, _BUFFER + size, len(_BUFFER) - size)) > 0:
+            size += result
+        error = _LIB.SSL_get_error(tls, result)
         failure: ssl.SSLError | None = None
-        has_ended = False
-        try:
-            while True:
-                pieces.append(self._tls.recv(_RECORD))
-        except SSL.WantReadError:
-            if not pieces or self._tls.renegotiate_pending():
-                self._send()  # an answer to what was not for the protocol
-            if self._tls.total_renegotiations() > _MOST_RENEGOTIATIONS:
-                failure, has_ended = ssl.SSLError("too many renegotiations"), True
-        except SSL.ZeroReturnError:
-            has_ended = True
-        except SSL.Error as e:
-            failure, has_ended = _failure(e), True
-        if pieces:
-            self._protocol.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        if has_ended:
+        if _LIB.SSL_total_renegotiations(tls) > _MOST_RENEGOTIATIONS:
+            failure = ssl.SSLError("too many renegotiations")
+        elif error not in (_LIB.SSL_ERROR_WANT_READ, _LIB.SSL_ERROR_ZERO_RETURN):
+            failure = _failure()
+        if size:
+            self._protocol.data_received(_FFI.unpack(_BUFFER, size))
+        if failure or error == _LIB.SSL_ERROR_ZERO_RETURN:
             self._end(failure)
 
     def _send(self) -> None:
         """Hand on what OpenSSL has written."""
-        with contextlib.suppress(SSL.WantReadError):
-            while len(data := self._tls.bio_read(_RECORD)) == _RECORD:
-                self._below.write(data)
-            self._below.write(data)
+        while not self._is_over and (size := _LIB.BIO_read(self._out, _BUFFER, len(_BUFFER))) > 0:
+            self._below.write(_FFI.unpack(_BUFFER, size))
 
     def _end(self, failure: ssl.SSLError | None) -> None:
         """Close the connection after *failure*, or as the server has done."""
@@ -314,15 +319,16 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self.abort()
 
 
-def _failure(error: Exception) -> ssl.SSLError:
-    """The SSLError that says what *error* does.
+def _text(name: Any) -> str:
+    return cast("bytes", _FFI.string(name)).decode()
 
-    It has no traceback: kept by a connection, that would lead back to it, and all of it would stay
-    until garbage is collected.
-    """
-    if isinstance(error, SSL.Error) and error.args and isinstance(error.args[0], list):
-        return ssl.SSLError("; ".join(reason for *_, reason in error.args[0]))
-    return ssl.SSLError(str(error) or type(error).__name__)
+
+def _failure() -> ssl.SSLError:
+    """What OpenSSL has failed with."""
+    reasons = []
+    while code := _LIB.ERR_get_error():
+        reasons.append(_text(_LIB.ERR_reason_error_string(code)))
+    return ssl.SSLError("; ".join(reasons) or "TLS failed")
 
 
 def _is_address(host: str) -> bool:
