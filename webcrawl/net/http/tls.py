@@ -206,6 +206,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_over:
             return
+        _LIB.ERR_clear_error()  # it would be taken for one of this connection
         if _LIB.SSL_write(self._tls, _FFI.from_buffer(data), len(data)) > 0:
             self._send()
         else:
@@ -267,6 +268,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def _shake(self) -> None:
         """Go on with the handshake."""
+        _LIB.ERR_clear_error()
         result = _LIB.SSL_do_handshake(self._tls)
         if result <= 0:
             if _LIB.SSL_get_error(self._tls, result) == _LIB.SSL_ERROR_WANT_READ:
@@ -293,6 +295,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def _read(self) -> None:
         """Give the protocol what there is for it."""
+        _LIB.ERR_clear_error()
         tls = self._tls
         size = 0
         while (result := _LIB.SSL_read(tls, _BUFFER + size, len(_BUFFER) - size)) > 0:
