@@ -30,6 +30,7 @@ from scrapy.cmdline import execute
 from scrapy.core.engine import ExecutionEngine
 
 from webcrawl import clock, scheduler
+from webcrawl.crawl import health
 from webcrawl.crawl.job import state_directory
 from webcrawl.frontier import back_queue, done_log, due, front_end, frontier, overflow, snapshot
 from webcrawl.seen import compaction, levels
@@ -41,8 +42,6 @@ from webcrawl.storage.fifo import DiskFifo
 
 # The scheduler's in an idle second: most of what that takes.
 _TICK_SECS = 0.5
-# In a long crawl, what looks whether there is anything to do.
-_IDLE_TICK_SECS = 60.0
 # What a file below JOBDIR is, by its path there.
 _ROOMS = tuple(
     (re.compile(pattern), room)
@@ -85,8 +84,9 @@ class Orders(msgspec.Struct, frozen=True):
     """*known*: a file with what earlier processes have synced; none: all that is there. The servers
     are those of *world*, parameters of simweb, whose faults end at *faults_end*, in seconds of the
     simulation, or are those of the *script*; the process begins at *began*, the machine at
-    *booted*. It has to end within *longest* seconds; one that *is_long* mostly waits. Visits are
-    due by hours of *hour* seconds."""
+    *booted*. It has to end within *longest* seconds. While it only waits, it checks for work
+    every *idle* seconds; 0: as often as Scrapy and the product do. Visits are due by hours of
+    *hour* seconds."""
 
     root: Path
     jobdir: Path
@@ -103,7 +103,7 @@ class Orders(msgspec.Struct, frozen=True):
     began: float = 0.0
     booted: float = 0.0
     hour: float = 3600.0
-    is_long: bool = False
+    idle: float = 0.0
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -180,9 +180,10 @@ class FaultyProcess:
         self._patch = patch = pytest.MonkeyPatch()
         _make_small(patch)
         patch.setattr(scheduler, "TICK_SECS", _TICK_SECS)
-        if orders.is_long:
-            patch.setattr(scheduler, "_IDLE_TICK_SECS", _IDLE_TICK_SECS)
-            patch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", _IDLE_TICK_SECS)
+        if orders.idle:
+            patch.setattr(scheduler, "_IDLE_TICK_SECS", orders.idle)
+            patch.setattr(health, "_IDLE_LOOK_SECS", orders.idle)
+            patch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", orders.idle)
         patch.setattr(state_directory, "_BOOT_ID", orders.boot)
         patch.setattr(due, "_HOUR", orders.hour)
         self._disk = disk = DyingDisk(orders.root, patch=patch, rng=random.Random(orders.seed))
