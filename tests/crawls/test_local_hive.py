@@ -75,13 +75,13 @@ class Hive:
         return self._said.read_text()
 
     def drones(self):
-        return self._children("scrapy")
+        return self._children("-m scrapy crawl")
 
-    def _children(self, word):
+    def _children(self, name):
         found = []
         for child in psutil.Process(self._process.pid).children():
             with suppress(psutil.NoSuchProcess):  # it has just died
-                found += [child] * any(word in one for one in child.cmdline())
+                found += [child] * (name in child.name())
         return found
 
     def redis(self):

@@ -7,11 +7,14 @@ import re
 import signal
 import socket
 import stat
+import subprocess
 import time
 from itertools import islice
+from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
+import warm
 from crawling import access_log, kill, simulated, start_crawl, wait_until
 from lxml import html
 from monitored import FORM, monitored
@@ -218,7 +221,9 @@ def test_a_port_that_is_taken_is_one_warning_and_a_crawl_that_ends_leaves_no_por
         ({"MONITOR_HOST": "192.0.2.1", "MONITOR_TOKEN_FILE": "mine"}, "cannot assign"),
     ],
 )
-def test_without_a_fit_token_or_host_there_is_no_monitor(tmp_path, settings, sentence):
+def test_without_a_fit_token_or_host_there_is_no_monitor(tmp_path, monkeypatch, settings, sentence):
+    warmed = SimpleNamespace(**vars(subprocess) | {"Popen": warm.Popen})
+    monkeypatch.setattr("webcrawl.monitor.launch.subprocess", warmed)
     for name, length, mode in (("open", 16, 0o644), ("short", 15, 0o600), ("mine", 16, 0o600)):
         (tmp_path / name).write_text("x" * length)
         (tmp_path / name).chmod(mode)
