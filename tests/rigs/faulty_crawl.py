@@ -36,8 +36,9 @@ from webcrawl.frontier import back_queue, done_log, due, front_end, frontier, ov
 from webcrawl.seen import compaction, levels
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import simulate
-from webcrawl.simweb import preset
+from webcrawl.simweb import bodies, farm, preset, replies
 from webcrawl.simweb.host_spec import Behaviour
+from webcrawl.simweb.text_stock import stock
 from webcrawl.storage.fifo import DiskFifo
 
 # The scheduler's in an idle second: most of what that takes.
@@ -168,6 +169,12 @@ def _make_small(patch):
     patch.setattr(levels, "_MERGED_BLOCKS", 2)
 
 
+def share_text(patch):
+    """Let all simulated webs have the same words: their text is made before a process is forked."""
+    for module in (bodies, farm, replies):
+        patch.setattr(module, "stock", lambda _: stock(1))
+
+
 class FaultyProcess:
     """This process."""
 
@@ -179,6 +186,7 @@ class FaultyProcess:
         self._calls = Counter()
         self._patch = patch = pytest.MonkeyPatch()
         _make_small(patch)
+        share_text(patch)
         patch.setattr(scheduler, "TICK_SECS", _TICK_SECS)
         if orders.idle:
             patch.setattr(scheduler, "_IDLE_TICK_SECS", orders.idle)

@@ -5,9 +5,8 @@ signals, descriptors, a directory and an environment of its own. Only its import
 once for all tests of this process, and its modules are not taken apart at its end: a command of
 Scrapy takes 0.03 s of CPU instead of 1.2 s. The simulated web is started like that, too, and what
 commands start, `_PARENTS` among them. Limits and most variables that Python reads when it starts
-need `subprocess`. The text of a simulated web whose seed is `SIMWEB_SEED` in the environment is
-made before forking, once for all processes with it. The name of a process, as ``ps -o comm`` shows
-it, is the beginning of its command.
+need `subprocess`. The name of a process, as ``ps -o comm`` shows it, is the beginning of its
+command.
 """
 
 from __future__ import annotations
@@ -191,8 +190,6 @@ def _next_order(orders):
         if not data:
             os._exit(0)
         order = pickle.loads(data)
-        for seed in (1, int(order["env"].get("SIMWEB_SEED", 1))):  # two are kept, 1 always
-            sys.modules["webcrawl.simweb.text_stock"].stock(seed)
         between = os.fork()
         if between == 0:
             child = os.fork()

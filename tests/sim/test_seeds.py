@@ -16,7 +16,7 @@ _SMALL = Scenario(
     {"CHECKPOINT_INTERVAL_SECS": 0.4, "CHECKPOINTS_KEPT_INTERVAL_SECS": 1},
     has_faults=False,
 )
-_STEP = 17
+_STEP = 43
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -59,7 +59,7 @@ def _let_fail(directory, call, number):
 
 
 @pytest.mark.parametrize("call", _CALLS)
-def test_every_seventeenth_call_may_fail(tmp_path, counts, call):
+def test_every_forty_third_call_may_fail(tmp_path, counts, call):
     numbers = range(1, counts[call] + 1, _STEP)
     assert sum(_let_fail(tmp_path / str(number), call, number) for number in numbers)
 
