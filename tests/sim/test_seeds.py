@@ -19,7 +19,7 @@ _SMALL = Scenario(
 _STEP = 43
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [2, *range(4, 12)])  # each kind of fault and of key, and parts
 def test_a_job_is_whole_after_the_faults_of(tmp_path, seed):
     go_through_seed(tmp_path, seed)
 
@@ -29,7 +29,7 @@ def test_no_visit_is_lost_or_early_after_faults(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seeds", [range(12, 2012), range(REVISITING, REVISITING + 100)], ids=str)
+@pytest.mark.parametrize("seeds", [range(2012), range(REVISITING, REVISITING + 100)], ids=str)
 def test_a_job_is_whole_after_the_faults_of_many_seeds(tmp_path, seeds):
     hit = Counter()
     for seed in seeds:
