@@ -11,6 +11,7 @@ in ``ORDERS.known``, and what was done to the disk in ``ORDERS.told``, see ``Tol
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import random
@@ -141,6 +142,7 @@ def faults_of(seed, end, script):
     return ScriptedFaults(script) if script else ProcessFaults(seed, end=end)
 
 
+@functools.cache
 def room_of(path, jobdir):
     """The room of *path*, or ``job`` for the directories between them."""
     below = os.path.relpath(path, jobdir)
