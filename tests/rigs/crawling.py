@@ -34,7 +34,6 @@ def crawl_command(web, seeds, jobdir, **settings):
         "DNS_SERVERS": web.dns,
         "JOBDIR": jobdir,
         "POLITENESS_MIN_DELAY": 0.05,
-        "POLITENESS_MAX_DELAY": 2,  # answers of a busy machine are slow
         "ALLOW_PRIVATE_ADDRESSES": 1,
         "POLITENESS_BACKOFF_SECS": 0.1,
         # The truth follows the chains of redirects to their ends.
