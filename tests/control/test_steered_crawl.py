@@ -90,12 +90,14 @@ def hosts_of(web, number):
     return [*dict.fromkeys(urlsplit(hit.origin).hostname for hit in pages)][:number]
 
 
-def is_left_alone(web, secs=1.5, **of):
-    """Whether there is no contact, of a host, in so many seconds after what is under way."""
-    time.sleep(1)
-    at = time.time()
-    time.sleep(secs)
-    return not contacts(web, at, **of)
+def is_left_alone(web, **of):
+    """Whether soon there is no contact, of a host, in the time of several rests."""
+    for _ in range(30):
+        at = time.time()
+        time.sleep(1.5)
+        if not contacts(web, at, **of):
+            return True
+    return False
 
 
 def test_a_pause_holds_over_a_kill_until_it_is_ended(web, begin):
@@ -133,14 +135,14 @@ def test_settings_change_at_once_and_back(web, begin):
     crawl = begin(CONCURRENT_REQUESTS=1)
     assert workers() == "1"
     control(web, "set CONTACTS_MAX 2")
-    time.sleep(1.5)
-    at = time.time()
-    time.sleep(3)
-    assert 4 <= len(contacts(web, at)) <= 9
+    at = time.time() + 1
+    wait_until(lambda: len(contacts(web, at)) > 8)
+    starts = sorted(hit.start for hit in contacts(web, at))
+    assert starts[8] - starts[0] > 2  # 4 s without a busy machine, a tenth of one without a limit
     control(web, "unset CONTACTS_MAX")
     control(web, "set CONCURRENT_REQUESTS 50")
     at = time.time()
-    wait_until(lambda: len(contacts(web, at)) > 30, secs=20)
+    wait_until(lambda: len(contacts(web, at)) > 30)
     control(web, "set BUDGET_HOST_PAGES 300")
     kill(crawl)
     begin(CONCURRENT_REQUESTS=2)
@@ -191,7 +193,8 @@ def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     (host,) = hosts_of(web, 1)
     assert control(web, f"exclude {host.upper()}")["said"] == f"exclude {host}: in force"
     assert is_left_alone(web, host=host)
-    assert contacts(web, time.time() - 2)
+    at = time.time()
+    wait_until(lambda: contacts(web, at))
     why = warm.scrapy("why", web.job, f"http://{host}/")
     assert f"exclude {host}, " in why.stdout
     assert f"allow {host} ends it" in why.stdout
@@ -207,16 +210,18 @@ def test_an_edited_file_acts_as_a_command_of_the_journal(web, begin, tmp_path):
     policies.touch()
     begin(EXCLUSION_FILE=excluded, HOSTS_POLICY_FILE=policies)
     (host,) = hosts_of(web, 1)
+    began = time.time()
     excluded.write_text(f"{host}\n")
     wait_until(lambda: len(journal(web)) == 2)
     begun, answered = journal(web)
     assert begun["name"] == "reload"
     assert begun["arguments"] == {"setting": "EXCLUSION_FILE"}
     assert begun["origin"] == "a change of the file"
-    assert time.time() - 60 < begun["at"] <= answered["at"]
+    assert began - 1 <= begun["at"] <= answered["at"] <= time.time()
     assert answered["answer"] == "1 rule in force"
     assert is_left_alone(web, host=host)
-    assert contacts(web, time.time() - 2)
+    at = time.time()
+    wait_until(lambda: contacts(web, at))
     policies.write_text("nonsense")
     wait_until(lambda: len(journal(web)) == 4)
     assert "The last rules stay in force (0)." in journal(web)[-1]["answer"]

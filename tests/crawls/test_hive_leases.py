@@ -16,7 +16,7 @@ from webcrawl.simweb import fetchable_urls
 def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process(tmp_path):
     given = {"HIVE_LEASE_SECS": 15, "CHECKPOINT_INTERVAL_SECS": 600}
     with (
-        simulated(tmp_path, hosts=50, mean_pages=20, max_pages=40) as web,
+        simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
         HiveCrawl(web, tmp_path, rng=random.Random(1), **given) as hive,
     ):
         killed, _ = hive.join(2)
@@ -26,13 +26,13 @@ def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process
         at = time.time()
         hive.start_again(killed)
         hive.end()
-        hive.judge()
+        hive.judge(reads_warc=False)
         times = [(url_of_hit(hit), hit.start) for hit in web.hits() if not is_robots(hit)]
         before = {url for url, start in times if start < at}
         again = {url for url, start in times if start > at} & before
-        assert len(before) > 300
-        # A page at most of each of its 25 hosts.
-        assert len(again & fetchable_urls(web.world, USER_AGENT)) <= 25
+        assert len(before) > 180
+        # A page at most of each of its 15 hosts.
+        assert len(again & fetchable_urls(web.world, USER_AGENT)) <= 15
 
 
 def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
@@ -49,6 +49,7 @@ def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
         while "The hive has to wait for this drone's leases to end" not in drone.said:
             assert is_locked
             is_locked = bool(held_locks(drone.job, "LOCK"))
+            time.sleep(0.01)
         hive.redis.resume()
         assert drone.process.wait(60) == 0
 
@@ -56,7 +57,7 @@ def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
 def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_shards(tmp_path):
     """nightly/test_hive_chaos.py has it with 40,000 pages."""
     with (
-        simulated(tmp_path, hosts=50, mean_pages=20, max_pages=40) as web,
+        simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
         HiveCrawl(web, tmp_path, rng=random.Random(1), HIVE_LEASE_SECS=5) as hive,
     ):
         drones = hive.join(2)
@@ -67,7 +68,7 @@ def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_sh
             hive.starve(12, lease_secs=5)
         assert [hive.shards_of(drone) for drone in drones] == held
         hive.end()
-        asked = hive.judge()
+        asked = hive.judge(reads_warc=False)
         fetched = asked.keys() & fetchable_urls(web.world, USER_AGENT)
         # Transfers that were under way at a stop; shards that change hands repeat hundreds.
         assert sum(asked[url] - 1 for url in fetched) <= 30

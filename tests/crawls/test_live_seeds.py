@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 
 import pytest
 import warm
@@ -114,6 +113,4 @@ def test_what_cannot_be_is_one_sentence(tmp_path, settings, sentence):
     words = []
     for name, value in given.items():
         words += ["-s" if name.isupper() else "-a", f"{name}={value}"]
-    began = time.monotonic()
     assert sentence in refusal("crawl", "web", *words)
-    assert time.monotonic() - began < 30

@@ -68,6 +68,8 @@ async def test_a_scheme_with_a_handler_is_crawled_politely_and_stored(tmp_path):
             DOWNLOAD_HANDLERS='{"gemini": "example_parts.GeminiHandler"}',
             HOSTS_FILE=hosts,
             POLITENESS_MIN_DELAY=MIN_DELAY,
+            NET_CONNECT_TIMEOUT_SECS=3,
+            FRONTIER_RETRY_TIMES=0,
             ALLOW_PRIVATE_ADDRESSES=1,
         )
         root = f"gemini://a.gem:{server.port}/"

@@ -22,6 +22,7 @@ SETTINGS = {
     "REDIS_PARAMS": json.dumps({"password": MARK}),
     "ROTATING_PROXY_LIST": f"http://{URL},{URL}",
     "LOG_LEVEL": "DEBUG",
+    "HIVE_SHARDS": 2,
 }
 
 

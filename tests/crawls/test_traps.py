@@ -14,7 +14,7 @@ from http_site import HttpSite, serving
 
 from webcrawl.urls.filters.pattern import patterns_of
 
-PAGES = 100
+PAGES = 60
 SCRAPY = [sys.executable, "-m", "scrapy"]
 # URLs of the trap that may be fetched before it is learned: six contents, twenty times seen
 # before, and what is under way, which is much where the thread that writes pages has to wait.
@@ -130,7 +130,7 @@ def test_a_running_crawl_takes_parked_urls_up_within_seconds(command, site, tmp_
     exceptions = tmp_path / "exceptions.txt"
     exceptions.write_text("")
     crawl = start_crawl(command(TRAP_EXCEPTIONS_FILE=exceptions))
-    wait_until(lambda: len(site.fetched(site.sound)) > 40)
+    wait_until(lambda: len(site.fetched(site.sound)) > 30)
     before = len(site.fetched(site.trap))
     assert before <= MOST
     exceptions.write_text(patterns_of(site.url + min(site.trap)).shape)

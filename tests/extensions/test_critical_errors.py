@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -117,10 +115,10 @@ def replay(path):
 
 
 def get_again(sentence, *options):
-    """Run the commands that *sentence* names, in a shell."""
+    """Run the commands that *sentence* names, with their words as a shell reads them."""
     for command in re.findall("`scrapy (.+?)`", sentence):
-        line = f"{sys.executable} -m scrapy {command} {shlex.join(map(str, options))}"
-        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+        words = subprocess.check_output(["sh", "-c", f"printf '%s\n' {command}"], text=True)
+        done = warm.scrapy(*words.splitlines(), *options)
         assert done.returncode == 0, done.stderr
 
 

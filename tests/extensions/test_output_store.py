@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import time
 
 import fsspec
 import pytest
@@ -108,9 +107,8 @@ def test_end_of_a_crawl_does_not_wait_for_a_store_that_hangs(jobdir):
     with socket.create_server(("127.0.0.1", 0)) as mute:
         mover = mover_of(jobdir, f"webhdfs://127.0.0.1:{mute.getsockname()[1]}/crawl")
         mover.start()
-        began = time.monotonic()
         assert mover.finish(0.2) == 1
-        assert time.monotonic() - began < 5
+        assert mover._thread.is_alive()
     mover._thread.join()
     assert left_in(jobdir) == {A}
 

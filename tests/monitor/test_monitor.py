@@ -7,8 +7,10 @@ import re
 import signal
 import socket
 import stat
+import subprocess
 import time
 from itertools import islice
+from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
@@ -220,7 +222,8 @@ def test_a_port_that_is_taken_is_one_warning_and_a_crawl_that_ends_leaves_no_por
     ],
 )
 def test_without_a_fit_token_or_host_there_is_no_monitor(tmp_path, monkeypatch, settings, sentence):
-    monkeypatch.setattr("subprocess.Popen", warm.Popen)
+    warmed = SimpleNamespace(**vars(subprocess) | {"Popen": warm.Popen})
+    monkeypatch.setattr("webcrawl.monitor.launch.subprocess", warmed)
     for name, length, mode in (("open", 16, 0o644), ("short", 15, 0o600), ("mine", 16, 0o600)):
         (tmp_path / name).write_text("x" * length)
         (tmp_path / name).chmod(mode)

@@ -269,10 +269,9 @@ def unstored_documents(world, files):
     *files* and did not: neither under its URL nor, with the very same bytes, under another."""
     stored, contents = set(), set()
     for path in files:
-        stored.update(warc_checks.urls(path))
-        for record in warc_checks.records(path):
-            if record.kind in ("response", "resource"):
-                contents.add(record.content)
+        found = warc_checks.decoded_records(path)
+        stored.update(warc_checks.urls_of(found))
+        contents.update(one.body for one in found if one.kind in ("response", "resource"))
     missing = fetchable_urls(world, USER_AGENT) - stored
     return sorted(url for url in missing if _document(world, url) not in contents)
 

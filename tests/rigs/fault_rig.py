@@ -55,7 +55,7 @@ from crawling import (
 )
 from disk import PowerLoss
 from faults import ProcessFaults
-from faulty_crawl import ROOMS, Fault, Orders, Told, faults_of
+from faulty_crawl import ROOMS, Fault, Orders, Told, faults_of, share_text
 
 from webcrawl.crawl.job import state_directory
 from webcrawl.crawl.job.kept_checkpoints import kept_in
@@ -306,6 +306,7 @@ class FaultRig:
         self._policies.write_text(terms if scenario.parts > 1 else "")
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(state_directory, "_BOOT_ID", self._boot)
+        share_text(self._patch)
 
     def __enter__(self):
         return self
@@ -375,8 +376,7 @@ class FaultRig:
         path = self._directory / f"life-{len(self.lives) + 1:03d}.json"
         path.write_bytes(msgspec.json.encode(orders, enc_hook=str))
         program = [sys.executable, str(Path(__file__).with_name("faulty_crawl.py")), str(path)]
-        environment = _ENVIRONMENT | {"SIMWEB_SEED": str(self.world.seed)}
-        ended = warm.run([*program, *command], env=environment, stderr=subprocess.STDOUT)
+        ended = warm.run([*program, *command], env=_ENVIRONMENT, stderr=subprocess.STDOUT)
         path.with_suffix(".log").write_text(ended.stdout)
         told = msgspec.json.decode(path.with_suffix(".told").read_bytes(), type=Told)
         if ended.returncode:

@@ -11,6 +11,7 @@ in ``ORDERS.known``, and what was done to the disk in ``ORDERS.told``, see ``Tol
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import random
@@ -30,19 +31,19 @@ from scrapy.cmdline import execute
 from scrapy.core.engine import ExecutionEngine
 
 from webcrawl import clock, scheduler
+from webcrawl.crawl import health
 from webcrawl.crawl.job import state_directory
 from webcrawl.frontier import back_queue, done_log, due, front_end, frontier, overflow, snapshot
 from webcrawl.seen import compaction, levels
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import simulate
-from webcrawl.simweb import preset
+from webcrawl.simweb import bodies, farm, preset, replies
 from webcrawl.simweb.host_spec import Behaviour
+from webcrawl.simweb.text_stock import stock
 from webcrawl.storage.fifo import DiskFifo
 
 # The scheduler's in an idle second: most of what that takes.
 _TICK_SECS = 0.5
-# In a long crawl, what looks whether there is anything to do.
-_IDLE_TICK_SECS = 60.0
 # What a file below JOBDIR is, by its path there.
 _ROOMS = tuple(
     (re.compile(pattern), room)
@@ -85,8 +86,9 @@ class Orders(msgspec.Struct, frozen=True):
     """*known*: a file with what earlier processes have synced; none: all that is there. The servers
     are those of *world*, parameters of simweb, whose faults end at *faults_end*, in seconds of the
     simulation, or are those of the *script*; the process begins at *began*, the machine at
-    *booted*. It has to end within *longest* seconds; one that *is_long* mostly waits. Visits are
-    due by hours of *hour* seconds."""
+    *booted*. It has to end within *longest* seconds. While it only waits, it checks for work
+    every *idle* seconds; 0: as often as Scrapy and the product do. Visits are due by hours of
+    *hour* seconds."""
 
     root: Path
     jobdir: Path
@@ -103,7 +105,7 @@ class Orders(msgspec.Struct, frozen=True):
     began: float = 0.0
     booted: float = 0.0
     hour: float = 3600.0
-    is_long: bool = False
+    idle: float = 0.0
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -140,6 +142,7 @@ def faults_of(seed, end, script):
     return ScriptedFaults(script) if script else ProcessFaults(seed, end=end)
 
 
+@functools.cache
 def room_of(path, jobdir):
     """The room of *path*, or ``job`` for the directories between them."""
     below = os.path.relpath(path, jobdir)
@@ -168,6 +171,12 @@ def _make_small(patch):
     patch.setattr(levels, "_MERGED_BLOCKS", 2)
 
 
+def share_text(patch):
+    """Let all simulated webs have the same words: their text is made before a process is forked."""
+    for module in (bodies, farm, replies):
+        patch.setattr(module, "stock", lambda _: stock(1))
+
+
 class FaultyProcess:
     """This process."""
 
@@ -179,10 +188,12 @@ class FaultyProcess:
         self._calls = Counter()
         self._patch = patch = pytest.MonkeyPatch()
         _make_small(patch)
+        share_text(patch)
         patch.setattr(scheduler, "TICK_SECS", _TICK_SECS)
-        if orders.is_long:
-            patch.setattr(scheduler, "_IDLE_TICK_SECS", _IDLE_TICK_SECS)
-            patch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", _IDLE_TICK_SECS)
+        if orders.idle:
+            patch.setattr(scheduler, "_IDLE_TICK_SECS", orders.idle)
+            patch.setattr(health, "_IDLE_LOOK_SECS", orders.idle)
+            patch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", orders.idle)
         patch.setattr(state_directory, "_BOOT_ID", orders.boot)
         patch.setattr(due, "_HOUR", orders.hour)
         self._disk = disk = DyingDisk(orders.root, patch=patch, rng=random.Random(orders.seed))

@@ -11,6 +11,7 @@ only what a loss explains was fetched twice.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -51,9 +52,6 @@ ACKS = f"webcrawl:{{{NAME}}}:acks"
 DRONES = f"webcrawl:{{{NAME}}}:drones"
 MIN_DELAY = 0.2
 LEASE_SECS = 2.0
-# What a drone that dies takes with it: what it fetched since its last published checkpoint, made
-# every second and slower on a busy machine.
-LOST_SECS = 8.0
 _SETTINGS = {
     "HIVE": NAME,
     "HIVE_SHARDS": 12,
@@ -63,8 +61,8 @@ _SETTINGS = {
     # A contact cut off by a kill counts as lasting until its shard is adopted.
     "POLITENESS_MAX_DELAY": 1.0,
 }
-_STOP_SECS = 60.0
-_END_SECS = 90.0
+_STOP_SECS = 100.0
+_END_SECS = 200.0
 
 
 class Drone:
@@ -101,6 +99,17 @@ class Drone:
     @property
     def said(self):
         return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def times_of(self, words):
+        """When it has logged *words*, in whole seconds."""
+        found = re.findall(rf"^(\S+ \S+) \[.*{re.escape(words)}", self.said, re.MULTILINE)
+        return [time.mktime(time.strptime(one, "%Y-%m-%d %H:%M:%S")) for one in found]
+
+    def published_until(self, at):
+        """All that it had done until then was in its last published checkpoint at the time *at*:
+        until it had made the one before."""
+        made = [one for one in self.times_of("Checkpoint made: ") if one <= at]
+        return made[-2] if len(made) > 1 else 0.0
 
     def send(self, sent):
         """To the process, if it has not ended."""
@@ -226,7 +235,7 @@ class HiveCrawl:
 
     def kill(self, drone):
         """``kill -9``."""
-        with self.loss():
+        with self.loss(drone):
             drone.is_lost = drone.is_running
             drone.send(signal.SIGKILL)
             drone.process.wait()
@@ -248,11 +257,19 @@ class HiveCrawl:
                 time.sleep(share * lease_secs)
 
     @contextmanager
-    def loss(self):
-        """What a drone has fetched shortly before or within may be fetched again."""
+    def loss(self, *drones):
+        """What is in no published checkpoint of *drones*, or of any, may be fetched again, and what
+        they fetch within."""
         began = time.time()
+        since = min(drone.published_until(began) for drone in drones or self.drones)
         yield
-        self._losses.append((began, time.time()))
+        self._losses.append((since, began, time.time()))
+
+    def explains(self, before, again):
+        """Whether a URL that was fetched at *before* is fetched *again* because of a loss."""
+        return any(
+            since <= before <= ended and again >= began for since, began, ended in self._losses
+        )
 
     # --- progress
 
@@ -301,6 +318,10 @@ class HiveCrawl:
         hits = self._web.hits()
         asked = Counter(pages_asked_for(hits))
         fetchable = fetchable_urls(world, USER_AGENT)
+        for drone in self.drones:  # a machine may be too busy for it to keep its leases
+            for at in drone.times_of(" has lapsed (the process did not run for "):
+                since = drone.published_until(at)
+                self._losses.append((since, since, at + 1))
         # Each page counts once, whichever drones had it.
         counts = shard_counts([drone.job for drone in self.drones])
         pages = sum(n for name, n in counts.items() if name.startswith("outcome/http_2"))
@@ -334,10 +355,7 @@ class HiveCrawl:
             f"{url} {again - before:.1f} s later"
             for url, asked_at in times.items()
             for before, again in pairwise(sorted(asked_at))
-            if not any(
-                began - LOST_SECS <= before <= ended and again >= began
-                for began, ended in self._losses
-            )
+            if not self.explains(before, again)
         ]
 
 
@@ -367,7 +385,7 @@ def kill_redis(hive, *, empty=False):
 def pause_a_drone(hive):
     """For longer than its lease: its shards are others' when it goes on."""
     drone = hive.rng.choice(hive.living)
-    with hive.loss():
+    with hive.loss(drone):
         drone.send(signal.SIGSTOP)
         time.sleep(hive.rng.uniform(1.5, 2.5) * LEASE_SECS)
         drone.send(signal.SIGCONT)

