@@ -117,6 +117,9 @@ class Popen(subprocess.Popen):
             for standard, pipe in enumerate((pipes[0], pipes[3], pipes[5]))
         ]
         self.pid = _server.fork(order, descriptors)
+        if rest[21] >= 0:  # it does that, too, and may not have come to it
+            with contextlib.suppress(ProcessLookupError):
+                os.setpgid(self.pid, rest[21])
         self._child_created = True
         self._close_pipe_fds(*pipes)
 
@@ -195,6 +198,7 @@ def _next_order(orders):
                 os.dup2(descriptor, standard)
             orders.detach()
             os.closerange(3, 100)
+            _leave_group(order)
             if _STARTS_OTHERS.search(b" ".join(map(os.fsencode, order["command"]))) is None:
                 return order
             here, orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -212,6 +216,19 @@ def _next_order(orders):
             os.close(descriptor)
 
 
+def _leave_group(order):
+    """Begin the session or the group of processes that *order* asks for.
+
+    Before anything else is forked, which is in it, too: when a process ends whose parent is of
+    another group, and one of its own group is stopped, the system may hang up on all of that group.
+    """
+    if order.pop("new_session"):
+        os.setsid()
+    group = order.pop("process_group")
+    if group >= 0:
+        os.setpgid(0, group)
+
+
 def _start_from(orders):
     """What this process starts is forked by *orders*."""
     global _server  # noqa: PLW0603  likewise
@@ -219,12 +236,8 @@ def _start_from(orders):
     subprocess.Popen = sys.modules["webcrawl.simweb.process"].Popen = Popen
 
 
-def _run(command, cwd, env, *, new_session, process_group):
+def _run(command, cwd, env):
     """What the interpreter does with *command*, its arguments."""
-    if new_session:
-        os.setsid()
-    if process_group >= 0:
-        os.setpgid(0, process_group)
     os.fsync = lambda fd: None  # as in the tests' own process
     os.environ.clear()
     os.environ.update(env)
