@@ -246,7 +246,7 @@ def _run(command, cwd, env):
     if env.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)
     if encoding := env.get("PYTHONIOENCODING"):
-        sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115  # to the end
     if command[0] == "-W":
         warnings.simplefilter(command[1])
         command = command[2:]

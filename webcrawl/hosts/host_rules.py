@@ -125,6 +125,6 @@ class HostRules:
         return self.of(host).parallel
 
     def added_for(self, url: str) -> Additions:
-        """What goes to the wire with a request for *url*."""
+        """What an operator adds to each request for *url*: header fields, a proxy."""
         added = self.policies.rules.added
         return added.get(self.table_of(host_of(url)), NOTHING_ADDED) if added else NOTHING_ADDED

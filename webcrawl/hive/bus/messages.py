@@ -131,7 +131,7 @@ def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
 
 
 def encode_hosts(linked: Mapping[str, Iterable[str]]) -> bytes:
-    """That domains link to hosts, by domain, as a message."""
+    """The message that domains link to hosts, by domain."""
     return _encode(LinkedHosts({domain: [*hosts] for domain, hosts in linked.items()}))
 
 

@@ -134,7 +134,7 @@ def _log_keys(context: SSL.Context) -> None:
         return
     path = Path(name)
 
-    @_FFI.callback("void (*)(const SSL *, const char *)")  # type: ignore[untyped-decorator]
+    @_FFI.callback("void (*)(const SSL *, const char *)")  # type: ignore[untyped-decorator]  # cffi's
     def append(_: object, line: Any) -> None:
         with path.open("ab") as file:
             file.write(_FFI.string(line) + b"\n")
@@ -327,7 +327,7 @@ def _text(name: Any) -> str:
 
 
 def _failure() -> ssl.SSLError:
-    """What OpenSSL has failed with."""
+    """The SSLError with the reasons that OpenSSL gives for its last failure."""
     reasons = []
     while code := _LIB.ERR_get_error():
         reasons.append(_text(_LIB.ERR_reason_error_string(code)))
