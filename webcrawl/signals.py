@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydispatch import dispatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scrapy.signalmanager import SignalManager
 
 checkpoint = object()
@@ -47,10 +45,8 @@ unforeseen = object()
 def is_heard(signals: SignalManager, signal: object) -> bool:
     """Whether *signal* has a handler: sending one without a handler costs 20 us a page."""
     table = dispatcher.connections
-    return bool(
-        table.get(id(signals.sender), _NO_HANDLERS).get(signal)
-        or table.get(id(dispatcher.Any), _NO_HANDLERS).get(signal)
-    )
+    own, of_any = table.get(id(signals.sender)), table.get(_ANY)
+    return bool((own and own.get(signal)) or (of_any and of_any.get(signal)))
 
 
-_NO_HANDLERS: Mapping[object, Any] = {}
+_ANY = id(dispatcher.Any)

@@ -87,6 +87,11 @@ class HostRules:
         rule = self._command("exclude", plain_address(host) if ":" in host else host)
         return "" if rule is None else rule.source
 
+    @property
+    def has_delays(self) -> bool:
+        """Whether a file or a command may say something of the pauses of a host."""
+        return bool(self.policies.rules.tables or self._commands.get("pace"))
+
     def pace_of(self, host: str) -> float:
         """The factor of the pauses of *host* by commands."""
         rule = self._command("pace", host)

@@ -84,11 +84,9 @@ class Dialer:
         ForbiddenAddressError if no address may be contacted; TimeoutError *until* then, epoch
         seconds, but a look-up has its own time-outs.
         """
-        from webcrawl.net.http.request import ADDED  # noqa: PLC0415  # net.http loads this module
-
         bound = "" if is_proxy else BOUND_ADDRESS.get()
         found = [bound] if bound else await self._resolve(host)
-        is_named = is_proxy and ((host.lower(), port) in self.proxies or bool(ADDED.get().proxy))
+        is_named = is_proxy and ((host.lower(), port) in self.proxies or _is_added())
         permitted = (_OF_PROXIES if is_named else self.guard).permitted(found)
         if not permitted:
             raise outcomes.ForbiddenAddressError(
@@ -142,3 +140,10 @@ class Dialer:
             raise outcomes.HostNotFoundError(str(e)) from e
         except dns.DnsError as e:
             raise outcomes.HostLookupError(str(e)) from e
+
+
+def _is_added() -> bool:
+    """Whether an operator has a proxy for the request."""
+    from webcrawl.net.http.request import ADDED  # noqa: PLC0415  # net.http loads this module
+
+    return bool(ADDED.get().proxy)

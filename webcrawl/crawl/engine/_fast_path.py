@@ -23,7 +23,8 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator
-from types import MethodType
+from functools import lru_cache
+from types import CodeType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 from pydispatch.dispatcher import Any as Any_
@@ -359,7 +360,8 @@ class DirectSignals(SignalManager):
         own = connections.get(id(self.sender), {})
         if id(Any_) in connections or Any_ in own:  # some listen to all senders, or to all signals
             return [*liveReceivers(getAllReceivers(self.sender, signal))]
-        return [*liveReceivers(own.get(signal, ()))]
+        handlers = own.get(signal)
+        return [*liveReceivers(handlers)] if handlers else []
 
 
 def _told(receiver: Any, named: dict[str, Any]) -> Any:
@@ -367,10 +369,14 @@ def _told(receiver: Any, named: dict[str, Any]) -> Any:
     try:
         if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
             return robustApply(receiver, **named)
-        takes = code.co_varnames[: code.co_argcount]
-        return receiver(**{name: named[name] for name in takes if name in named})
+        return receiver(**{name: named[name] for name in _takes(code) if name in named})
     except Exception as error:  # noqa: BLE001  # logged
         return _log_caught(receiver, named, error)
+
+
+@lru_cache(256)
+def _takes(code: CodeType) -> tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount]
 
 
 def _log_caught(receiver: Any, named: dict[str, Any], error: Exception) -> Exception:

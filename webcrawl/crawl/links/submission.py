@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import compress
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _FORWARDS = frozenset({"redirect", "refresh"})
 _HOP_BYTES = 16
 _NO_FORM = bytes(8)
+_modified = attrgetter("modified")
 # Stands for the URL of a hop after which a cookie was set.
 _PASSED = bytes(8)
 
@@ -128,7 +130,7 @@ class LinkSubmitter:
                 self._filters.refused[why] += 1
             return why or ""
         links = self._followed(page, links)
-        if any(link.modified for link in links):
+        if any(map(_modified, links)):
             links = [_since(link, since) for link in links]
         sitemaps = [link for link in links if link.kind == SITEMAP]
         if sitemaps:

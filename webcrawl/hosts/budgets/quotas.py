@@ -88,17 +88,17 @@ class BudgetGate(Gate):
     """Gate of a quota: holds URLs once their host or domain has used it up.
 
     *used* says how many pages and bytes that of an entry has had, *own* the quota of pages that a
-    host policy has for it, None for that of the settings.
+    host policy has for a URL, None for that of the settings.
     """
 
     name: str
     used: Callable[[Entry], tuple[int, int]]
     quota: Quota
-    own: Callable[[Entry], int | None] = lambda _: None
+    own: Callable[[str], int | None] | None = None
 
     def holds(self, entry: Entry) -> bool:
         quota = self.quota
-        own = self.own(entry)
+        own = None if self.own is None else self.own(entry.url)
         most = quota.pages if own is None else own
         if not (most or quota.size_bytes):
             return False
@@ -114,7 +114,7 @@ def budgets_of(
     *,
     host: Quota,
     domain: Quota,
-    pages_of: Callable[[str], int | None] = lambda _: None,
+    pages_of: Callable[[str], int | None] | None = None,
 ) -> tuple[Ledger, list[BudgetGate]]:
     """The ledger and the gates of these quotas. Hosts and domains are counted in any case, as a
     later run may have a quota. *pages_of* gives the quota of pages that the host of a URL has of
@@ -129,6 +129,6 @@ def budgets_of(
         return counter.pages, counter.received
 
     return Ledger(records), [
-        BudgetGate("host_budget", of_host, quota=host, own=lambda entry: pages_of(entry.url)),
+        BudgetGate("host_budget", of_host, quota=host, own=pages_of),
         BudgetGate("domain_budget", of_domain, quota=domain),
     ]

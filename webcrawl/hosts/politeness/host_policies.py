@@ -211,6 +211,8 @@ class HostDelays:
 
     def rest(self, host: str, facts: HostFacts) -> float:
         """As ``DelayPolicy.rest``, for *host*."""
+        if not self.rules.has_delays:
+            return self.policy.rest(facts)
         table, pace = self.rules.of(host), self.rules.pace_of(host)
         if table is NO_POLICY and pace == 1.0:
             return self.policy.rest(facts)

@@ -62,6 +62,8 @@ class Expressions:
 
     def found_in(self, url: str) -> bool:
         """Whether one of them is found in *url*."""
+        if not self._filters:
+            return False
         text = url.encode()
         return any(one.Match(text) for one in self._filters)
 

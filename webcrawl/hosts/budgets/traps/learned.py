@@ -17,6 +17,7 @@ import msgspec
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls import host_of
 from webcrawl.urls.filters.pattern import is_broad, is_root, patterns_of
+from webcrawl.urls.host import host_and_origin
 
 if TYPE_CHECKING:
     from webcrawl.frontier import Entry, Supply
@@ -116,7 +117,7 @@ class LearnedTraps(Gate):
     def holds(self, entry: Entry) -> bool:
         """Whether *entry* has a parked pattern and is not excepted. 0.4 us for a host without
         patterns, 4 us for others."""
-        host = host_of(entry.url)
+        host, _ = host_and_origin(entry.url)
         known = None if entry.extra else self._known(host)
         if known is None:
             return False

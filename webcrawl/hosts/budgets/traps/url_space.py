@@ -31,6 +31,7 @@ import msgspec
 
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls import host_of
+from webcrawl.urls.host import host_and_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,4 +184,5 @@ class UrlSpace(Gate):
 
 def _name(entry: Entry) -> str:
     """The name of the record with the account of *entry*: its host, or no host."""
-    return host_of(entry.url) + "?" * (entry.score < 0)
+    host, _ = host_and_origin(entry.url)
+    return host if entry.score >= 0 else f"{host}?"
