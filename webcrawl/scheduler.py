@@ -221,11 +221,12 @@ class MercatorScheduler(BaseScheduler):
                 is_busy = host_release.looking_up >= most or downloader.needs_backout()
                 if pauses or is_busy or not self._hooks.may_contact():
                     return None  # whatever ends that wakes the engine
-                is_early = self._rates.ready_at > now()
+                due = self._rates.ready_at
+                is_early = due > 0.0 and due > now()
                 if full or is_early:
                     host_release.release_found()  # it may be a side download's host
                 if is_early:
-                    self._alarm.set(self._rates.ready_at)
+                    self._alarm.set(due)
                     return None
                 found = host_release.next_found()
                 lease = found or (self._side_downloads if full else shards).acquire()

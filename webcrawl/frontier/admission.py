@@ -99,6 +99,9 @@ class Admission:
         self._gates = gates
         self._lets_pass = lets_pass
         self._gates_of_visits = [gate for gate in gates if not gate.spares_visits]
+        # Those that take note of what is let in.
+        self._counting = [gate for gate in gates if type(gate).let_in is not Gate.let_in]
+        self._counting_visits = [gate for gate in self._counting if not gate.spares_visits]
 
     def open(self) -> None:
         """The frontier is open: whatever waits there from an earlier process is looked at again."""
@@ -127,7 +130,7 @@ class Admission:
                     held.setdefault(gate.name, []).append(data)
                     break
             else:
-                for gate in gates:
+                for gate in self._counting_visits if entry.history else self._counting:
                     gate.let_in(entry)
                 free.append(data)
         return free, held

@@ -84,6 +84,8 @@ class HostRules:
         rules = self.exclusions.rules
         if rules.excludes(host) or (url and rules.expressions.found_in(url)):
             return self.exclusions.setting
+        if not self._commands:
+            return ""
         rule = self._command("exclude", plain_address(host) if ":" in host else host)
         return "" if rule is None else rule.source
 
@@ -124,6 +126,10 @@ class HostRules:
     def of_url(self, url: str) -> HostPolicy:
         """The table that applies to the host of *url*."""
         return self.of(host_of(url)) if self.policies.rules.tables else NO_POLICY
+
+    def budget_of(self, url: str) -> int | None:
+        """The quota of pages that the host of *url* has of its own, None for none."""
+        return self.of(host_of(url)).budget if self.policies.rules.tables else None
 
     def parts_of(self, host: str) -> int:
         """The number of parts of *host*, 1 for one that is undivided."""

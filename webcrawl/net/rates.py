@@ -94,7 +94,7 @@ class Rates:
         self._spend_bytes(size)
 
     def _spend_bytes(self, size: float) -> None:
-        self._bytes_due = self._spent(self._bytes_due, size, self._bytes)
+        self._bytes_due = self._spent(self._bytes_due, size, self._bytes) if self._bytes else 0.0
 
     def _spent(self, due: float, amount: float, rate: float) -> float:
         if not rate:

@@ -52,6 +52,8 @@ class FactCache(Generic[T]):
         self._size = size
         self._max_bytes = max_bytes
         self._held: OrderedDict[str, T] = OrderedDict()
+        #: The value of a key if it is held in memory, None if not: a first look for ``get``.
+        self.held = self._held.get
         self._bytes = 0
         self._changed: dict[str, T] = {}
         self._dirty: dict[str, bytes] = {}

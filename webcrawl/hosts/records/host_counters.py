@@ -125,7 +125,10 @@ class HostCounters:
         self.caches = (self._counters, self._links)
         #: Keep so many in memory; what is too much goes with the next ones that are found.
         self.resize = self._counters.resize
-        self._all = _All(0)
+        #: The round of the reputation budgets, and that since which ``HostCounter.admitted``
+        #: counts; with any other it means nothing.
+        self.current_round = self.counted_since = 0
+        self._take(_All(0))
         # Whether that is in the cache.
         self._is_known = False
         self.linked = 0
@@ -136,28 +139,23 @@ class HostCounters:
         """Take up the key of the job from the open database, or draw one."""
         found = self._counters.get(_ALL)
         self._is_known = isinstance(found, _All)
-        self._all = found if isinstance(found, _All) else _All(generator("domains").getrandbits(64))
+        new = _All(generator("domains").getrandbits(64))
+        self._take(found if isinstance(found, _All) else new)
 
-    @property
-    def current_round(self) -> int:
-        """The round of the reputation budgets."""
-        return self._all.round
-
-    @property
-    def counted_since(self) -> int:
-        """The round since which ``HostCounter.admitted`` counts; with any other it means
-        nothing."""
-        since = self._all.counted_since
-        return self._all.round if since is None else since
+    def _take(self, state: _All) -> None:
+        self._all = state
+        self.current_round, since = state.round, state.counted_since
+        self.counted_since = state.round if since is None else since
 
     def begin_round(self, number: int, *, counted_since: int) -> None:
         """Store the round, and the round since which admitted URLs count."""
         self._all.round, self._all.counted_since = number, counted_since
+        self._take(self._all)
         self._put_all()
 
     def find(self, name: str) -> HostCounter:
         """The counter of *name*, a new one if there is none; as ``FactCache.get``."""
-        counter = self._counters.get(name)
+        counter = self._counters.held(name) or self._counters.get(name)
         if not isinstance(counter, HostCounter):
             counter = self.new(name)
             self._counters.hold(name, counter)

@@ -137,7 +137,7 @@ class HostRecords:
         0.2 us from memory, 12 us from disk, 1 us for a host that is not there; while a write is
         under way 99 in 100 take less than 0.2 ms. CorruptRecordError, OSError.
         """
-        record = self._hosts.get(host)
+        record = self._hosts.held(host) or self._hosts.get(host)
         if record is None:
             record = HostRecord(host)
             self._hosts.hold(host, record)
