@@ -43,7 +43,7 @@ _WAITS = ("disk_wait_seconds", "wait_seconds")
 class HasStats(Protocol):
     """Part with figures under their names in the crawl's statistics."""
 
-    def stats(self) -> Mapping[str, int | float | str]: ...
+    def stats(self) -> Mapping[str, float | str]: ...
 
 
 class Health:

@@ -293,7 +293,7 @@ class BloomSet:
     def _size_bytes(self) -> int:
         return int(sum(held.num_bits for held in self._filter.filters)) // 8
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         return {
             "seen/new": self._new,
             "seen/fingerprints": len(self._filter),

@@ -107,7 +107,7 @@ class DiskSet:
         self._buffer = Buffer(size=0)
         self._sealed: deque[_Sealed] = deque()
         self._to_admit: list[int] = []
-        self._counters: dict[str, int | float] = dict.fromkeys(_COUNTERS, 0)
+        self._counters: dict[str, float] = dict.fromkeys(_COUNTERS, 0)
 
     @property
     def is_full(self) -> bool:
@@ -261,7 +261,7 @@ class DiskSet:
         runs = self._levels.snapshot()
         return msgspec.msgpack.encode(DiskSnapshot(VERSION, runs, pending, cursor, active))
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Counters and gauges by their names in Scrapy's stats."""
         runs = self._runs
         return {

@@ -279,7 +279,7 @@ class Eliminator:
         self._made = []
         self._background.delete([*self._set.forget(), *self._log.forget()])
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Counters and gauges since ``open``, by their names in Scrapy's stats."""
         return {
             "seen/submitted": self._submitted,

@@ -46,9 +46,9 @@ COUNTED = (
 OF_SHARDS = ("outcome/", "visits/", "contacts", "fetch/bytes", "content/duplicates")
 
 
-def added(*counts: Mapping[str, int | float]) -> dict[str, int | float]:
+def added(*counts: Mapping[str, float]) -> dict[str, float]:
     """The sums of *counts*, by name."""
-    sums: dict[str, int | float] = {}
+    sums: dict[str, float] = {}
     for names in counts:
         for name, number in names.items():
             sums[name] = sums.get(name, 0) + number
@@ -60,7 +60,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgpack_decoder(dict[str, int | Seconds])
 
 
-def of_older_job(saved: bytes | None) -> dict[str, int | float]:
+def of_older_job(saved: bytes | None) -> dict[str, float]:
     """Counts in *saved*, the totals of a job of before 2026-11-24, that the shards keep now; None
     without."""
     counts = {} if saved is None else _decode(saved)
@@ -75,13 +75,13 @@ class Totals:
         *,
         stats: StatsCollector,
         clock: Callable[[], float],
-        of_shards: Callable[[], dict[str, int | float]],
+        of_shards: Callable[[], dict[str, float]],
     ) -> None:
         self._stats = stats
         self._clock = clock
         self._of_shards = of_shards
-        self._earlier: Mapping[str, int | float] = {}
-        self._published: dict[str, int | float] = {}
+        self._earlier: Mapping[str, float] = {}
+        self._published: dict[str, float] = {}
         self._began = 0.0
 
     def open(self, saved: bytes | None) -> None:
@@ -107,7 +107,7 @@ class Totals:
     def forget(self) -> None:
         """Nothing is on disk."""
 
-    def _sums(self) -> dict[str, int | float]:
+    def _sums(self) -> dict[str, float]:
         counted = {
             name: value
             for name, value in list(self._stats.get_stats().items())

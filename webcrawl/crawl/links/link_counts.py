@@ -17,7 +17,7 @@ class LinkCounts:
         self._pages[found] += 1
         self._unique += distinct
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Sums, and what they are for a page, under their names in the crawl's statistics."""
         pages = self._pages.total()
         if not pages:

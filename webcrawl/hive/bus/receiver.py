@@ -167,7 +167,7 @@ class Receiver:
             logger.warning(told, what[0])
         self._refused[stat] += len(what)
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Under their names in the crawl's statistics."""
         return {
             "hive/batches/received": self.received,

@@ -249,7 +249,7 @@ class Sender:
         self._bytes_sent += len(entry.packed)
         return names
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Under their names in the crawl's statistics."""
         return {"hive/batches/sent": self.sent, "hive/bytes/sent": self._bytes_sent}
 

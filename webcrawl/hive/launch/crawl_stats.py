@@ -37,7 +37,7 @@ def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
     return stats
 
 
-def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, int | float]:
+def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, float]:
     """Counts of the shards of the crawl in *jobdirs*, as ``Frontier.crawl_counts``; {} if that
     cannot be read. Blocks."""
     for _ in range(_TRIES):
@@ -48,8 +48,8 @@ def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, int | float]:
     return {}
 
 
-def _counts_on_disk(jobdirs: Sequence[Path]) -> Mapping[str, int | float]:
-    older: dict[str, int | float] = {}
+def _counts_on_disk(jobdirs: Sequence[Path]) -> Mapping[str, float]:
+    older: dict[str, float] = {}
     counted: list[Mapping[str, int]] = []
     for jobdir, lost in lost_shards(jobdirs).items():
         checkpoint = read_checkpoint(jobdir, without=lost)
