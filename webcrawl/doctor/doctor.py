@@ -94,7 +94,8 @@ class Doctor:
         looks = [look for look in self._last() if look[1] is self._named]
         if not looks:
             return Diagnosis(self._named, self._since, "the crawl has just begun")
-        activity, use = looks[0][2], _mean([one for *_, one in looks])
+        activity, uses = looks[0][2], zip(*(one for *_, one in looks), strict=True)
+        use = ProcessUse(*(sum(column) / len(looks) for column in uses))
         busy = sum(look[2].on_wire for look in looks) / len(looks)
         activity = activity._replace(on_wire=round(busy))
         shared = sum(self._recent[cause] for cause in SHARED)
@@ -114,7 +115,3 @@ class Doctor:
         secs = {f"doctor/{cause}_secs": round(secs, 1) for cause, secs in self.secs.items()}
         known = {**self.latencies.stats(), **self.projection.stats()}
         return {"doctor/now": str(self.diagnosis()), **secs, **known}
-
-
-def _mean(uses: list[ProcessUse]) -> ProcessUse:
-    return ProcessUse(*(sum(column) / len(uses) for column in zip(*uses, strict=True)))

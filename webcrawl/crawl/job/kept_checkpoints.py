@@ -187,12 +187,9 @@ def refuse_kept(path: Path) -> None:
     if not (path / _MARK).exists():
         return
     in_place = path.parent.name == DIRECTORY and (path.parent.parent / "CURRENT").exists()
-    if in_place or any(map(_is_shared, (*path.glob("*"), *(path / SHARDS).rglob("*")))):
+    files = (*path.glob("*"), *(path / SHARDS).rglob("*"))
+    if in_place or any(file.is_file() and file.stat().st_nlink > 1 for file in files):
         raise FatalError(
             f"JOBDIR {path} is a kept checkpoint, which never changes: copy it with "
             f"cp -r {path} DIR, and go on in the copy with -s JOBDIR=DIR."
         )
-
-
-def _is_shared(file: Path) -> bool:
-    return file.is_file() and file.stat().st_nlink > 1

@@ -137,7 +137,10 @@ class NameServers:
         first = self._channels.get(servers[0]) if servers else None
         if first is not None and last is None and not (first.silences or useless):
             return first
-        channels = [self._channels.get(server) or self._new(server) for server in servers]
+        channels = [
+            self._channels.get(server) or self._channels.setdefault(server, _Channel(server, self))
+            for server in servers
+        ]
         usable = [channel for channel in channels if channel not in useless]
         usable = [channel for channel in usable if channel is not last] or usable
         if len(usable) < 2:
@@ -155,9 +158,6 @@ class NameServers:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _new(self, server: Address) -> _Channel:
-        return self._channels.setdefault(server, _Channel(server, self))
 
 
 class _Channel:
