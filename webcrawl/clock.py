@@ -11,14 +11,9 @@ a comparison. A rehearsal has a time of its own (``take_from``). A test keeps ev
 time out of the package.
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class _Source:

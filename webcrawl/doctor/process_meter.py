@@ -1,15 +1,11 @@
 """Meter of a process: how much CPU it and its event loop take, and by how much the loop is late."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from webcrawl.clock import cpu_time, cpu_time_of_process
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Nanoseconds on a CPU and ready for one, and the times it was given one (Linux).
 _SCHEDULED = Path("/proc/thread-self/schedstat")

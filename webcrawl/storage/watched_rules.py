@@ -8,19 +8,14 @@ Invariant: ``rules`` are one whole version of the file, the newest that could be
 vanishes or cannot be read takes no rule away. Nothing is kept over a restart.
 """
 
-from __future__ import annotations
-
 import logging
 import os
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
 
 logger = logging.getLogger(__name__)
 

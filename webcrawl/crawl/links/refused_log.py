@@ -12,18 +12,13 @@ JSON object a line::
     reason  what a filter of a user's own gave, or the expression of URL_REFUSE; else empty
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
 from webcrawl.storage.line_log import LineLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 REFUSED_LOG = "logs/refused.jsonl"
 _MAX_URL = 1 << 12

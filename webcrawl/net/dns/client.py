@@ -3,20 +3,16 @@
 Invariant, as of query.py: `done` of every question is called exactly once, within the time-outs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging
 from collections import Counter
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from webcrawl.net.dns import wire as dnswire
 from webcrawl.net.dns.query import MAX_UNDER_WAY, Unanswered
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 logger = logging.getLogger(__name__)
 

@@ -6,19 +6,14 @@ their file is looked at again now and then.
 Invariant: there is always at least one name server.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Address = tuple[str, int]
 
