@@ -11,14 +11,12 @@ from webcrawl.doctor.states import CrawlState
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import crawl_stats
 from webcrawl.hive.launch.status import DroneStatus, HiveStatus, look, table
-from webcrawl.hive.membership.connection import UNREACHABLE, close
+from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, close
 from webcrawl.wording import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
-
-    from redis.asyncio import Redis, RedisCluster
 
     from webcrawl.hive.launch.supervisor import Supervisor
     from webcrawl.hive.membership.keys import Keys
@@ -58,14 +56,14 @@ class LocalTable:
         self,
         *,
         keys: Keys,
-        connect: Callable[[str], Redis | RedisCluster],
+        connect: Callable[[str], RedisClient],
         clock: Callable[[], float],
     ) -> None:
         self._keys = keys
         self._connect = connect
         self._clock = clock
         self._began = clock()
-        self._client: Redis | RedisCluster | None = None
+        self._client: RedisClient | None = None
         # As they were shown last, by their names.
         self._drones: dict[str, DroneStatus] = {}
 
