@@ -18,8 +18,7 @@ from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
 from webcrawl.doctor.projection import Projection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from webcrawl.clock import TimeSource
     from webcrawl.doctor.activity import CrawlActivity
     from webcrawl.doctor.histogram import Latencies
 
@@ -40,7 +39,7 @@ class Doctor:
     ``diagnosis``, which reads the last looks.
     """
 
-    def __init__(self, *, clock: Callable[[], float], latencies: Latencies) -> None:
+    def __init__(self, *, clock: TimeSource, latencies: Latencies) -> None:
         self.latencies = latencies
         self.projection = Projection()
         #: Seconds of this run that each cause has held.

@@ -13,10 +13,11 @@ which holds the rests in memory and those that are not in the store's files yet.
 
 import itertools
 import struct
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from webcrawl.clock import TimeSource
 from webcrawl.frontier.snapshot import Series
 
 # Rests that are over are forgotten when there are twice as many as the last time, and this many.
@@ -63,7 +64,7 @@ class HostClocks:
     limit.
     """
 
-    def __init__(self, *, clock: Callable[[], float], limit: int, store: RestStore | None) -> None:
+    def __init__(self, *, clock: TimeSource, limit: int, store: RestStore | None) -> None:
         self.spilled = 0
         self._clock = clock
         self._limit = limit

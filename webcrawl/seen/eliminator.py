@@ -16,7 +16,7 @@ from array import array
 from collections import deque
 from typing import TYPE_CHECKING
 
-from webcrawl.clock import now
+from webcrawl.clock import TimeSource, now
 from webcrawl.seen.background import Background
 from webcrawl.seen.disk_set import DiskSet
 from webcrawl.seen.drain import Stretch
@@ -310,7 +310,7 @@ class DiskEliminator(Eliminator):
         executor: Executor,
         cache: UrlCache,
         buffer_size: int,
-        clock: Callable[[], float] = now,
+        clock: TimeSource = now,
         log_file_bytes: int = FILE_BYTES,
     ) -> None:
         background = Background(executor=executor)

@@ -10,11 +10,11 @@ left by a process that died. Several processes may share a directory.
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.storage.atomic import make_directory, sync_paths
 from webcrawl.storage.lock import create_locked, lock_existing
 
@@ -33,7 +33,7 @@ class GrowingFiles:
         directory: Path,
         prefix: str,
         ends: tuple[str, str],
-        clock: Callable[[], float] = wall_time,
+        clock: TimeSource = wall_time,
     ) -> None:
         self._directory = directory
         self._prefix = prefix

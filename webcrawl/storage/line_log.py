@@ -13,11 +13,10 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.storage.append_file import AppendFile
 from webcrawl.storage.atomic import make_directory, sync_path
 
@@ -42,7 +41,7 @@ class LineLog:
         path: Path,
         max_bytes: int,
         max_secs: float = math.inf,
-        clock: Callable[[], float] = wall_time,
+        clock: TimeSource = wall_time,
     ) -> None:
         self.path = path
         self._max_bytes = max_bytes

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from webcrawl.clock import TimeSource
 from webcrawl.errors import FatalError
 
 logger = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class RulesFile(Generic[R]):
         setting: str,
         idle: str,
         make: Callable[[], R],
-        clock: Callable[[], float],
+        clock: TimeSource,
         complete: Callable[[R], object] = lambda rules: rules,
         is_whole: bool = False,
     ) -> None:

@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.crawl.job.state_directory import SHARDS, shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
@@ -55,7 +55,7 @@ class KeptCheckpoints:
         path: Path,
         count: int = 0,
         every: float = 0.0,
-        clock: Callable[[], float] = wall_time,
+        clock: TimeSource = wall_time,
     ) -> None:
         self._job = path
         self._path = path / DIRECTORY

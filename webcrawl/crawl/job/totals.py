@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from scrapy.statscollectors import StatsCollector
 
+    from webcrawl.clock import TimeSource
+
 #: What the names of the totals begin with.
 PREFIX = "crawl/"
 _SECS = "elapsed_time_seconds"
@@ -74,7 +76,7 @@ class Totals:
         self,
         *,
         stats: StatsCollector,
-        clock: Callable[[], float],
+        clock: TimeSource,
         of_shards: Callable[[], dict[str, float]],
     ) -> None:
         self._stats = stats

@@ -12,12 +12,12 @@ JSON object a line::
     reason  what a filter of a user's own gave, or the expression of URL_REFUSE; else empty
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from webcrawl.clock import TimeSource
 from webcrawl.storage.line_log import LineLog
 
 REFUSED_LOG = "logs/refused.jsonl"
@@ -29,7 +29,7 @@ _MAX_FILE_BYTES = 1 << 22
 class RefusedLog:
     """The sample of the job in *jobdir*. *clock* gives epoch seconds."""
 
-    def __init__(self, *, jobdir: Path, clock: Callable[[], float]) -> None:
+    def __init__(self, *, jobdir: Path, clock: TimeSource) -> None:
         self._log = LineLog(path=jobdir / REFUSED_LOG, max_bytes=_MAX_FILE_BYTES)
         self._clock = clock
 

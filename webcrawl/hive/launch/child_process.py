@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+from webcrawl.clock import TimeSource
 from webcrawl.doctor.states import CrawlState
 from webcrawl.hive.launch.log_lines import in_plain_lines
 
@@ -58,7 +59,7 @@ class ChildProcess:
     command: Sequence[str]
     log: Path
     say: Callable[[str], None]
-    clock: Callable[[], float]
+    clock: TimeSource
     core: int | None = None
     first_wait: float = 1.0
     #: What it is doing, in words, until it has made progress, and when it does not run.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from webcrawl.clock import TimeSource
     from webcrawl.hive.launch.supervisor import Supervisor
     from webcrawl.hive.membership.keys import Keys
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class TerminalView:
     """Messages on *stream*, and a table every *every* seconds."""
 
-    def __init__(self, *, stream: TextIO, every: float, clock: Callable[[], float]) -> None:
+    def __init__(self, *, stream: TextIO, every: float, clock: TimeSource) -> None:
         self._stream = stream
         self._every = every
         self._clock = clock
@@ -57,7 +58,7 @@ class LocalTable:
         *,
         keys: Keys,
         connect: Callable[[str], RedisClient],
-        clock: Callable[[], float],
+        clock: TimeSource,
     ) -> None:
         self._keys = keys
         self._connect = connect

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy import signals
 
-from webcrawl.clock import now
+from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import part_of, positive
 from webcrawl.doctor.histogram import latencies_of
@@ -102,7 +102,7 @@ class Resolver:
     servers: NameServers | ClientQuestions
     cache_size: int
     hosts: Mapping[str, list[str]] = field(default_factory=dict)
-    clock: Callable[[], float] = now
+    clock: TimeSource = now
     took: Callable[[float], object] = lambda _: None
     lookups: int = 0
     cache_hits: int = 0

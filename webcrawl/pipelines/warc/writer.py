@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from isal import igzip_lib, isal_zlib
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.errors import StoreError
 from webcrawl.pipelines.warc.messages import stored_response
 from webcrawl.pipelines.warc.payloads import FirstCopy
@@ -41,7 +41,7 @@ from webcrawl.storage.atomic import sync_path, write_all
 from webcrawl.storage.growing_files import GrowingFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from webcrawl.items import Page
@@ -100,7 +100,7 @@ class WarcWriter:
         max_file_bytes: int,
         warcinfo: Sequence[tuple[str, str]],
         payloads: StoredPayloads | None = None,
-        clock: Callable[[], float] = wall_time,
+        clock: TimeSource = wall_time,
     ) -> None:
         self.written = Written()
         self._files = GrowingFiles(directory=directory, prefix=prefix, ends=_ENDS, clock=clock)
