@@ -340,9 +340,7 @@ def segments_of(path: Path, saved: bytes) -> list[tuple[Path, int | None]]:
     written since, to their ends. For readers beside its owner. CorruptRecordError,
     NewerFormatError."""
     state = _decoded(saved, path)
-    named: list[tuple[Path, int | None]] = [
-        (path / f"{number:06d}{_SUFFIX}", size) for number, size in state.segments
-    ]
+    named = [(path / f"{number:06d}{_SUFFIX}", size) for number, size in state.segments]
     found = sorted(path.glob(f"*{_SUFFIX}"))
     return named + [(file, None) for file in found if int(file.stem) >= state.number]
 
