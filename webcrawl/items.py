@@ -54,16 +54,12 @@ def printable(value: str) -> str:
     return _UNPRINTABLE.sub("\ufffd", value)
 
 
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode()
-
-
 def _strings(headers: Headers) -> list[list[str]]:
     return [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers]
 
 
 # How feed exports write what is neither text nor numbers.
-_AS_BASE64 = {"serializer": _base64}
+_AS_BASE64 = {"serializer": lambda value: base64.b64encode(value).decode()}
 _AS_STRINGS = {"serializer": _strings}
 _AS_OBJECTS = {"serializer": msgspec.to_builtins}
 

@@ -25,7 +25,6 @@ def _options(group: Group) -> None:
     add = group.add_argument
     add("--reason", default="", metavar="WHY", help="to be kept with the command")
     add("--yes", action="store_true", help="do not ask")
-    add("--json", action="store_true", help="for machines")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
@@ -85,4 +84,6 @@ def _help() -> str:
     return "".join(f"{usage(name):<24} {kind.__doc__}\n" for name, kind in COMMANDS.items())
 
 
-Command = offline(_run, syntax="[options] [JOBDIR] COMMAND [ARGUMENT ...]", options=_options)
+Command = offline(
+    _run, syntax="[options] [JOBDIR] COMMAND [ARGUMENT ...]", options=_options, json=True
+)

@@ -1,7 +1,5 @@
 """``scrapy shell`` on Scrapy's own scheduler."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scrapy's settings, and those of scrapy-redis: their defaults, and which have no effect here."""
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import Any
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job.totals import Totals
     from webcrawl.crawl.job_state import JobState
     from webcrawl.crawl.lease.completion import Completion
-    from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.doctor.diagnosis import Diagnosis
 
@@ -43,7 +42,7 @@ _WAITS = ("disk_wait_seconds", "wait_seconds")
 class HasStats(Protocol):
     """Part with figures under their names in the crawl's statistics."""
 
-    def stats(self) -> Mapping[str, int | float | str]: ...
+    def stats(self) -> Mapping[str, float | str]: ...
 
 
 class Health:
@@ -173,7 +172,9 @@ class Health:
             parked=behind("frontier/parked/", stats),
             in_process=len(under_way),
             on_wire=len(on_wire),
-            slow=sum(map(_is_slow, on_wire)),
+            slow=sum(
+                one.sent_at is not None and now() - one.sent_at > _SLOW_SECS for one in on_wire
+            ),
             looking_up=self._completion.host_release.looking_up,
             ready=int(stats.get("frontier/hosts/ready", 0)),
             held=int(stats.get("frontier/hosts/held", 0)),
@@ -212,7 +213,3 @@ class Health:
         name = max(took, key=took.__getitem__, default="")
         secs, waited = took.get(name, (0.0, 0.0))
         return name, waited / secs if secs else 0.0
-
-
-def _is_slow(fetch: Fetch) -> bool:
-    return fetch.sent_at is not None and now() - fetch.sent_at > _SLOW_SECS

@@ -1,11 +1,7 @@
 """Activity of a crawl at one moment: the numbers that the doctor judges by."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 
 class CrawlActivity(NamedTuple):

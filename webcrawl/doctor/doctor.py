@@ -18,8 +18,7 @@ from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
 from webcrawl.doctor.projection import Projection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from webcrawl.clock import TimeSource
     from webcrawl.doctor.activity import CrawlActivity
     from webcrawl.doctor.histogram import Latencies
 
@@ -40,7 +39,7 @@ class Doctor:
     ``diagnosis``, which reads the last looks.
     """
 
-    def __init__(self, *, clock: Callable[[], float], latencies: Latencies) -> None:
+    def __init__(self, *, clock: TimeSource, latencies: Latencies) -> None:
         self.latencies = latencies
         self.projection = Projection()
         #: Seconds of this run that each cause has held.
@@ -94,7 +93,8 @@ class Doctor:
         looks = [look for look in self._last() if look[1] is self._named]
         if not looks:
             return Diagnosis(self._named, self._since, "the crawl has just begun")
-        activity, use = looks[0][2], _mean([one for *_, one in looks])
+        activity, uses = looks[0][2], zip(*(one for *_, one in looks), strict=True)
+        use = ProcessUse(*(sum(column) / len(looks) for column in uses))
         busy = sum(look[2].on_wire for look in looks) / len(looks)
         activity = activity._replace(on_wire=round(busy))
         shared = sum(self._recent[cause] for cause in SHARED)
@@ -114,7 +114,3 @@ class Doctor:
         secs = {f"doctor/{cause}_secs": round(secs, 1) for cause, secs in self.secs.items()}
         known = {**self.latencies.stats(), **self.projection.stats()}
         return {"doctor/now": str(self.diagnosis()), **secs, **known}
-
-
-def _mean(uses: list[ProcessUse]) -> ProcessUse:
-    return ProcessUse(*(sum(column) / len(uses) for column in zip(*uses, strict=True)))

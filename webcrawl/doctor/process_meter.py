@@ -1,15 +1,10 @@
 """Meter of a process: how much CPU it and its event loop take, and by how much the loop is late."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from webcrawl.clock import cpu_time, cpu_time_of_process
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from webcrawl.clock import TimeSource, cpu_time, cpu_time_of_process
 
 # Nanoseconds on a CPU and ready for one, and the times it was given one (Linux).
 _SCHEDULED = Path("/proc/thread-self/schedstat")
@@ -31,7 +26,7 @@ class ProcessUse(NamedTuple):
 class ProcessMeter:
     """Meter of the thread that calls it and of its process. *clock* gives seconds."""
 
-    def __init__(self, *, clock: Callable[[], float]) -> None:
+    def __init__(self, *, clock: TimeSource) -> None:
         self._clock = clock
         self._last = self._read()
 

@@ -27,7 +27,9 @@ class ShownSettings:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         # Scrapy logs its line as soon as all extensions are made.
-        logging.getLogger("scrapy.crawler").addFilter(_is_not_of_settings)
+        logging.getLogger("scrapy.crawler").addFilter(
+            lambda record: not str(record.msg).startswith("Overridden settings")
+        )
         extension = cls(settings=crawler.settings)
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
         return extension
@@ -35,7 +37,3 @@ class ShownSettings:
     def spider_opened(self) -> None:
         shown = {name: masked(name, value) for name, value in overridden_settings(self._settings)}
         logger.debug("Overridden settings:\n%s", pformat(shown))
-
-
-def _is_not_of_settings(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith("Overridden settings")

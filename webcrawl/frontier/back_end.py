@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier.domain_share import Domain, DomainShares
     from webcrawl.frontier.entry import Entry
     from webcrawl.frontier.rests import HostClocks
@@ -73,7 +74,7 @@ class BackEnd:
         self,
         *,
         path: Path,
-        clock: Callable[[], float],
+        clock: TimeSource,
         remembered: HostClocks,
         sizes: FrontierSizes,
         soon: float,

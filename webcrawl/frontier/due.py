@@ -16,9 +16,10 @@ from webcrawl.frontier.parked import Parked
 from webcrawl.frontier.snapshot import FrontierCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier.finished import FinishedKeys
     from webcrawl.frontier.front_end import FrontEnd
     from webcrawl.frontier.parked import Sort
@@ -38,7 +39,7 @@ class DueQueues:
     """The queues in ``<path>/due_<hour>/``, by the hour since the epoch at which they are due."""
 
     def __init__(
-        self, *, path: Path, front: FrontEnd, finished: FinishedKeys, clock: Callable[[], float]
+        self, *, path: Path, front: FrontEnd, finished: FinishedKeys, clock: TimeSource
     ) -> None:
         self._queues = Parked(path=path, front=front, finished=finished, chunk=_CHUNK)
         self._clock = clock

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier.back_end import FrontierSizes
     from webcrawl.frontier.domain_share import DomainShares
     from webcrawl.frontier.done_log import Record, Result
@@ -49,7 +50,7 @@ class Frontier:
         self,
         *,
         path: Path,
-        clock: Callable[[], float],
+        clock: TimeSource,
         policies: FrontierPolicies,
         sizes: FrontierSizes,
         rests: RestStore | None = None,

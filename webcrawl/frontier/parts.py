@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier.back_end import FrontierSizes
     from webcrawl.frontier.delay_policy import DelayPolicy
     from webcrawl.frontier.front_end import FrontEnd
@@ -72,7 +73,7 @@ class FrontierParts:
         self,
         *,
         path: Path,
-        clock: Callable[[], float],
+        clock: TimeSource,
         policies: FrontierPolicies,
         sizes: FrontierSizes,
         rests: RestStore | None,

@@ -11,17 +11,14 @@ newer one, and afterwards it means nothing. So the store may be ahead of the fro
 which holds the rests in memory and those that are not in the store's files yet.
 """
 
-from __future__ import annotations
-
 import itertools
 import struct
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Container, Iterable
+from pathlib import Path
+from typing import Protocol
 
+from webcrawl.clock import TimeSource
 from webcrawl.frontier.snapshot import Series
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
-    from pathlib import Path
 
 # Rests that are over are forgotten when there are twice as many as the last time, and this many.
 _FIRST_TIDY = 1024
@@ -67,7 +64,7 @@ class HostClocks:
     limit.
     """
 
-    def __init__(self, *, clock: Callable[[], float], limit: int, store: RestStore | None) -> None:
+    def __init__(self, *, clock: TimeSource, limit: int, store: RestStore | None) -> None:
         self.spilled = 0
         self._clock = clock
         self._limit = limit

@@ -19,8 +19,9 @@ from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Contact, Release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier.delay_policy import DelayPolicy
     from webcrawl.frontier.done_log import DoneLog
     from webcrawl.frontier.rests import HostClocks
@@ -53,7 +54,7 @@ class SharedClocks:
     long as *delay* says.
     """
 
-    clock: Callable[[], float]
+    clock: TimeSource
     log: DoneLog
     rests: HostClocks
     delay: DelayPolicy

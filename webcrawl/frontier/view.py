@@ -19,7 +19,7 @@ from webcrawl.frontier.due import due_name
 from webcrawl.frontier.entry import Entry, decode
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.overflow import overflow_path
-from webcrawl.frontier.recovery import Replay, replay
+from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.fifo import length_of, read_fifo
 from webcrawl.storage.record_log import count_packed, pack_many, unpacked
@@ -89,9 +89,7 @@ class FrontierView:
     def __init__(self, *, path: Path, snapshot: bytes, trust_done: bool) -> None:
         self._path = path
         self._state = decode_snapshot(snapshot)
-        self._since: Replay = replay(
-            read_done_log(path / "done", self._state.segment), since=self._state
-        )
+        self._since = replay(read_done_log(path / "done", self._state.segment), since=self._state)
         self._since.add_to(self._state.counts, trust_done=trust_done)
         self._trust_done = trust_done
         #: If set it is called with damage in a queue, and the next segment of that is read.

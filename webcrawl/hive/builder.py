@@ -19,7 +19,7 @@ from webcrawl.hive.bus.sender import Sender, stream_bytes
 from webcrawl.hive.bus.splitter import HostSplitter
 from webcrawl.hive.configuration import check_hive_settings, store_url
 from webcrawl.hive.drone import Drone
-from webcrawl.hive.membership.connection import check, client_of, close
+from webcrawl.hive.membership.connection import RedisClient, check, client_of, close
 from webcrawl.hive.membership.holding import Holding
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.lease_keeper import LeaseKeeper
@@ -31,7 +31,6 @@ from webcrawl.randomness import random_hex
 from webcrawl.seen.caches import cache_of
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis, RedisCluster
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.process import Process
@@ -84,7 +83,7 @@ def drone_of(crawler: Crawler) -> Drone:
         stats=crawler.stats,
     )
 
-    def membership_by(client: Redis | RedisCluster) -> Membership:
+    def membership_by(client: RedisClient) -> Membership:
         return Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs)
 
     store, own = CheckpointStore(url=store_url(settings)), client_of(settings)
@@ -123,7 +122,7 @@ def drone_of(crawler: Crawler) -> Drone:
 class LoneReader:
     """Has *seeds* read for *process*, by *client*: for the scheduler what a drone is in a hive."""
 
-    def __init__(self, *, process: Process, client: Redis | RedisCluster, seeds: LiveSeeds) -> None:
+    def __init__(self, *, process: Process, client: RedisClient, seeds: LiveSeeds) -> None:
         self.process = process
         self._client = client
         self._seeds = seeds

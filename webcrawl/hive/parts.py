@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from redis.asyncio import Redis, RedisCluster
     from scrapy.statscollectors import StatsCollector
 
     from webcrawl.crawl.engine.stop import CrawlStop
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from webcrawl.hive.bus.receiver import Receiver
     from webcrawl.hive.bus.sender import Sender
     from webcrawl.hive.configuration import HiveSettings
+    from webcrawl.hive.membership.connection import RedisClient
     from webcrawl.hive.membership.holding import Holding
     from webcrawl.hive.membership.lease_keeper import LeaseKeeper
     from webcrawl.hive.membership.membership import Membership
@@ -48,7 +48,7 @@ class DroneParts:
     stats: StatsCollector
     shard_of: Callable[[int], Shard]
     holding: Holding
-    client: Redis | RedisCluster
+    client: RedisClient
     membership: Membership
     keeper: LeaseKeeper
     store: CheckpointStore

@@ -48,7 +48,7 @@ _TIMES = 2
 _BACKOFF = 10.0
 _FAILURES = 8
 # An outcome ``http_NNN`` that is not here goes by ``http_Nxx``, if that is.
-_TABLE: dict[str, Rule] = {
+_TABLE = {
     "dns_failed": Rule(2, 10, 8),
     "connect_refused": Rule(2, 10, 8),
     # Each try costs a worker the whole time-out, and a route or a firewall is not mended at once.

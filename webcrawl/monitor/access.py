@@ -18,10 +18,11 @@ from webcrawl.errors import FatalError
 from webcrawl.randomness import random_hex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from aiohttp.web import BaseRequest
+
+    from webcrawl.clock import TimeSource
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _LEAST = 16
@@ -57,7 +58,7 @@ class Access:
     With *is_open*, on loopback, whoever asks may look. *clock* gives seconds that only go on.
     """
 
-    def __init__(self, token: str, *, is_open: bool, clock: Callable[[], float]) -> None:
+    def __init__(self, token: str, *, is_open: bool, clock: TimeSource) -> None:
         self._token = token.encode()
         self._is_open = is_open
         self._clock = clock

@@ -49,7 +49,7 @@ class Watch:
     def __init__(self, settings: Settings, given: Sequence[tuple[str, str, str]]) -> None:
         self._settings = settings
         self._path = Path(settings["JOBDIR"])
-        table = Table(("setting", "value", "from"), [*given])
+        table = Table(("setting", "value", "from"), given)
         lead = "Those that are not Scrapy's own; credentials are not shown."
         self._given = Figure("settings", "Settings", lead, table)
         self._reader: CrawlReader | None = None

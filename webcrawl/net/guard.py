@@ -40,7 +40,7 @@ _NO_HOSTS = frozenset({"data", "file", "s3"})
 #: POLITENESS_KEY "address" a contact has the rest of one address: not of another one that a name
 #: server names meanwhile, nor of that of a connection that waits to be used again. The downloader
 #: sets it, for each download in a task of its own; nothing else gets from there to the socket.
-BOUND_ADDRESS: ContextVar[str] = ContextVar("BOUND_ADDRESS", default="")
+BOUND_ADDRESS = ContextVar("BOUND_ADDRESS", default="")
 #: Whether a request may be sent now in this context, asked right before its bytes go out. A process
 #: that was paused goes on where it was: a request whose connection was being made would be sent,
 #: though its host may be another process's by now. Set by the downloader as the above.

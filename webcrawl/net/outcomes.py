@@ -7,8 +7,6 @@ Invariant: `outcome_of` returns a name of OUTCOMES or ``http_`` and three digits
 given; an unforeseen failure is "other".
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import ssl
 from email.utils import parsedate_to_datetime
@@ -150,7 +148,7 @@ _BY_CLASS: tuple[tuple[type[BaseException], str], ...] = (
 )
 
 #: Every outcome but ``http_NNN``, for documentation and tests.
-OUTCOMES: frozenset[str] = frozenset(
+OUTCOMES = frozenset(
     {"poison", "other", *WALLS}
     | {cls.outcome for cls in FetchError.__subclasses__()}
     | {outcome for _, outcome in _BY_CLASS}

@@ -16,7 +16,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.clock import now
+from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.values import number
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Rates:
 
     processes: Callable[[], int] = staticmethod(lambda: 1)
 
-    def __init__(self, *, contacts: float, bits: float, clock: Callable[[], float]) -> None:
+    def __init__(self, *, contacts: float, bits: float, clock: TimeSource) -> None:
         self._contacts = contacts
         self._bytes = bits / 8
         self._clock = clock

@@ -7,8 +7,6 @@
    does not know the declared language, the declaration stands.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from importlib.metadata import distribution

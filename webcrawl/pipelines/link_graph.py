@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.pipelines.parquet import ParquetFiles, schema_of
@@ -35,11 +35,11 @@ _TEXT_CHARACTERS = 256
 class LinkGraph(ProcessingModule):
     """Writes nodes and edges of the link graph."""
 
-    statuses: ClassVar[frozenset[int]] = frozenset()
-    off_loop: ClassVar[bool] = True
-    output: ClassVar[tuple[str, str]] = ("", DIRECTORY)
-    packages: ClassVar[tuple[str, ...]] = ("pyarrow",)
-    reads_repeats: ClassVar[bool] = True
+    statuses = frozenset()
+    off_loop = True
+    output = ("", DIRECTORY)
+    packages = ("pyarrow",)
+    reads_repeats = True
 
     _nodes: ParquetFiles
     _edges: ParquetFiles

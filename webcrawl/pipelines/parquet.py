@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.storage.atomic import sync_path
 from webcrawl.storage.growing_files import GrowingFiles
 from webcrawl.storage.record_log import CorruptRecordError, RecordLog, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
     from concurrent.futures import Executor, Future
     from pathlib import Path
 
@@ -64,7 +64,7 @@ class ParquetFiles:
         max_rows: int = 1 << 20,
         max_bytes: int = 1 << 27,
         executor: Executor | None = None,
-        clock: Callable[[], float] = wall_time,
+        clock: TimeSource = wall_time,
     ) -> None:
         self._directory = directory
         self._files = GrowingFiles(directory=directory, prefix="part", ends=_ENDS, clock=clock)

@@ -15,7 +15,7 @@ import asyncio
 import dataclasses
 import logging
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from redis.exceptions import RedisError
@@ -56,7 +56,7 @@ def as_json(item: Any) -> bytes:
 class RedisPages(ProcessingModule):
     """Appends each Page to the list of *pipeline*."""
 
-    name: ClassVar[str] = "redis"
+    name = "redis"
 
     def __init__(self, *, pipeline: Any) -> None:
         self._pipeline = pipeline

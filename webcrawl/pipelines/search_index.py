@@ -18,7 +18,7 @@ import errno
 import re
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -67,10 +67,10 @@ _decode = msgpack_decoder(IndexedPage)
 class SearchIndex(ProcessingModule):
     """Adds pages to the index."""
 
-    content_types: ClassVar[tuple[str, ...]] = CONTENT_TYPES
-    off_loop: ClassVar[bool] = True
-    output: ClassVar[tuple[str, str]] = ("SEARCH_DIR", "search")
-    packages: ClassVar[tuple[str, ...]] = (PACKAGE, *PACKAGES)
+    content_types = CONTENT_TYPES
+    off_loop = True
+    output = ("SEARCH_DIR", "search")
+    packages = (PACKAGE, *PACKAGES)
     takes_flagged = False
 
     _log: RecordLog

@@ -130,9 +130,9 @@ class ContentTypes(Statistics):
     not whole. 5 us a page.
     """
 
-    name: ClassVar[str] = "content_types"
-    columns: ClassVar[tuple[str, ...]] = ("documents", "bytes", "wire_bytes", "cut")
-    histograms: ClassVar[tuple[str, ...]] = ("sizes",)
+    name = "content_types"
+    columns = ("documents", "bytes", "wire_bytes", "cut")
+    histograms = ("sizes",)
 
     def process(self, page: Page) -> None:
         size = len(page.body)
@@ -148,10 +148,10 @@ class TagCounter(Statistics):
     styles are none, tags that a browser adds are missing.
     """
 
-    content_types: ClassVar[tuple[str, ...]] = ("text/html", "application/xhtml+xml")
-    off_loop: ClassVar[bool] = True
-    name: ClassVar[str] = "tags"
-    columns: ClassVar[tuple[str, ...]] = ("pages", "tags")
+    content_types = ("text/html", "application/xhtml+xml")
+    off_loop = True
+    name = "tags"
+    columns = ("pages", "tags")
 
     def process(self, page: Page) -> None:
         for name, count in Counter(_TAGS.findall(page.body[:_MAX_TAGGED_BYTES].lower())).items():
@@ -166,12 +166,12 @@ class ImageStatistics(Statistics):
     ``Image.MAX_IMAGE_PIXELS``, an image counts as unreadable.
     """
 
-    content_types: ClassVar[tuple[str, ...]] = ("image/*",)
-    off_loop: ClassVar[bool] = True
-    packages: ClassVar[tuple[str, ...]] = ("PIL",)
-    name: ClassVar[str] = "images"
-    columns: ClassVar[tuple[str, ...]] = ("images", "bytes", "animated")
-    histograms: ClassVar[tuple[str, ...]] = ("sizes", "widths", "heights")
+    content_types = ("image/*",)
+    off_loop = True
+    packages = ("PIL",)
+    name = "images"
+    columns = ("images", "bytes", "animated")
+    histograms = ("sizes", "widths", "heights")
 
     def process(self, page: Page) -> None:
         from PIL import Image  # noqa: PLC0415  # a plain crawl does without

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
@@ -79,10 +79,10 @@ class TextRow(msgspec.Struct):
 class TextDataset(ProcessingModule):
     """Writes the main text of pages, which *read* finds, to Parquet files, or to a log of JSON."""
 
-    content_types: ClassVar[tuple[str, ...]] = CONTENT_TYPES
-    off_loop: ClassVar[bool] = True
-    output: ClassVar[tuple[str, str]] = ("TEXT_DIR", "text")
-    packages: ClassVar[tuple[str, ...]] = PACKAGES
+    content_types = CONTENT_TYPES
+    off_loop = True
+    output = ("TEXT_DIR", "text")
+    packages = PACKAGES
     takes_flagged = False
 
     _rows: ParquetFiles | LineLog

@@ -31,6 +31,7 @@ from webcrawl.signals import UNCHANGED
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry, Frontier
     from webcrawl.hosts.records import HostRecords
     from webcrawl.revisit.visit import Visit
@@ -62,7 +63,7 @@ class Hints:
     frontier: Frontier
     visits: Visits
     knows: Callable[[int], bool]
-    clock: Callable[[], float]
+    clock: TimeSource
     _counts: dict[str, int] = dataclasses.field(
         default_factory=lambda: dict.fromkeys(("followed", "right", "wrong"), 0), init=False
     )

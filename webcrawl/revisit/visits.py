@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.values import part_of, positive
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS
@@ -54,7 +54,7 @@ class Visits:
     shortest: float
     longest: float
     importance: Callable[[str], float] = lambda _: 1.0
-    clock: Callable[[], float] = wall_time
+    clock: TimeSource = wall_time
 
     @classmethod
     def from_crawler(

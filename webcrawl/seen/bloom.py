@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from pybloom_live import ScalableBloomFilter
 
-from webcrawl.clock import now
+from webcrawl.clock import TimeSource, now
 from webcrawl.seen.background import Background
 from webcrawl.seen.bloom_file import SavedFilter, read_filter, write_filter
 from webcrawl.seen.drain import Cursor
@@ -37,7 +37,7 @@ from webcrawl.seen.url_log import FILE_BYTES, Span, log_path, read_frames
 from webcrawl.storage.record_log import HEADER_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
 
@@ -118,7 +118,7 @@ class BloomSet:
         background: Background,
         empty: ScalableBloomFilter,
         save_after: int,
-        clock: Callable[[], float],
+        clock: TimeSource,
     ) -> None:
         self._path = path
         self._background = background
@@ -293,7 +293,7 @@ class BloomSet:
     def _size_bytes(self) -> int:
         return int(sum(held.num_bits for held in self._filter.filters)) // 8
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         return {
             "seen/new": self._new,
             "seen/fingerprints": len(self._filter),

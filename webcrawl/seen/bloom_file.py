@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from pybloom_live import BloomFilter
 
-from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, header_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,13 +100,9 @@ def read_filter(path: Path) -> SavedFilter:
 
 def _read(path: Path, file: BinaryIO) -> SavedFilter:
     header = file.read(HEADER.size + 4)
-    if len(header) < HEADER.size + 4 or header[:4] != MAGIC:
-        raise CorruptRecordError(path, 0, "no filter header")
-    _, version, _, filters, samples, lost, expected, body_crc = HEADER.unpack_from(header)
-    if version > VERSION:
-        raise NewerFormatError(path, version, VERSION)
-    if zlib.crc32(header[: HEADER.size]) != int.from_bytes(header[HEADER.size :], "little"):
-        raise CorruptRecordError(path, 0, "the filter header is damaged")
+    filters, samples, lost, expected, body_crc = header_fields(
+        path, header, HEADER, MAGIC, VERSION, what="filter"
+    )
     # All of it before any of it is used: pybloom_live would take damage for a size.
     crc = 0
     while data := file.read(_READ_BYTES):

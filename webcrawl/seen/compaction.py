@@ -14,8 +14,9 @@ from webcrawl.seen.levels import merged
 from webcrawl.seen.runs import RunWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from webcrawl.clock import TimeSource
     from webcrawl.seen.background import Background
     from webcrawl.seen.levels import Levels
     from webcrawl.seen.runs import Fingerprints, Run
@@ -32,9 +33,7 @@ _LOGGED = 1 << 16
 class Compactor:
     """Compacts *levels* when they are crowded, taking turns with the other work."""
 
-    def __init__(
-        self, *, levels: Levels, background: Background, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, *, levels: Levels, background: Background, clock: TimeSource) -> None:
         self.count = 0
         self.seconds = 0.0
         self._levels = levels

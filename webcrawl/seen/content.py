@@ -75,7 +75,7 @@ class ContentSeen:
         self._spilling: set[int] = set()
         self._spill_at = buffer_size
         self._made: list[Path] = []
-        self._counters: dict[str, int | float] = dict.fromkeys(
+        self._counters: dict[str, float] = dict.fromkeys(
             (
                 "content/tested",
                 "content/duplicates",
@@ -216,7 +216,7 @@ class ContentSeen:
         self._made = []
         self._background.delete(self._levels.forget())
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Counters and gauges since ``open``, by their names in Scrapy's stats."""
         runs = self._levels.runs
         stored = sum(run.count for run in runs)

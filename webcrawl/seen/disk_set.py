@@ -26,9 +26,10 @@ from webcrawl.seen.table import REPEAT, SILENT, WITH_PAYLOAD, Buffer
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from webcrawl.clock import TimeSource
     from webcrawl.seen.background import Background
     from webcrawl.seen.caches import UrlCache
     from webcrawl.seen.drain import Cursor, Stretch
@@ -91,7 +92,7 @@ class DiskSet:
         background: Background,
         cache: UrlCache,
         buffer_size: int,
-        clock: Callable[[], float],
+        clock: TimeSource,
     ) -> None:
         #: How long the last merge took.
         self.last_merge_secs = 0.0
@@ -107,7 +108,7 @@ class DiskSet:
         self._buffer = Buffer(size=0)
         self._sealed: deque[_Sealed] = deque()
         self._to_admit: list[int] = []
-        self._counters: dict[str, int | float] = dict.fromkeys(_COUNTERS, 0)
+        self._counters: dict[str, float] = dict.fromkeys(_COUNTERS, 0)
 
     @property
     def is_full(self) -> bool:
@@ -261,7 +262,7 @@ class DiskSet:
         runs = self._levels.snapshot()
         return msgspec.msgpack.encode(DiskSnapshot(VERSION, runs, pending, cursor, active))
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Counters and gauges by their names in Scrapy's stats."""
         runs = self._runs
         return {
@@ -291,7 +292,7 @@ class DiskSet:
 # Mercator sorts T' by fingerprint, merges it linearly with F marking what was new, sorts it back by
 # ordinal and scans U' for the marked ones. Here the marks lie in a byte per ordinal, which needs no
 # second sort. All heavy steps are numpy calls that release the interpreter lock.
-def merge(buffer: Buffer, runs: Sequence[Run], path: Path, clock: Callable[[], float]) -> Merged:
+def merge(buffer: Buffer, runs: Sequence[Run], path: Path, clock: TimeSource) -> Merged:
     """Look *buffer*, which must not change, up in *runs* and write the new ones to *path*.
 
     Blocks for a pass over *runs* when the buffer is large. Raises OSError (disk full) and

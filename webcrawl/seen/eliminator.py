@@ -16,7 +16,7 @@ from array import array
 from collections import deque
 from typing import TYPE_CHECKING
 
-from webcrawl.clock import now
+from webcrawl.clock import TimeSource, now
 from webcrawl.seen.background import Background
 from webcrawl.seen.disk_set import DiskSet
 from webcrawl.seen.drain import Stretch
@@ -279,7 +279,7 @@ class Eliminator:
         self._made = []
         self._background.delete([*self._set.forget(), *self._log.forget()])
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Counters and gauges since ``open``, by their names in Scrapy's stats."""
         return {
             "seen/submitted": self._submitted,
@@ -310,7 +310,7 @@ class DiskEliminator(Eliminator):
         executor: Executor,
         cache: UrlCache,
         buffer_size: int,
-        clock: Callable[[], float] = now,
+        clock: TimeSource = now,
         log_file_bytes: int = FILE_BYTES,
     ) -> None:
         background = Background(executor=executor)

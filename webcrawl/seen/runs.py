@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from webcrawl.storage.atomic import write_all
-from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+from webcrawl.storage.record_log import CorruptRecordError, header_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -200,13 +200,7 @@ def read_header(path: Path, header: bytes) -> tuple[int, int]:
 
     Raises CorruptRecordError, NewerFormatError.
     """
-    if len(header) < HEADER.size + 4 or header[:4] != MAGIC:
-        raise CorruptRecordError(path, 0, "no run header")
-    _, version, _, count, index_crc = HEADER.unpack_from(header)
-    if version > VERSION:
-        raise NewerFormatError(path, version, VERSION)
-    if zlib.crc32(header[: HEADER.size]) != int.from_bytes(header[HEADER.size :], "little"):
-        raise CorruptRecordError(path, 0, "the run header is damaged")
+    count, index_crc = header_fields(path, header, HEADER, MAGIC, VERSION, what="run")
     return count, index_crc
 
 

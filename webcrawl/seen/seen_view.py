@@ -23,7 +23,7 @@ from webcrawl.seen.url_log import UrlLog, has_payloads, read_frames
 from webcrawl.storage.record_log import HEADER_SIZE, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from webcrawl.seen.drain import Cursor
@@ -57,7 +57,7 @@ class SeenView:
 
     def __init__(self, *, path: Path, snapshot: bytes) -> None:
         self._path = path
-        self._log = UrlLog(path=path, aside=_at_once)
+        self._log = UrlLog(path=path, aside=lambda call: call())
         self._store: _Runs | _Filter
         cursor: Cursor | None
         if tag_of(snapshot) == "Bloom":
@@ -186,7 +186,3 @@ class _Filter:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def _at_once(call: Callable[[], None]) -> None:
-    call()

@@ -13,9 +13,10 @@ from webcrawl.simweb.server_state import ServerState
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
     from typing import Any, BinaryIO
 
+    from webcrawl.clock import TimeSource
     from webcrawl.simweb import World
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.replies import HostReply
@@ -33,7 +34,7 @@ class SimulatedWeb:
     The targets in *roots*, by names of hosts, have the page of the host's root.
     """
 
-    _time: Callable[[], float]
+    _time: TimeSource
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class SimulatedWeb:
             for address in addresses
         }
 
-    def begin(self, time: Callable[[], float]) -> None:
+    def begin(self, time: TimeSource) -> None:
         """Told once, before all: the *time* of the simulation, in seconds."""
         self._time = time
 

@@ -171,7 +171,7 @@ def _title(world: World, page: PageSpec, made: Stock, value: int) -> str:
 def _run(made: Stock, hrefs: list[str], value: int) -> str:
     """A run of links with text between them."""
     separators = made.separators
-    texts: list[str] = ['<ul><li><a href="']
+    texts = ['<ul><li><a href="']
     for href in hrefs:
         value += 0x9E37
         texts.append(href)

@@ -10,18 +10,13 @@ a quarter has one title, a quarter has titles of words; ``broad-numbers``, ``bro
 ``broad-words`` have one kind each.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from statistics import NormalDist
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HTML = "text/html"
 
@@ -106,14 +101,6 @@ def _bench_today_size(quantile: float, _content_type: str) -> int:
     return _log_normal(quantile, 240_000 * 1.08, 1_000_000)  # cutting takes 6.4 %
 
 
-def _bench_size(_quantile: float, _content_type: str) -> int:
-    return 20_000
-
-
-def _graph_size(_quantile: float, _content_type: str) -> int:
-    return 2_500
-
-
 class Titles(Enum):
     """How the titles of a host's pages differ."""
 
@@ -155,12 +142,12 @@ _TODAY = {
 
 def _bench(
     *,
-    size: Callable[[float, str], int] = _bench_size,
+    size: int = 20_000,
     links: int = 40,
     titles: tuple[Titles, ...] = (Titles.NAMED,),
 ) -> WebProfile:
     """Equal pages of HTML with *links*."""
-    return WebProfile(_PAGES, size, links, 0.0, links, titles=titles, has_lengths=True)
+    return WebProfile(_PAGES, lambda *_: size, links, 0.0, links, titles=titles, has_lengths=True)
 
 
 _PAGES = {HTML: 100.0}
@@ -172,7 +159,7 @@ PROFILES = {
     "broad-numbers": _bench(titles=(Titles.NUMBERED,)),
     "broad-one": _bench(titles=(Titles.ONE,)),
     "broad-words": _bench(titles=(Titles.WORDS,)),
-    "graph": _bench(size=_graph_size, links=11),
+    "graph": _bench(size=2_500, links=11),
     "bench-today": WebProfile(_PAGES, _bench_today_size, 40, 0.45, 200, modern=True),
     "dense": _bench(links=120),
 }

@@ -1,7 +1,5 @@
 """Host specification: the record of one simulated host, and the enumerations of its traits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -71,7 +69,7 @@ RESTRICTING_ROBOTS: tuple[RobotsKind, ...] = (
     RobotsKind.UNAVAILABLE,
 )
 # Guides are seeds' anchors: their robots.txt may deny leaves, never trunk pages.
-GUIDE_ROBOTS: tuple[RobotsKind, ...] = tuple(
+GUIDE_ROBOTS = tuple(
     kind
     for kind in RESTRICTING_ROBOTS
     if kind not in {RobotsKind.DENY_ALL, RobotsKind.UNAVAILABLE, RobotsKind.AGENTS}

@@ -1,14 +1,9 @@
 """Append file: after an error it ends where it ended before, so it has whole appends only."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from webcrawl.storage.atomic import write_all
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class AppendFile:

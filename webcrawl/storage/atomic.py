@@ -3,16 +3,11 @@
 All functions block on the disk: call them from a thread when the file is large.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+from pathlib import Path
 
 
 def write_atomic(path: Path, data: bytes, *, aside: str = ".tmp") -> None:

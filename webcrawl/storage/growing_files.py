@@ -7,21 +7,16 @@ The name has the time of the beginning, UTC with milliseconds. A growing file wi
 left by a process that died. Several processes may share a directory.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.storage.atomic import make_directory, sync_paths
 from webcrawl.storage.lock import create_locked, lock_existing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _WHOLE = re.compile(r".+-\d{17}-\d{5,}(?:\.(?!open\b)\w+)+")
 
@@ -38,7 +33,7 @@ class GrowingFiles:
         directory: Path,
         prefix: str,
         ends: tuple[str, str],
-        clock: Callable[[], float] = wall_time,
+        clock: TimeSource = wall_time,
     ) -> None:
         self._directory = directory
         self._prefix = prefix

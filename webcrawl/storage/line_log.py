@@ -8,23 +8,17 @@ whole, with its end, or it is the torn last one, which the next ``open`` cuts.
                              compressed (``.jsonl.gz``), and deleted by ``remove_before`` alone
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import os
 import re
 import zlib
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.storage.append_file import AppendFile
 from webcrawl.storage.atomic import make_directory, sync_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 # How much of a file is looked at in one step for the end of its last whole line.
 _STEP_BYTES = 1 << 16
@@ -47,7 +41,7 @@ class LineLog:
         path: Path,
         max_bytes: int,
         max_secs: float = math.inf,
-        clock: Callable[[], float] = wall_time,
+        clock: TimeSource = wall_time,
     ) -> None:
         self.path = path
         self._max_bytes = max_bytes

@@ -1,18 +1,13 @@
 """Locks of directories and of growing files: advisory ones that die with their holder."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 class LockedError(Exception):

@@ -17,20 +17,16 @@ them are not a good empty record, and a header that ends early or in zeros is on
 synced.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import struct
-from typing import TYPE_CHECKING, BinaryIO, Self
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Self
 
 from isal import isal_zlib
 
 from webcrawl.storage.atomic import unshare, write_all
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-    from pathlib import Path
 
 MAGIC = b"WCLG"
 VERSION = 1
@@ -247,6 +243,24 @@ def check_header(path: Path, header: bytes) -> None:
         raise CorruptRecordError(path, 0, "no record log header")
     if version > VERSION:
         raise NewerFormatError(path, version, VERSION)
+
+
+def header_fields(
+    path: Path, header: bytes, layout: struct.Struct, magic: bytes, newest: int, *, what: str
+) -> list[Any]:
+    """The fields of *header* after *magic*, version and flags: *layout*, then its crc32.
+
+    CorruptRecordError, which says *what* the header is of, or NewerFormatError.
+    """
+    size = layout.size
+    if len(header) < size + 4 or not header.startswith(magic):
+        raise CorruptRecordError(path, 0, f"no {what} header")
+    _, version, _, *fields = layout.unpack_from(header)
+    if version > newest:
+        raise NewerFormatError(path, version, newest)
+    if isal_zlib.crc32(header[:size]) != int.from_bytes(header[size:], "little"):
+        raise CorruptRecordError(path, 0, f"the {what} header is damaged")
+    return fields
 
 
 def pack_many(items: Sequence[bytes]) -> bytes:

@@ -8,19 +8,15 @@ Invariant: ``rules`` are one whole version of the file, the newest that could be
 vanishes or cannot be read takes no rule away. Nothing is kept over a restart.
 """
 
-from __future__ import annotations
-
 import logging
 import os
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from webcrawl.clock import TimeSource
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +65,7 @@ class RulesFile(Generic[R]):
         setting: str,
         idle: str,
         make: Callable[[], R],
-        clock: Callable[[], float],
+        clock: TimeSource,
         complete: Callable[[R], object] = lambda rules: rules,
         is_whole: bool = False,
     ) -> None:

@@ -6,13 +6,8 @@ One word each, wherever the user reads them: a *page* is a URL that gave a docum
 these, and robots.txt files.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 _EXACT = 100_000
 _PREFIXES = ("", "k", "M", "G", "T")

@@ -1,9 +1,8 @@
 """Summary of a crawl for its end: results, files, the command to go on, from its stats."""
 
-from __future__ import annotations
-
 import textwrap
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
 from webcrawl.crawl.job.totals import PREFIX
@@ -12,9 +11,6 @@ from webcrawl.doctor.diagnosis import BUDGETS, shares_of
 from webcrawl.hosts.politeness.outage import OF_OUTAGES
 from webcrawl.net.walls import WALLS
 from webcrawl.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # Columns of a line.
 _WIDTH = 100

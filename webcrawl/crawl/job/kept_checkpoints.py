@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.crawl.job.state_directory import SHARDS, shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
@@ -55,7 +55,7 @@ class KeptCheckpoints:
         path: Path,
         count: int = 0,
         every: float = 0.0,
-        clock: Callable[[], float] = wall_time,
+        clock: TimeSource = wall_time,
     ) -> None:
         self._job = path
         self._path = path / DIRECTORY
@@ -187,12 +187,9 @@ def refuse_kept(path: Path) -> None:
     if not (path / _MARK).exists():
         return
     in_place = path.parent.name == DIRECTORY and (path.parent.parent / "CURRENT").exists()
-    if in_place or any(map(_is_shared, (*path.glob("*"), *(path / SHARDS).rglob("*")))):
+    files = (*path.glob("*"), *(path / SHARDS).rglob("*"))
+    if in_place or any(file.is_file() and file.stat().st_nlink > 1 for file in files):
         raise FatalError(
             f"JOBDIR {path} is a kept checkpoint, which never changes: copy it with "
             f"cp -r {path} DIR, and go on in the copy with -s JOBDIR=DIR."
         )
-
-
-def _is_shared(file: Path) -> bool:
-    return file.is_file() and file.stat().st_nlink > 1

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from scrapy.statscollectors import StatsCollector
 
+    from webcrawl.clock import TimeSource
+
 #: What the names of the totals begin with.
 PREFIX = "crawl/"
 _SECS = "elapsed_time_seconds"
@@ -46,9 +48,9 @@ COUNTED = (
 OF_SHARDS = ("outcome/", "visits/", "contacts", "fetch/bytes", "content/duplicates")
 
 
-def added(*counts: Mapping[str, int | float]) -> dict[str, int | float]:
+def added(*counts: Mapping[str, float]) -> dict[str, float]:
     """The sums of *counts*, by name."""
-    sums: dict[str, int | float] = {}
+    sums: dict[str, float] = {}
     for names in counts:
         for name, number in names.items():
             sums[name] = sums.get(name, 0) + number
@@ -60,7 +62,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgpack_decoder(dict[str, int | Seconds])
 
 
-def of_older_job(saved: bytes | None) -> dict[str, int | float]:
+def of_older_job(saved: bytes | None) -> dict[str, float]:
     """Counts in *saved*, the totals of a job of before 2026-11-24, that the shards keep now; None
     without."""
     counts = {} if saved is None else _decode(saved)
@@ -74,14 +76,14 @@ class Totals:
         self,
         *,
         stats: StatsCollector,
-        clock: Callable[[], float],
-        of_shards: Callable[[], dict[str, int | float]],
+        clock: TimeSource,
+        of_shards: Callable[[], dict[str, float]],
     ) -> None:
         self._stats = stats
         self._clock = clock
         self._of_shards = of_shards
-        self._earlier: Mapping[str, int | float] = {}
-        self._published: dict[str, int | float] = {}
+        self._earlier: Mapping[str, float] = {}
+        self._published: dict[str, float] = {}
         self._began = 0.0
 
     def open(self, saved: bytes | None) -> None:
@@ -107,7 +109,7 @@ class Totals:
     def forget(self) -> None:
         """Nothing is on disk."""
 
-    def _sums(self) -> dict[str, int | float]:
+    def _sums(self) -> dict[str, float]:
         counted = {
             name: value
             for name, value in list(self._stats.get_stats().items())

@@ -1,7 +1,5 @@
 """Counts of the links of pages."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 
@@ -17,7 +15,7 @@ class LinkCounts:
         self._pages[found] += 1
         self._unique += distinct
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Sums, and what they are for a page, under their names in the crawl's statistics."""
         pages = self._pages.total()
         if not pages:

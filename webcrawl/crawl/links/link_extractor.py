@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from webcrawl.clock import TimeSource
     from webcrawl.items import Page
     from webcrawl.urls import Link
     from webcrawl.urls.extraction.document import Extractor
@@ -243,7 +244,7 @@ class PageLinks:
 
 
 def in_slices(
-    found: Iterator[Link | None], *, most: int, secs: float, clock: Callable[[], float]
+    found: Iterator[Link | None], *, most: int, secs: float, clock: TimeSource
 ) -> Iterator[list[Link]]:
     """The links of *found*, at most *most* at a time, after about *secs* seconds of looking for
     them; there may be none yet then."""

@@ -12,18 +12,13 @@ JSON object a line::
     reason  what a filter of a user's own gave, or the expression of URL_REFUSE; else empty
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
+from webcrawl.clock import TimeSource
 from webcrawl.storage.line_log import LineLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 REFUSED_LOG = "logs/refused.jsonl"
 _MAX_URL = 1 << 12
@@ -34,7 +29,7 @@ _MAX_FILE_BYTES = 1 << 22
 class RefusedLog:
     """The sample of the job in *jobdir*. *clock* gives epoch seconds."""
 
-    def __init__(self, *, jobdir: Path, clock: Callable[[], float]) -> None:
+    def __init__(self, *, jobdir: Path, clock: TimeSource) -> None:
         self._log = LineLog(path=jobdir / REFUSED_LOG, max_bytes=_MAX_FILE_BYTES)
         self._clock = clock
 

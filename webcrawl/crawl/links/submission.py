@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Collection, Sequence
 
+    from webcrawl.clock import TimeSource
     from webcrawl.crawl.links.link_intake import LinkSink
     from webcrawl.crawl.seeds import Seed
     from webcrawl.items import Page
@@ -79,7 +80,7 @@ class LinkSubmitter:
         *,
         sink: LinkSink,
         rules: LinkRules,
-        clock: Callable[[], float],
+        clock: TimeSource,
     ) -> None:
         self.sink = sink
         self._filters = rules.filters

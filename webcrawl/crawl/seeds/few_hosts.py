@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from webcrawl.clock import TimeSource
     from webcrawl.crawl.shard.shards import Shards
 
 #: The reason of a crawl that ends for it.
@@ -23,7 +22,7 @@ class FewHosts:
     time goes on and does not end.
     """
 
-    def __init__(self, fewest: int, *, secs: float, clock: Callable[[], float]) -> None:
+    def __init__(self, fewest: int, *, secs: float, clock: TimeSource) -> None:
         self._fewest = fewest
         self._secs = secs
         self._clock = clock

@@ -13,6 +13,7 @@ from webcrawl.frontier import Supply
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from webcrawl.clock import TimeSource
     from webcrawl.crawl.shard.merge_turns import MergeTurns
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.admission import Admission
@@ -36,7 +37,7 @@ class Feeder:
     eliminator: Eliminator
     admission: Admission
     frontier: Frontier
-    clock: Callable[[], float]
+    clock: TimeSource
     turns: MergeTurns
     is_fed: bool = dataclasses.field(default=False, init=False)
 

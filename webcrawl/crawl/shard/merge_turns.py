@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webcrawl.clock import now
+from webcrawl.clock import TimeSource, now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.seen.eliminator import Eliminator
@@ -27,7 +27,7 @@ class MergeTurns:
     Set *is_starving* when a worker found nothing to do.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = now) -> None:
+    def __init__(self, *, clock: TimeSource = now) -> None:
         self._clock = clock
         self._next_at = 0.0
         self._last = -1

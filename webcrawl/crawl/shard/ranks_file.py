@@ -23,9 +23,9 @@ from webcrawl.urls import SCHEMES, host_of
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry, Prioritizer
 
 # line := rank "," (host | URL); a host quoted or not, an IPv6 address in brackets or not; headings
@@ -94,7 +94,7 @@ class Ranks:
 class RanksFile(RulesFile[Ranks]):
     """The file *path* and its ranks, none if it is None."""
 
-    def __init__(self, *, path: Path | str | None, clock: Callable[[], float]) -> None:
+    def __init__(self, *, path: Path | str | None, clock: TimeSource) -> None:
         super().__init__(
             path=path,
             setting="RANKS_FILE",

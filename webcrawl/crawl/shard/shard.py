@@ -406,7 +406,7 @@ class Shard:
                 raise self.hosts.records.failure
             self.hosts.records.flush()
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Under their names in the crawl's statistics."""
         return {
             **self.frontier.stats(),

@@ -75,7 +75,7 @@ class Shards:
         self._line: deque[int] = deque()
         self._slices = 0
         # What shards that have gone had counted since they came.
-        self._counted_before: dict[str, int | float] = {}
+        self._counted_before: dict[str, float] = {}
         self.remote = None if remote is None else remote(self)
 
     def __iter__(self) -> Iterator[Shard]:
@@ -288,7 +288,7 @@ class Shards:
         """Whether a shard hands out nothing before all seeds are known."""
         return any(shard.awaits_seeds for shard in self._held.values())
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Sums over the shards, under their names in the crawl's statistics; what is counted in a
         run, over those that have gone, too."""
         stats = [shard.stats() for shard in self]
@@ -297,7 +297,7 @@ class Shards:
         return added(self._counted_before, *stats) | rounds
 
 
-def _counts(shard: Shard) -> dict[str, int | float]:
+def _counts(shard: Shard) -> dict[str, float]:
     """The counts of *shard*, and 0 for each size: else the last figure stayed in the stats."""
     return {
         name: number if name.startswith(COUNTED) else 0 for name, number in shard.stats().items()

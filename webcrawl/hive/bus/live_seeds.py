@@ -33,7 +33,7 @@ from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry
-from webcrawl.hive.membership.connection import UNREACHABLE, is_cancelled
+from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, is_cancelled
 from webcrawl.randomness import random_hex
 from webcrawl.revisit.history import history_of
 from webcrawl.urls import SCHEMES, normalize
@@ -41,7 +41,6 @@ from webcrawl.urls import SCHEMES, normalize
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from redis.asyncio import Redis, RedisCluster
     from scrapy.settings import BaseSettings
     from scrapy.statscollectors import StatsCollector
 
@@ -176,7 +175,7 @@ class LiveSeeds:
     def __init__(
         self,
         *,
-        client: Redis | RedisCluster,
+        client: RedisClient,
         source: SeedSource,
         process: Process,
         stats: StatsCollector,

@@ -21,11 +21,11 @@ So a snapshot names whole files that never change. Segments behind them were wri
 read up to a torn end, and never appended to.
 """
 
-from __future__ import annotations
-
 from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,10 +40,6 @@ from webcrawl.storage.record_log import (
     RecordLog,
     read_records,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 _VERSION = 1
 _SEGMENT_BYTES = 4 << 20
@@ -344,9 +340,7 @@ def segments_of(path: Path, saved: bytes) -> list[tuple[Path, int | None]]:
     written since, to their ends. For readers beside its owner. CorruptRecordError,
     NewerFormatError."""
     state = _decoded(saved, path)
-    named: list[tuple[Path, int | None]] = [
-        (path / f"{number:06d}{_SUFFIX}", size) for number, size in state.segments
-    ]
+    named = [(path / f"{number:06d}{_SUFFIX}", size) for number, size in state.segments]
     found = sorted(path.glob(f"*{_SUFFIX}"))
     return named + [(file, None) for file in found if int(file.stem) >= state.number]
 

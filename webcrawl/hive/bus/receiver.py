@@ -19,14 +19,12 @@ from redis.asyncio import RedisCluster
 from webcrawl.clock import now, wall_time
 from webcrawl.errors import FatalError
 from webcrawl.hive.bus.inbox import FOREIGN, GARBAGE
-from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, is_cancelled
+from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, RedisClient, is_cancelled
 from webcrawl.hive.membership.keys import order_of
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from redis.asyncio import Redis
 
     from webcrawl.hive.bus.inbox import Inbox
     from webcrawl.hive.membership.keys import Keys
@@ -56,7 +54,7 @@ class Receiver:
     *fail* is called with what disks and shards raise.
     """
 
-    client: Redis | RedisCluster
+    client: RedisClient
     keys: Keys
     inboxes: Mapping[int, Inbox]
     fail: Callable[[Exception], object]
@@ -167,7 +165,7 @@ class Receiver:
             logger.warning(told, what[0])
         self._refused[stat] += len(what)
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Under their names in the crawl's statistics."""
         return {
             "hive/batches/received": self.received,

@@ -27,13 +27,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from redis.asyncio import RedisCluster
 
 from webcrawl.clock import now
-from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, is_cancelled
+from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, RedisClient, is_cancelled
 from webcrawl.storage.record_log import CorruptRecordError, pack_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from redis.asyncio import Redis
 
     from webcrawl.hive.bus.outbox import Outbox, Outgoing
     from webcrawl.hive.membership.keys import Keys
@@ -88,7 +86,7 @@ class Sender:
     with what disks raise.
     """
 
-    client: Redis | RedisCluster
+    client: RedisClient
     keys: Keys
     outboxes: Mapping[int, Outbox]
     cache: UrlCache
@@ -249,7 +247,7 @@ class Sender:
         self._bytes_sent += len(entry.packed)
         return names
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Under their names in the crawl's statistics."""
         return {"hive/batches/sent": self.sent, "hive/bytes/sent": self._bytes_sent}
 

@@ -144,7 +144,7 @@ class HostSplitter:
         messages = [(target, SEEDS_SENT, ()) for target in range(self._shards.number)]
         outbox.append_all(messages, barrier=True)
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, float]:
         """Under their names in the crawl's statistics."""
         leaving = self._sent + self._spared
         return {

@@ -5,24 +5,20 @@ the hive. Its output goes straight into a file: it outlives that one, if need be
 It may be kept to one core, as its threads then pass Python's lock on at less cost.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
 import re
 import signal
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from webcrawl.clock import TimeSource
 from webcrawl.doctor.states import CrawlState
 from webcrawl.hive.launch.log_lines import in_plain_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 #: Exit codes of ``scrapy crawl`` that would come again: unusable input, the disk, too many errors.
 LASTING = frozenset({2, 3, 4})
@@ -63,7 +59,7 @@ class ChildProcess:
     command: Sequence[str]
     log: Path
     say: Callable[[str], None]
-    clock: Callable[[], float]
+    clock: TimeSource
     core: int | None = None
     first_wait: float = 1.0
     #: What it is doing, in words, until it has made progress, and when it does not run.

@@ -5,9 +5,9 @@ the last checkpoint and the done log since. Of each shard they are counted once,
 of the process that had it last. Everything else is as the stats file of each process has it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.jobdir import read_checkpoint
@@ -16,10 +16,6 @@ from webcrawl.crawl.job.totals import OF_SHARDS, PREFIX, added, of_older_job
 from webcrawl.frontier.view import FrontierView
 from webcrawl.hive.launch.job_directories import lost_shards
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
 # How often the files are read again because a checkpoint was published meanwhile.
 _TRIES = 10
@@ -37,7 +33,7 @@ def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
     return stats
 
 
-def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, int | float]:
+def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, float]:
     """Counts of the shards of the crawl in *jobdirs*, as ``Frontier.crawl_counts``; {} if that
     cannot be read. Blocks."""
     for _ in range(_TRIES):
@@ -48,8 +44,8 @@ def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, int | float]:
     return {}
 
 
-def _counts_on_disk(jobdirs: Sequence[Path]) -> Mapping[str, int | float]:
-    older: dict[str, int | float] = {}
+def _counts_on_disk(jobdirs: Sequence[Path]) -> Mapping[str, float]:
+    older: dict[str, float] = {}
     counted: list[Mapping[str, int]] = []
     for jobdir, lost in lost_shards(jobdirs).items():
         checkpoint = read_checkpoint(jobdir, without=lost)

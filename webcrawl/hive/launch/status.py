@@ -11,15 +11,13 @@ from webcrawl.clock import now
 from webcrawl.crawl.figures.counts import short
 from webcrawl.doctor.states import CrawlState
 from webcrawl.errors import FatalError
-from webcrawl.hive.membership.connection import UNREACHABLE
+from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient
 from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.report import DroneFigures
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from redis.asyncio import Redis, RedisCluster
 
     from webcrawl.hive.membership.keys import Keys
     from webcrawl.hive.membership.membership import Beat
@@ -143,7 +141,7 @@ def _of_links(figures: DroneFigures) -> Iterator[str]:
     yield f"{figures.received / max(1, figures.batches):,.0f}"
 
 
-async def look(client: Redis | RedisCluster, keys: Keys) -> HiveStatus:
+async def look(client: RedisClient, keys: Keys) -> HiveStatus:
     """The hive as it is now. FatalError if there is none; one of UNREACHABLE after some seconds."""
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
     beat = await membership.look()
@@ -153,7 +151,7 @@ async def look(client: Redis | RedisCluster, keys: Keys) -> HiveStatus:
 
 
 async def stop_and_wait(
-    client: Redis | RedisCluster,
+    client: RedisClient,
     keys: Keys,
     *,
     secs: float,

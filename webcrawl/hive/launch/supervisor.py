@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
+    from webcrawl.clock import TimeSource
     from webcrawl.hive.launch.terminal import TerminalView
 
 _REFRESH_SECS = 0.5
@@ -152,7 +153,7 @@ class Supervisor:
         *,
         hive: LocalHive,
         view: TerminalView,
-        clock: Callable[[], float],
+        clock: TimeSource,
         table: Callable[[Supervisor], Awaitable[Sequence[str]]],
         monitor: Beside | None = None,
     ) -> None:

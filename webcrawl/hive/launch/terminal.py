@@ -11,15 +11,14 @@ from webcrawl.doctor.states import CrawlState
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import crawl_stats
 from webcrawl.hive.launch.status import DroneStatus, HiveStatus, look, table
-from webcrawl.hive.membership.connection import UNREACHABLE, close
+from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, close
 from webcrawl.wording import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from redis.asyncio import Redis, RedisCluster
-
+    from webcrawl.clock import TimeSource
     from webcrawl.hive.launch.supervisor import Supervisor
     from webcrawl.hive.membership.keys import Keys
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 class TerminalView:
     """Messages on *stream*, and a table every *every* seconds."""
 
-    def __init__(self, *, stream: TextIO, every: float, clock: Callable[[], float]) -> None:
+    def __init__(self, *, stream: TextIO, every: float, clock: TimeSource) -> None:
         self._stream = stream
         self._every = every
         self._clock = clock
@@ -58,14 +57,14 @@ class LocalTable:
         self,
         *,
         keys: Keys,
-        connect: Callable[[str], Redis | RedisCluster],
-        clock: Callable[[], float],
+        connect: Callable[[str], RedisClient],
+        clock: TimeSource,
     ) -> None:
         self._keys = keys
         self._connect = connect
         self._clock = clock
         self._began = clock()
-        self._client: Redis | RedisCluster | None = None
+        self._client: RedisClient | None = None
         # As they were shown last, by their names.
         self._drones: dict[str, DroneStatus] = {}
 

@@ -6,14 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.errors import FatalError
-from webcrawl.hive.membership.connection import UNREACHABLE, check, client_of, close, no_answer
+from webcrawl.hive.membership.connection import (
+    UNREACHABLE,
+    RedisClient,
+    check,
+    client_of,
+    close,
+    no_answer,
+)
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 from webcrawl.hive.membership.keys import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from redis.asyncio import Redis, RedisCluster
     from scrapy.settings import Settings
 
 #: The name of a hive that has a Redis of its own.
@@ -49,6 +55,6 @@ def hive_name(settings: Settings) -> str:
     return name or HERE
 
 
-def connect(settings: Settings, url: str) -> Redis | RedisCluster:
+def connect(settings: Settings, url: str) -> RedisClient:
     settings.set("REDIS_URL", url, priority="cmdline")
     return client_of(settings)

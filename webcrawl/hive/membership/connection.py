@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from redis.asyncio import Redis, RedisCluster, Sentinel
@@ -46,6 +46,8 @@ from webcrawl.errors import FatalError
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
+#: Of one server, or of all of a cluster.
+RedisClient: TypeAlias = Redis | RedisCluster
 #: What the calls of a client raise while Redis is away, starting, full or without a master.
 # RuntimeError is uvloop's, for a connection that has been reset while something was being written.
 UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError)
@@ -68,7 +70,7 @@ _OTHERS = frozenset(
 )
 
 
-def client_of(settings: BaseSettings) -> Redis | RedisCluster:
+def client_of(settings: BaseSettings) -> RedisClient:
     """A client by *settings*, which connects when it is first used. FatalError for a URL or
     parameters that cannot be. To be closed by ``close``."""
     url = settings.get("REDIS_URL")
@@ -85,7 +87,7 @@ def client_of(settings: BaseSettings) -> Redis | RedisCluster:
         raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {why}.") from None
 
 
-async def check(client: Redis | RedisCluster) -> None:
+async def check(client: RedisClient) -> None:
     """FatalError with one sentence if no Redis answers that can be used. At most as long as the
     time-out, 5 seconds."""
     try:
@@ -100,7 +102,7 @@ async def check(client: Redis | RedisCluster) -> None:
         raise FatalError(f"Redis 6.2 or newer is needed; at REDIS_URL is {version}.")
 
 
-async def check_for_leases(client: Redis | RedisCluster, lease_secs: float) -> None:
+async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
     """FatalError with one sentence if leases of *lease_secs* cannot be kept in the Redis, which may
     drop them, or answers too late. One of UNREACHABLE."""
     answer = await client.execute_command("INFO", "memory")
@@ -137,7 +139,7 @@ async def servers(client: Any) -> str:
     return " ".join(sorted(str(answer["run_id"]) for answer in answers))
 
 
-async def close(client: Redis | RedisCluster) -> None:
+async def close(client: RedisClient) -> None:
     """Close the *client* and all its connections."""
     await client.aclose()
     if isinstance(client, Redis) and isinstance(client.connection_pool, SentinelConnectionPool):
@@ -167,7 +169,7 @@ class BackOff:
         await asyncio.sleep(self._secs)
 
 
-def client_at(url: str, **params: Any) -> Redis | RedisCluster:
+def client_at(url: str, **params: Any) -> RedisClient:
     """A client of the Redis at *url*, with *params* of redis-py. ValueError."""
     parts = urlsplit(url)
     scheme, _, kind = parts.scheme.partition("+")

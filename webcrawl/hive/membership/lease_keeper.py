@@ -20,13 +20,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
-from webcrawl.hive.membership.connection import UNREACHABLE, close
+from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, close
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from redis.asyncio import Redis, RedisCluster
 
     from webcrawl.hive.membership.holding import Holding
     from webcrawl.hive.membership.membership import Beat, Membership
@@ -48,7 +46,7 @@ class LeaseKeeper:
     blocks, and raises OSError; *fail* is called with what else goes wrong.
     """
 
-    client: Redis | RedisCluster
+    client: RedisClient
     membership: Membership
     beat_in_store: Callable[[], None]
     holding: Holding

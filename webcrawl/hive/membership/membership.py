@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from redis.exceptions import ResponseError
 
 from webcrawl.clock import now
-from webcrawl.hive.membership.connection import UNREACHABLE, servers
+from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, servers
 from webcrawl.hive.membership.keys import after
 from webcrawl.hive.membership.report import (
     HiveState,
@@ -43,8 +43,6 @@ from webcrawl.randomness import random_hex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from redis.asyncio import Redis, RedisCluster
 
     from webcrawl.hive.membership.keys import Keys
 
@@ -251,9 +249,7 @@ class Membership:
     of a lease at the latest, or after the *secs* that they are given.
     """
 
-    def __init__(
-        self, *, client: Redis | RedisCluster, keys: Keys, drone: str, lease_secs: float
-    ) -> None:
+    def __init__(self, *, client: RedisClient, keys: Keys, drone: str, lease_secs: float) -> None:
         self._client = client
         self._keys = keys
         self._drone = drone

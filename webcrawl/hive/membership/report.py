@@ -24,11 +24,12 @@ from webcrawl.crawl.figures.counts import Counts
 from webcrawl.crawl.job.totals import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from scrapy.statscollectors import StatsCollector
 
+    from webcrawl.clock import TimeSource
     from webcrawl.crawl.health import Health
 
 #: Where the job directories of the drones of `scrapy hive` are.
@@ -126,7 +127,7 @@ class Gauge:
     name: str
     health: Health
     stats: StatsCollector
-    clock: Callable[[], float]
+    clock: TimeSource
     # When it was read, with the pages until then.
     _readings: deque[tuple[float, int]] = field(default_factory=deque)
 

@@ -5,15 +5,10 @@ that process has ended. A copy of the directory has another inode, and after a r
 machine the boot's ID differs: then the leases have to end by themselves.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from webcrawl.crawl.job.state_directory import boot_id
 from webcrawl.storage.atomic import write_atomic
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _FILE = "DRONE"
 

@@ -121,10 +121,6 @@ class Upload:
     def _new_name(self) -> str:
         return f"{self.token}-{self._random}-{next(self._numbers)}"
 
-    def _write(self, name: str, data: bytes) -> None:
-        self.check()
-        self.objects.write(f"{self._folder}/{name}", data)
-
     def renamed(self, names: set[str]) -> dict[str, str]:
         """The names under which the objects *names* may be used: their own, or new ones of the
         token. Without those of other tokens if one of them is not there any more."""
@@ -234,7 +230,8 @@ class Upload:
     def flush(self) -> None:
         """Make an object of what was packed since the last one."""
         if self._packed:
-            self._write(self._pack_name, b"".join(self._packed))
+            self.check()
+            self.objects.write(f"{self._folder}/{self._pack_name}", b"".join(self._packed))
             self.packs[self._pack_name] = self._packed_size
             self._pack_name, self._packed, self._packed_size = self._new_name(), [], 0
 

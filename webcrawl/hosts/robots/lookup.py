@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
+    from webcrawl.clock import TimeSource
     from webcrawl.hosts.retry_policy import RetryPolicy
     from webcrawl.hosts.robots.rules_cache import RobotsCache
 
@@ -89,7 +90,7 @@ class RobotsSearch:
     refusal: Callable[[str], str | None]
     obey: bool
     retries: RetryPolicy
-    clock: Callable[[], float]
+    clock: TimeSource
     owner_allows: Callable[[str], bool] = lambda _: False
     #: Origins whose robots.txt is known, or known not to be had.
     settled: int = dataclasses.field(default=0, init=False)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.values import positive
 from webcrawl.hosts.robots.robots_record import (
     COMMON_BYTES,
@@ -39,8 +39,6 @@ from webcrawl.hosts.robots.robots_record import (
 from webcrawl.hosts.robots.rules import RobotsRules, is_unreachable, user_agent_token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.hosts.records import HostRecords
@@ -93,7 +91,7 @@ class RobotsCache:
         size: int,
         max_bytes: int,
         times: AnswerTimes,
-        clock: Callable[[], float] = wall_time,
+        clock: TimeSource = wall_time,
     ) -> None:
         """*user_agent* is a product token, *size* and *max_bytes* bound the rules in memory."""
         self._user_agent = user_agent
@@ -119,7 +117,7 @@ class RobotsCache:
         settings: BaseSettings,
         *,
         store: HostRecords | RecordsReader,
-        clock: Callable[[], float] = wall_time,
+        clock: TimeSource = wall_time,
     ) -> Self:
         """Build by ROBOTS_EXPIRE_SECS and the user agent of the settings;
         *clock* gives epoch seconds. Raises FatalError with one sentence."""

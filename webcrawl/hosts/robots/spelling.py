@@ -13,8 +13,6 @@ path, and ``#``, ``&``, ``=``, ``+``: there the two forms mean different things 
 Invariant: nothing raises, and all takes time linear in the text.
 """
 
-from __future__ import annotations
-
 import re
 
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -54,7 +52,7 @@ def spelled(octets: str) -> str:
     """*octets* in the canonical spelling. A ``%`` that begins no escape stays."""
     if _ODD.search(octets) is None:
         return octets
-    return _ESCAPE_OR_ODD.sub(_spelling, octets)
+    return _ESCAPE_OR_ODD.sub(lambda found: _SPELLING[found[0]], octets)
 
 
 def loosened(octets: str, *, in_query: bool = False) -> str:
@@ -65,10 +63,6 @@ def loosened(octets: str, *, in_query: bool = False) -> str:
         return _LOOSE_IN_QUERY.sub(_loose, octets)
     path, mark, query = octets.partition("?")
     return _LOOSE_IN_PATH.sub(_loose, path) + mark + _LOOSE_IN_QUERY.sub(_loose, query)
-
-
-def _spelling(found: re.Match[str]) -> str:
-    return _SPELLING[found[0]]
 
 
 def _loose(found: re.Match[str]) -> str:

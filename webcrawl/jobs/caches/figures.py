@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from webcrawl.jobs.caches.measurements import Measurement
-    from webcrawl.jobs.report.figures import Cell
 
 
 def of_job(jobdir: Path) -> list[Figure]:
@@ -50,17 +49,19 @@ def of_measurements(found: Sequence[Measurement], suffix: str) -> list[Figure]:
         if not values:
             continue
         sizes = sorted({size for of_policy in values.values() for size in of_policy})
-        cells: list[tuple[Cell, ...]] = [
-            (size, *(f"{values[policy].get(size, np.nan):.4g}" for policy in values))
-            for size in sizes
-        ]
         series = {policy: ([*one], [*one.values()]) for policy, one in values.items()}
         figures.append(
             Figure(
                 f"cache-misses{name}{suffix}",
                 f"{title}: {STREAMS[suffix]}",
                 lead.format(found[0].requests),
-                Table(("entries", *values), cells),
+                Table(
+                    ("entries", *values),
+                    [
+                        (size, *(f"{values[policy].get(size, np.nan):.4g}" for policy in values))
+                        for size in sizes
+                    ],
+                ),
                 lines(series, x="entries of the cache", y=y, log="x"),
             )
         )

@@ -3,10 +3,9 @@
 Of a running crawl the last record counts, with its age; of one that has ended all of them.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
@@ -25,10 +24,6 @@ from webcrawl.jobs.inspect.info_log import pieces
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.inspect.why_text import moment
 from webcrawl.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _BUSY = 0.9
 # What a line of the doctor has, and in how many of its first characters.

@@ -36,7 +36,6 @@ from webcrawl.jobs.report.log_totals import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webcrawl.jobs.report.figures import Cell
     from webcrawl.jobs.report.log_totals import LogTotals
     from webcrawl.jobs.report.sources import Crawl
 
@@ -100,8 +99,10 @@ def _freshness(log: LogTotals) -> Figure:
     series = {name: (days, [one[at] for one in found]) for at, name in enumerate(names)}
     chart = lines(series, x="days", y="% of documents")
     dates = (time.strftime("%Y-%m-%d %H:%M", time.gmtime(end)) for end in ends)
-    rows: list[tuple[Cell, ...]] = [(date, *one) for date, one in zip(dates, found, strict=True)]
-    table = Table(("until (UTC)", *(f"% {name}" for name in names), "changes a day"), rows)
+    table = Table(
+        ("until (UTC)", *(f"% {name}" for name in names), "changes a day"),
+        [(date, *one) for date, one in zip(dates, found, strict=True)],
+    )
     return Figure("freshness", "Documents seen lately", lead, table, chart)
 
 
@@ -129,13 +130,12 @@ def dead_links(crawl: Crawl) -> Figure:
     dead, title = crawl.log.worst(_MOST_PAGES), "Dead links"
     if not dead:
         return Figure("dead-links", title, "No link is dead.")
-    rows: list[tuple[Cell, ...]] = [(via, *rest) for via, rest in dead]
     lead = (
         f"The pages on which the most URLs were first found that do not exist ("
         f"{', '.join(sorted(DEAD))}), of {len(crawl.log.dead):,} pages, with one of them each."
     )
     head = ("page", "dead links", "one of them", "its outcome")
-    return Figure("dead-links", title, lead, Table(head, rows))
+    return Figure("dead-links", title, lead, Table(head, [(via, *rest) for via, rest in dead]))
 
 
 def filters(crawl: Crawl) -> Figure:
@@ -216,10 +216,10 @@ def per_server(crawl: Crawl) -> Iterator[Figure]:
             f"A point says how many servers have at least so many {what}. With some: "
             f"{counts[0]:,}; with {most} or more: {counts[-1]:,}. Zipf's law is a straight line."
         )
-        rows: list[tuple[Cell, ...]] = [*zip(lasts, counts, strict=True)]
         series = {what: (counts, lasts)}
         chart = lines(series, x="servers with at least as many", y=what, log="xy")
-        yield Figure(name, title, lead, Table((f"{what}, at least", "servers"), rows), chart)
+        table = Table((f"{what}, at least", "servers"), [*zip(lasts, counts, strict=True)])
+        yield Figure(name, title, lead, table, chart)
 
 
 def by_tld(crawl: Crawl) -> Iterator[Figure]:
@@ -246,7 +246,7 @@ def of_hosts(crawl: Crawl) -> Iterator[Figure]:
         ("walled", walls, ("host", "URLs", "fetches"), servers.walled),
     ):
         if rows:
-            table = Table(head, [*rows])
+            table = Table(head, rows)
             yield Figure(f"{kind}-hosts", f"{kind.capitalize()} hosts", lead, table)
 
 
@@ -259,19 +259,19 @@ def politeness(crawl: Crawl) -> Figure:
         waits[took][waited] = count
     if not waits:
         return Figure("politeness", title, "No host has been contacted twice in one run yet.")
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     series = {}
     commonest = sorted(waits, key=lambda took: sum(waits[took].values()))[-_MOST_LINES:]
     for took, counts in sorted(waits.items()):
         edges = sorted({*counts, 2 * max(counts)})
         longer = [sum(n for one, n in counts.items() if one >= edge) for edge in edges]
         total = longer[0]
-        at_least = (
+        nine, half, tenth = (
             span(max(edge for edge, n in zip(edges, longer, strict=True) if n >= part * total))
             for part in (0.9, 0.5, 0.1)
         )
         name = f"{round(took, 3):g} to {round(4 * took, 3):g} s"
-        rows.append((name, total, *at_least))
+        rows.append((name, total, nine, half, tenth))
         if took in commonest:
             series[f"fetch: {name}"] = (edges, [100 * n / total for n in longer])
     shares = shares_of(crawl.stats)

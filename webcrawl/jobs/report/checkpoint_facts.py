@@ -94,7 +94,7 @@ def _with_longest_queues(view: JobView) -> list[str]:
 
 
 def _checkpoints(view: JobView) -> Table:
-    rows: list[tuple[Cell, ...]] = [(f"{view.own.sequence}", view.own.written_at, "live")]
+    rows = [(f"{view.own.sequence}", view.own.written_at, "live")]
     kept = [one for job in view.jobdirs for one in (job / DIRECTORY).glob("*/CURRENT")]
     for at, name in sorted(((one.stat().st_mtime, one.parent.name) for one in kept), reverse=True):
         rows.append(

@@ -31,7 +31,7 @@ class Table(NamedTuple):
     """Rows of text and numbers."""
 
     head: tuple[str, ...]
-    rows: list[tuple[Cell, ...]]
+    rows: Sequence[tuple[Cell, ...]]
 
 
 class Figure(NamedTuple):
@@ -125,7 +125,7 @@ def shares(
 
     first = found[0][1]
     lead = lead.format(total=total, kinds=len(found), first=first, part=share(counts[first], total))
-    table = Table((what, of, "share"), [*largest(_MOST_ROWS)])
+    table = Table((what, of, "share"), largest(_MOST_ROWS))
     return Figure(name, title, lead, table, bars(largest(_MOST_BARS)))
 
 
@@ -135,7 +135,7 @@ def histogram(name: str, title: str, counts: Mapping[str, int], *, what: str, le
     if not total:
         return Figure(name, title, "No pages yet.")
     rows = [(one, count, share(count, total)) for one, count in counts.items()]
-    return Figure(name, title, lead, Table((what, "documents", "share"), [*rows]), bars(rows))
+    return Figure(name, title, lead, Table((what, "documents", "share"), rows), bars(rows))
 
 
 def over_time(
@@ -149,6 +149,6 @@ def over_time(
 ) -> Figure:
     """Lines of *series*, each with a value from each of *edges* on, in epoch seconds."""
     begins = map(stamp, edges)
-    rows: list[tuple[Cell, ...]] = [*zip(begins, *series.values(), strict=True)]
+    rows = [*zip(begins, *series.values(), strict=True)]
     chart = lines({one: (edges, series[one]) for one in series}, x="time (UTC)", y=y, is_time=True)
     return Figure(name, title, lead, Table(("from (UTC)", *series), rows), chart)

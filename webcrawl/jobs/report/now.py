@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts
-    from webcrawl.jobs.report.figures import Cell
     from webcrawl.jobs.report.sources import Crawl
 
 _MOST_ROWS = 8
@@ -45,7 +44,7 @@ def gauges(crawl: Crawl) -> Iterator[Figure]:
 
 def held(stats: Mapping[str, Any]) -> Figure:
     """What waits, rests and is parked, and what releases it, by the *stats* of a crawl."""
-    rows: list[tuple[Cell, ...]] = [(one, int(stats.get(_HELD[one], 0)), "") for one in _HELD]
+    rows = [(one, int(stats.get(_HELD[one], 0)), "") for one in _HELD]
     for gate, number in behind("frontier/parked/", stats).items():
         release = f"raise {BUDGETS[gate]}" if gate in BUDGETS else ""
         rows.append((f"URLs parked by {gate}", number, release))
@@ -60,9 +59,7 @@ def given_up(crawl: Crawl) -> Figure:
     if not failed:
         return Figure("failures", title, "No URL was given up.")
     worst = sorted(failed, key=lambda one: (-failed[one], one))
-    rows: list[tuple[Cell, ...]] = [
-        (crawl.log.examples.get(one, ""), one, failed[one]) for one in worst[:_MOST_ROWS]
-    ]
+    rows = [(crawl.log.examples.get(one, ""), one, failed[one]) for one in worst[:_MOST_ROWS]]
     part = share(sum(failed.values()), crawl.urls)
     lead = f"{part} of the URLs that have come to their end. An example is the last one."
     return Figure("failures", title, lead, Table(("example", "outcome", "URLs"), rows))
@@ -71,7 +68,7 @@ def given_up(crawl: Crawl) -> Figure:
 def failing_modules(errors: Sequence[CriticalError], failing: Mapping[str, int]) -> list[Figure]:
     """The processing modules that have failed on pages, each with its last error."""
     last = {one.where: one for one in errors}
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     for name, number in failing.items():
         one = last.get(name, CriticalError())
         rows.append((one.url, name, f"{one.error} {one.message}", number))
@@ -107,7 +104,7 @@ def hosts(facts: CheckpointFacts) -> Figure:
 
 def commands(crawl: Crawl) -> Figure:
     """What was changed while it ran."""
-    rows: list[tuple[Cell, ...]] = [
+    rows = [
         (stamp(one.at), one.command, one.origin, one.reason, one.answer or "")
         for one in crawl.commands
     ]

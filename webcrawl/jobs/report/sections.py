@@ -133,7 +133,7 @@ def _cost(crawl: Crawl, price: float | None) -> Figure:
         )
         for who, pages, hours, cost in (("this crawl", crawl.pages, hours, own), *_OTHERS)
     ]
-    table = Table(("crawl", "pages", "time", "pages a second", "a million pages"), [*rows])
+    table = Table(("crawl", "pages", "time", "pages a second", "a million pages"), rows)
     return Figure("cost", "Cost of a million pages", lead, table)
 
 

@@ -3,20 +3,16 @@
 Invariant, as of query.py: `done` of every question is called exactly once, within the time-outs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from webcrawl.net.dns import wire as dnswire
-from webcrawl.net.dns.query import MAX_UNDER_WAY, Unanswered
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from webcrawl.net.dns.query import MAX_UNDER_WAY, DnsResult, Done, Unanswered
 
 logger = logging.getLogger(__name__)
 
@@ -46,16 +42,14 @@ class ClientQuestions:
         self._timeout = timeout
         self._tries = tries
         self._room = asyncio.Semaphore(MAX_UNDER_WAY)
-        self._tasks: set[asyncio.Task[dnswire.DnsAnswer | Unanswered]] = set()
+        self._tasks: set[asyncio.Task[DnsResult]] = set()
 
-    def ask(
-        self, name: bytes, qtype: int, done: Callable[[dnswire.DnsAnswer | Unanswered], None]
-    ) -> None:
+    def ask(self, name: bytes, qtype: int, done: Done) -> None:
         """As ``NameServers.ask``."""
         task = asyncio.get_running_loop().create_task(self._answer(name, qtype))
         self._tasks.add(task)
 
-        def ended(task: asyncio.Task[dnswire.DnsAnswer | Unanswered]) -> None:
+        def ended(task: asyncio.Task[DnsResult]) -> None:
             self._tasks.discard(task)
             done(_CLOSED if task.cancelled() else task.result())
 
@@ -70,15 +64,15 @@ class ClientQuestions:
             async with asyncio.timeout(self._timeout):
                 await self._client.close()
 
-    async def _answer(self, name: bytes, qtype: int) -> dnswire.DnsAnswer | Unanswered:
-        answer: dnswire.DnsAnswer | Unanswered = _CLOSED
+    async def _answer(self, name: bytes, qtype: int) -> DnsResult:
+        answer: DnsResult = _CLOSED
         for number in range(self._tries):
             answer = await self._try(dnswire.text_of(name), qtype, self._timeout * 2**number)
             if not isinstance(answer, Unanswered):
                 break
         return answer
 
-    async def _try(self, name: str, qtype: int, secs: float) -> dnswire.DnsAnswer | Unanswered:
+    async def _try(self, name: str, qtype: int, secs: float) -> DnsResult:
         try:
             async with self._room:
                 self.counts["queries"] += 1

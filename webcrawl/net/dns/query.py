@@ -17,7 +17,7 @@ from array import array
 from collections import Counter, deque
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from webcrawl.clock import now
 from webcrawl.net.dns import wire as dnswire
@@ -59,6 +59,10 @@ class Unanswered(NamedTuple):
     timed_out: bool
 
 
+DnsResult: TypeAlias = dnswire.DnsAnswer | Unanswered
+Done: TypeAlias = "Callable[[DnsResult], None]"
+
+
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class NameServers:
     """The name servers and the questions to them.
@@ -84,9 +88,7 @@ class NameServers:
     _beginning: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def ask(
-        self, name: bytes, qtype: int, done: Callable[[dnswire.DnsAnswer | Unanswered], None]
-    ) -> None:
+    def ask(self, name: bytes, qtype: int, done: Done) -> None:
         """Ask for *name* (wire form) and call *done* with the answer, perhaps at once."""
         self._queue.append(_Question(self, dnswire.question(name, qtype), done))
         self.begin()
@@ -137,7 +139,10 @@ class NameServers:
         first = self._channels.get(servers[0]) if servers else None
         if first is not None and last is None and not (first.silences or useless):
             return first
-        channels = [self._channels.get(server) or self._new(server) for server in servers]
+        channels = [
+            self._channels.get(server) or self._channels.setdefault(server, _Channel(server, self))
+            for server in servers
+        ]
         usable = [channel for channel in channels if channel not in useless]
         usable = [channel for channel in usable if channel is not last] or usable
         if len(usable) < 2:
@@ -155,9 +160,6 @@ class NameServers:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _new(self, server: Address) -> _Channel:
-        return self._channels.setdefault(server, _Channel(server, self))
 
 
 class _Channel:
@@ -250,7 +252,7 @@ class _Question:
 
     _servers: NameServers
     _asked: bytes
-    _done: Callable[[dnswire.DnsAnswer | Unanswered], None] | None
+    _done: Done | None
     _ident: int = -1
     _attempt: int = 0
     _last: _Channel | None = None
@@ -345,7 +347,7 @@ class _Question:
         else:
             self._judge(channel, answer)
 
-    def finish(self, result: dnswire.DnsAnswer | Unanswered) -> None:
+    def finish(self, result: DnsResult) -> None:
         """Call `done` with *result*, once."""
         done, self._done = self._done, None
         if done is None:

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy import signals
 
-from webcrawl.clock import now
+from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import part_of, positive
 from webcrawl.doctor.histogram import latencies_of
@@ -28,7 +28,7 @@ from webcrawl.errors import FatalError
 from webcrawl.net.dns import wire as dnswire
 from webcrawl.net.dns.client import ClientQuestions, DnsClient
 from webcrawl.net.dns.hosts_file import hosts_of
-from webcrawl.net.dns.query import NameServers, Unanswered
+from webcrawl.net.dns.query import DnsResult, NameServers, Unanswered
 from webcrawl.net.dns.servers import SystemServers, server_address
 from webcrawl.randomness import secret_generator
 
@@ -102,7 +102,7 @@ class Resolver:
     servers: NameServers | ClientQuestions
     cache_size: int
     hosts: Mapping[str, list[str]] = field(default_factory=dict)
-    clock: Callable[[], float] = now
+    clock: TimeSource = now
     took: Callable[[float], object] = lambda _: None
     lookups: int = 0
     cache_hits: int = 0
@@ -202,7 +202,7 @@ class Resolver:
         loop, with whether they find it. It is not called after ``close``."""
         call_soon = asyncio.get_running_loop().call_soon
 
-        def done(answer: dnswire.DnsAnswer | Unanswered) -> None:
+        def done(answer: DnsResult) -> None:
             found = not isinstance(answer, Unanswered) and (answer.addresses or answer.alias)
             if not self._closed:
                 call_soon(then, bool(found))
@@ -350,7 +350,7 @@ class Resolver:
             self._ask(key, name, qtype, aliases=0, ttl=_MAX_TTL)
 
     def _ask(self, key: str, name: bytes, qtype: int, *, aliases: int, ttl: int) -> None:
-        def done(answer: dnswire.DnsAnswer | Unanswered) -> None:
+        def done(answer: DnsResult) -> None:
             if isinstance(answer, Unanswered):
                 error = LookupTimeoutError if answer.timed_out else LookupFailedError
                 self._finish(key, ((), error, answer.why), _FAILURE_TTL)

@@ -6,19 +6,13 @@ their file is looked at again now and then.
 Invariant: there is always at least one name server.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from webcrawl.clock import now
+from webcrawl.clock import TimeSource, now
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Address = tuple[str, int]
 
@@ -32,7 +26,7 @@ _LOOK_EVERY = 5.0
 class SystemServers:
     """The name servers of a file like /etc/resolv.conf, as they are now."""
 
-    def __init__(self, path: Path = _RESOLV_CONF, *, clock: Callable[[], float] = now) -> None:
+    def __init__(self, path: Path = _RESOLV_CONF, *, clock: TimeSource = now) -> None:
         self._path = path
         self._clock = clock
         self._next_look = float("-inf")

@@ -77,7 +77,7 @@ class Additions(NamedTuple):
 
 NOTHING_ADDED = Additions({})
 #: What is sent with requests of this context; the downloader sets it.
-ADDED: ContextVar[Additions] = ContextVar("ADDED", default=NOTHING_ADDED)
+ADDED = ContextVar("ADDED", default=NOTHING_ADDED)
 
 
 def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> Additions:

@@ -8,7 +8,7 @@ was for, several storages one after the other, is ITEM_PIPELINES.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.errors import FatalError
@@ -30,10 +30,10 @@ _CACHED_FORMS = 1 << 14
 class LarmPipeline(ProcessingModule):
     """Writes each Page with a LarmWriter; *form* gives the normalized form of a URL."""
 
-    statuses: ClassVar[frozenset[int]] = frozenset()
-    off_loop: ClassVar[bool] = True
-    output: ClassVar[tuple[str, str]] = ("LARM_DIR", "larm")
-    name: ClassVar[str] = "larm"
+    statuses = frozenset()
+    off_loop = True
+    output = ("LARM_DIR", "larm")
+    name = "larm"
 
     _writer: LarmWriter
 

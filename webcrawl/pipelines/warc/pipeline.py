@@ -24,7 +24,7 @@ import socket
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import scrapy
 
@@ -55,10 +55,10 @@ _SPECIFICATIONS = "http://iipc.github.io/warc-specifications/specifications"
 class WarcPipeline(ProcessingModule):
     """Writes each Page with *writer*, which looks up and adds *payloads*."""
 
-    statuses: ClassVar[frozenset[int]] = frozenset()
-    off_loop: ClassVar[bool] = True
-    output: ClassVar[tuple[str, str]] = ("WARC_DIR", "warc")
-    name: ClassVar[str] = "warc"
+    statuses = frozenset()
+    off_loop = True
+    output = ("WARC_DIR", "warc")
+    name = "warc"
 
     def __init__(self, *, writer: WarcWriter, payloads: StoredPayloads | None) -> None:
         self._writer = writer

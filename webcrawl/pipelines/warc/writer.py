@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from isal import igzip_lib, isal_zlib
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.errors import StoreError
 from webcrawl.pipelines.warc.messages import stored_response
 from webcrawl.pipelines.warc.payloads import FirstCopy
@@ -41,7 +41,7 @@ from webcrawl.storage.atomic import sync_path, write_all
 from webcrawl.storage.growing_files import GrowingFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from webcrawl.items import Page
@@ -100,7 +100,7 @@ class WarcWriter:
         max_file_bytes: int,
         warcinfo: Sequence[tuple[str, str]],
         payloads: StoredPayloads | None = None,
-        clock: Callable[[], float] = wall_time,
+        clock: TimeSource = wall_time,
     ) -> None:
         self.written = Written()
         self._files = GrowingFiles(directory=directory, prefix=prefix, ends=_ENDS, clock=clock)
@@ -171,7 +171,14 @@ class WarcWriter:
         self._held_bytes += sum(map(len, made))
         if first is not None:
             self.written.revisits += 1
-        elif response is not None and self._payloads and _is_document(page, why):
+        elif (
+            response is not None
+            and self._payloads
+            # what the content-seen test tests
+            and page.is_document
+            and not page.truncated
+            and why != ROBOTS
+        ):
             self._payloads.add(response.sha1, FirstCopy(page.url, page.fetched_at))
 
     def flush(self) -> None:
@@ -318,8 +325,3 @@ def _member(record: bytes, coded: int = 0, *, level: int = _LEVEL) -> bytes:
         size, is_last = len(block), at + _STORED_BYTES >= len(record)
         parts += [struct.pack("<BHH", is_last, size, size ^ 0xFFFF), block]
     return b"".join([*parts, struct.pack("<II", isal_zlib.crc32(record), len(record) & 0xFFFFFFFF)])
-
-
-def _is_document(page: Page, why: str) -> bool:
-    """Whether the payload of *page* is one that the content-seen test tests."""
-    return page.is_document and not page.truncated and why != ROBOTS

@@ -1,11 +1,6 @@
 """CLOCK, the approximation of LRU by a bit for each entry."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 
 class ClockCache:
