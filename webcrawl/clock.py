@@ -11,6 +11,8 @@ a comparison. A rehearsal has a time of its own (``take_from``). A test keeps ev
 time out of the package.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from functools import partial

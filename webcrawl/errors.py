@@ -5,11 +5,15 @@ mended: exit code 3. A directory that cannot be used for another reason is unusa
 2.
 """
 
+from __future__ import annotations
+
 import errno
 import traceback
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class FatalError(ValueError):

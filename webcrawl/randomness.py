@@ -4,6 +4,8 @@ A rehearsal draws them from its seed instead, forked by part, so that one part d
 another one draws. A test keeps every other way to chance out of the package.
 """
 
+from __future__ import annotations
+
 import random
 from collections import Counter
 

@@ -7,6 +7,8 @@ Handlers, middlewares and extensions are in the settings that end in ``_BASE``. 
 the user's: what a spider sets there is added, and removes none of the crawl's own.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from scrapy.settings import default_settings

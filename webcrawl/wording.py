@@ -1,5 +1,7 @@
 """Wording of logs, summaries and the output of commands: counts with nouns, text from strangers."""
 
+from __future__ import annotations
+
 
 def counted(number: int, noun: str, shown: str = "") -> str:
     """*number*, or *shown* in its place, and *noun* in the singular or the plural.

@@ -7,6 +7,8 @@ trace with URLs that leave the page's host, FILE-cross.csv those of these alone.
 draws JOBDIR/cachelab.csv. Exit code: 0 printed, 2 unusable input.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from webcrawl.commands import Group, Options, Settings, UsageError, offline, print_answer, progress

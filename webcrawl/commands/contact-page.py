@@ -7,6 +7,8 @@ change. Exit code: 0 done, 2 unusable input.
 """
 # ruff: noqa: N999  # the name of the command
 
+from __future__ import annotations
+
 import html
 from pathlib import Path
 from string import Template

@@ -7,6 +7,8 @@ on the standard error if the changes go to the former, is what the next delta ta
 code: 0 done, 2 unusable input, or nothing that could be written.
 """
 
+from __future__ import annotations
+
 import sys
 from contextlib import ExitStack
 from pathlib import Path

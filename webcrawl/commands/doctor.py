@@ -5,6 +5,8 @@ has ended: its state, what binds it since when and what shows it, the shares of 
 and how many workers it needs. Exit code: 0 done, 2 unusable job.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from webcrawl.clock import wall_time

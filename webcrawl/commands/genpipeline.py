@@ -5,6 +5,8 @@ tests/pipelines/test_NAME.py, whose tests pass: change both. NAME is a name of P
 such as word_count. No file is overwritten. Exit code: 0 done, 2 unusable input.
 """
 
+from __future__ import annotations
+
 import keyword
 import re
 from pathlib import Path

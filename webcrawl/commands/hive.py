@@ -14,6 +14,8 @@ Exit code: that of scrapy crawl, 1 also if a drone died too often, is still ther
 not all is well on each machine; 2 if there is no such hive.
 """
 
+from __future__ import annotations
+
 import math
 import sys
 from functools import partial

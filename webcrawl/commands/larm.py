@@ -5,6 +5,8 @@ page files, of this crawler (JOBDIR/larm) or of LARM; the page is named by its U
 done, 2 unusable input or no such page.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from webcrawl.commands import Options, Settings, UsageError, offline, print_bytes

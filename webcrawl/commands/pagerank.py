@@ -7,6 +7,8 @@ With --pages the same of pages: page_graph.parquet, pages.parquet, page_ranks.cs
 later crawl takes as RANKS_FILE. Exit code: 0 written, 2 unusable input.
 """
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

@@ -11,6 +11,8 @@ delay is known, so that nothing was judged.
 # Scrapy names a command after its module, hence the hyphen.
 # ruff: noqa: N999
 
+from __future__ import annotations
+
 import math
 from pathlib import Path
 

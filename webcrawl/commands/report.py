@@ -6,6 +6,8 @@ cost. The page is one HTML file that needs nothing else; with --figures each fig
 Exit code: 0 written, 2 unusable input.
 """
 
+from __future__ import annotations
+
 import math
 import sqlite3
 from contextlib import closing

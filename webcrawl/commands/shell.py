@@ -1,5 +1,7 @@
 """``scrapy shell`` on Scrapy's own scheduler."""
 
+from __future__ import annotations
+
 import sys
 from typing import Any
 

@@ -6,6 +6,8 @@ have begun keep the list that they began with. Exit code: 0 done, 1 the list cou
 downloaded, and nothing was changed, 2 unusable input.
 """
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

@@ -10,11 +10,17 @@ of it is simulated, with FRONTIER_BACK_QUEUES hosts in turn (0: three for each o
 CONCURRENT_REQUESTS), and its trace is written. Exit code: 0 printed, 2 unusable input.
 """
 
+from __future__ import annotations
+
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from webcrawl.commands import Group, Options, Settings, UsageError, offline, print_answer, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 _MOST_POPULAR = 1 << 20
 

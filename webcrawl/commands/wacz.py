@@ -6,6 +6,8 @@ drones if it is of a hive. A command that was stopped goes on when it is run aga
 done, 2 unusable input, also a damaged WARC file, of which nearly all before the damage is there.
 """
 
+from __future__ import annotations
+
 import sys
 from itertools import chain
 from pathlib import Path

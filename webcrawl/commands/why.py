@@ -7,6 +7,8 @@ the crawl was started with; what is given with -s goes before them. Exit code: 0
 fetched the URL, given it up or will fetch it, 1 it is unknown or refused, 2 unusable input.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from webcrawl.clock import wall_time

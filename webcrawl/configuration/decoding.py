@@ -5,10 +5,14 @@ when a module is loaded: msgspec (0.22) crashes if two threads at once are the f
 Struct.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias, TypeVar, overload
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, overload
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = TypeVar("T")
 _Bytes: TypeAlias = "bytes | memoryview"

@@ -1,5 +1,7 @@
 """Scrapy's settings, and those of scrapy-redis: their defaults, and which have no effect here."""
 
+from __future__ import annotations
+
 from itertools import chain
 from typing import Any
 

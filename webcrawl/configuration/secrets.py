@@ -11,6 +11,8 @@ stored with pages. Secret are
 Nothing is hidden that is not set, so that it shows what is.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping

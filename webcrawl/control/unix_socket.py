@@ -7,6 +7,8 @@ network file systems refuse it: ``JOBDIR/control`` has its path. It is for the c
 root: by the mode of its directory, by its own, and by the user that connects, as the system says.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 import socket
@@ -20,7 +22,7 @@ from msgspec.structs import replace
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
-from webcrawl.control.control import CommandAnswer, Control
+from webcrawl.control.control import CommandAnswer, Control  # noqa: TC001  # msgspec reads the annotation
 from webcrawl.control.table import CommandError
 from webcrawl.crawl.job.control_journal import Request, decode_request
 from webcrawl.errors import FatalError

@@ -1,7 +1,11 @@
 """Activity of a crawl at one moment: the numbers that the doctor judges by."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 class CrawlActivity(NamedTuple):

@@ -1,8 +1,13 @@
 """Histograms of seconds in powers of two, and those of a process' contacts."""
 
+from __future__ import annotations
+
 import dataclasses
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: Places: below 1/1024 s, 2/1024 s, 4/1024 s, ... 48 days, and all beyond.
 PLACES = 33

@@ -1,5 +1,7 @@
 """Meter of a process: how much CPU it and its event loop take, and by how much the loop is late."""
 
+from __future__ import annotations
+
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple

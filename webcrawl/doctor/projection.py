@@ -7,6 +7,8 @@ if the end moved as it did when it moved least, and ends as if it moved as it di
 values in, a range out; memory is bounded, and a new process begins anew.
 """
 
+from __future__ import annotations
+
 import math
 from datetime import UTC, datetime
 from typing import NamedTuple

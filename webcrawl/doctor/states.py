@@ -3,11 +3,13 @@
 One vocabulary for logs, commands and metrics.
 """
 
+from __future__ import annotations
+
 from enum import StrEnum
 
 import msgspec
 
-from webcrawl.configuration.decoding import Seconds
+from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
 
 
 class CrawlState(StrEnum):

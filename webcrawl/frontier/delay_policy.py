@@ -6,9 +6,13 @@ falls as one of the facts grows, and the rest after several downloads is no long
 longest of them alone.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # "Save the last five times, average them" (Mischel, queue management).
 REMEMBERED_TIMES = 5

@@ -24,15 +24,19 @@ published, and recovery reads from there through all consecutive segments, becau
 come after a snapshot was made and before it was published.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from webcrawl.configuration.decoding import Count, Seconds, msgpack_decoder
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import RecordLog, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 # Releases wait in memory for the next write: one that a crash swallows only makes the host wait
 # longer. More than this many are written by themselves.

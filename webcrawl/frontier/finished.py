@@ -5,13 +5,18 @@ re-submits what it discovered since, so entries that were finished in between co
 The invariant: a finished key hides exactly one entry, which is why this is a multiset.
 """
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from webcrawl.frontier.entry import Entry, decode, key
 from webcrawl.frontier.snapshot import FrontierCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # finished := key u64*, little-endian, in no order
 

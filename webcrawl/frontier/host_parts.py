@@ -5,8 +5,13 @@ of parts. Entries name the host alone: the key is found when an entry enters the
 when it is handed out, as the number may change meanwhile.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 from zlib import crc32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MOST_PARTS = 8
 _MARK = "#"  # no host name has it

@@ -4,13 +4,18 @@ Used by the frontier only. The two end apart: the host is given back after the d
 is finished after its processing. The invariant: leases are in the order of their time.
 """
 
+from __future__ import annotations
+
 import itertools
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from webcrawl.frontier.entry import Entry
+from webcrawl.frontier.entry import Entry  # noqa: TC001 - msgspec reads the annotation
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
 
 # Of all frontiers of this process.
 _IDS = itertools.count(1)

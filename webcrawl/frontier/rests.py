@@ -11,14 +11,19 @@ newer one, and afterwards it means nothing. So the store may be ahead of the fro
 which holds the rests in memory and those that are not in the store's files yet.
 """
 
+from __future__ import annotations
+
 import itertools
 import struct
-from collections.abc import Container, Iterable
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from webcrawl.clock import TimeSource
 from webcrawl.frontier.snapshot import Series
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+    from pathlib import Path
+
+    from webcrawl.clock import TimeSource
 
 # Rests that are over are forgotten when there are twice as many as the last time, and this many.
 _FIRST_TIDY = 1024

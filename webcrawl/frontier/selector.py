@@ -4,10 +4,14 @@ Called by the front end once for each entry that moves to the back end. The inva
 non-empty level has a positive probability, or all before it have an end, so nothing starves.
 """
 
+from __future__ import annotations
+
 import math
-import random
-from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Sequence
 
 
 class Selector(Protocol):

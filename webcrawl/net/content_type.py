@@ -6,9 +6,14 @@ the document is judged by its bytes. The value of ``charset`` is read as lenient
 it: with space around it, or in single quotes.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterable
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # Bytes that are read: what servers send is shorter, and what is remembered must be bounded.
 _MAX_BYTES = 512

@@ -7,6 +7,8 @@ Invariant: `outcome_of` returns a name of OUTCOMES or ``http_`` and three digits
 given; an unforeseen failure is "other".
 """
 
+from __future__ import annotations
+
 import datetime as dt
 import ssl
 from email.utils import parsedate_to_datetime

@@ -1,5 +1,7 @@
 """Feed filter: documents alone, without redirects and errors."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from scrapy.extensions.feedexport import ItemFilter

@@ -7,6 +7,8 @@
    does not know the declared language, the declaration stands.
 """
 
+from __future__ import annotations
+
 import functools
 import re
 from importlib.metadata import distribution

@@ -1,5 +1,7 @@
 """Feed format ``links``: the links of Pages as CSV, a row a link (``-O links.csv:links``)."""
 
+from __future__ import annotations
+
 import csv
 import io
 from typing import Any

@@ -5,6 +5,8 @@ by bytes that no other encoding has, UTF-8 with errors by the rest of it, and al
 Resiliparse's detector, which takes up to 1 ms.
 """
 
+from __future__ import annotations
+
 import re
 
 from webcrawl.urls.extraction import charset

@@ -4,13 +4,17 @@ So the eliminator's state has one owner and needs no lock: the work gets what it
 and what it found is installed by ``settle``, which the owner calls whenever it is called itself.
 """
 
+from __future__ import annotations
+
 import logging
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from webcrawl.errors import is_disk_failing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor, Future
+    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 

@@ -6,11 +6,16 @@ hides one URL; nobody can choose URLs that collide, as each job has a seed (urls
 value 0 marks an empty slot in the buffer T, so nothing gets it.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.urls.hash_seed import seed_in_use
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def fingerprint(url: str) -> int:

@@ -3,16 +3,20 @@
 Used to check a job; the crawl itself stops at damage (runs.py).
 """
 
+from __future__ import annotations
+
 import os
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from webcrawl.seen.runs import BLOCK, BLOCK_BYTES, DATA_AT, HEADER, read_header
 from webcrawl.storage.record_log import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 _WORD = np.dtype("<u8")
 

@@ -3,15 +3,19 @@
 A snapshot is msgpack: the part's tag, the version, the part's fields.
 """
 
-from pathlib import Path
-from typing import NamedTuple, TypeVar
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
-from webcrawl.seen.drain import Cursor
+from webcrawl.seen.drain import Cursor  # noqa: TC001  # msgspec reads the annotations
 from webcrawl.seen.url_log import Span
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFormatError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Of all snapshots of this package; it changes when one of them does.
 VERSION = 1

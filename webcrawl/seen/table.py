@@ -12,12 +12,17 @@ merges are frequent and find little in it, and to touch a page of new memory tak
 insertions: so it begins with 128 kB. With 8,192 entries it gets its whole size, in 5 ms.
 """
 
+from __future__ import annotations
+
 from array import array
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from webcrawl.storage.anonymous_memory import anonymous_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: What stands at an ordinal: a fingerprint without a payload, one with, or (only after a
 #: recovery that joined two buffers) one that this buffer had met before.

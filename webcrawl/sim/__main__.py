@@ -4,6 +4,8 @@
 made as many contacts as were asked for.
 """
 
+from __future__ import annotations
+
 import io
 import os
 import signal

@@ -26,15 +26,19 @@ Lines are written at the latest 0.2 s after the end of the answer. Connections t
 or closed before a whole request was read, leave no line.
 """
 
+from __future__ import annotations
+
 import re
 import time
-from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _SAFE = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\')
 

@@ -4,6 +4,8 @@ Every fact about the simulated web is such a draw, so the web needs no storage, 
 with the same seed see the same web. A *stream* keeps the draws for different purposes independent.
 """
 
+from __future__ import annotations
+
 import hashlib
 import struct
 

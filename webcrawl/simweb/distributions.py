@@ -10,13 +10,18 @@ a quarter has one title, a quarter has titles of words; ``broad-numbers``, ``bro
 ``broad-words`` have one kind each.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HTML = "text/html"
 

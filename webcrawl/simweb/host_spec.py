@@ -1,5 +1,7 @@
 """Host specification: the record of one simulated host, and the enumerations of its traits."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import StrEnum
 

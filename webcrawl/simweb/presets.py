@@ -1,5 +1,7 @@
 """Presets: worlds for common purposes, by name."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from webcrawl.simweb.world import Faults, SimWebError, World

@@ -5,6 +5,8 @@ from a vocabulary of 20,000 with a Zipf frequency, so that pages compress about 
 ones: three to four times by gzip, those of today four to five times.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import random

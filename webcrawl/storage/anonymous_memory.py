@@ -5,6 +5,8 @@ Private, and in huge pages where the system gives them: the first touch of a pag
 huge page of 2 MB takes 0.2 ms.
 """
 
+from __future__ import annotations
+
 import contextlib
 import mmap
 

@@ -1,9 +1,14 @@
 """Append file: after an error it ends where it ended before, so it has whole appends only."""
 
+from __future__ import annotations
+
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from webcrawl.storage.atomic import write_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class AppendFile:

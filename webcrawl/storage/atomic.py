@@ -3,11 +3,16 @@
 All functions block on the disk: call them from a thread when the file is large.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
-from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 
 def write_atomic(path: Path, data: bytes, *, aside: str = ".tmp") -> None:

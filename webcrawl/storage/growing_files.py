@@ -7,16 +7,21 @@ The name has the time of the beginning, UTC with milliseconds. A growing file wi
 left by a process that died. Several processes may share a directory.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.storage.atomic import make_directory, sync_paths
 from webcrawl.storage.lock import create_locked, lock_existing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 _WHOLE = re.compile(r".+-\d{17}-\d{5,}(?:\.(?!open\b)\w+)+")
 

@@ -8,17 +8,22 @@ whole, with its end, or it is the torn last one, which the next ``open`` cuts.
                              compressed (``.jsonl.gz``), and deleted by ``remove_before`` alone
 """
 
+from __future__ import annotations
+
 import gzip
 import math
 import os
 import re
 import zlib
 from contextlib import closing, suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.storage.append_file import AppendFile
 from webcrawl.storage.atomic import make_directory, sync_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # How much of a file is looked at in one step for the end of its last whole line.
 _STEP_BYTES = 1 << 16

@@ -1,13 +1,18 @@
 """Locks of directories and of growing files: advisory ones that die with their holder."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 class LockedError(Exception):

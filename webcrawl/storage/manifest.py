@@ -12,16 +12,20 @@ replaced by rename. A crash at any point leaves the old state live or the new on
 manifest does not name is disposable.
 """
 
+from __future__ import annotations
+
 import re
 import zlib
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # 1: of before the first version, when the manifest of a job was that of its shard, too.
 FORMAT = 2

@@ -17,13 +17,14 @@ two at one moment both may believe to have won, so a hive there is begun with on
 All calls block: for threads. Besides FileNotFoundError they raise ObjectStoreError.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 
@@ -37,6 +38,9 @@ from webcrawl.storage.atomic import (
     sync_paths,
     write_atomic,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _LOCAL = {"file", "local"}
 _MAX_REASON = 200

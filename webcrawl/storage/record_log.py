@@ -17,16 +17,20 @@ them are not a good empty record, and a header that ends early or in zeros is on
 synced.
 """
 
+from __future__ import annotations
+
 import itertools
 import os
 import struct
-from collections.abc import Generator, Sequence
-from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from isal import isal_zlib
 
 from webcrawl.storage.atomic import unshare, write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from pathlib import Path
 
 MAGIC = b"WCLG"
 VERSION = 1

@@ -1,11 +1,16 @@
 """Sorting of files of lines by coreutils' sort: in bounded memory, whatever their size."""
 
+from __future__ import annotations
+
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 _MEMORY = "64M"
 

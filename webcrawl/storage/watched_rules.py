@@ -8,15 +8,21 @@ Invariant: ``rules`` are one whole version of the file, the newest that could be
 vanishes or cannot be read takes no rule away. Nothing is kept over a restart.
 """
 
+from __future__ import annotations
+
 import logging
 import os
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from webcrawl.clock import TimeSource
 from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    from webcrawl.clock import TimeSource
 
 logger = logging.getLogger(__name__)
 

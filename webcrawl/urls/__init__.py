@@ -14,6 +14,8 @@ their registration. Everything here is pure computation: no disk, no network, no
 nothing that a page or a seed list can contain makes it raise.
 """
 
+from __future__ import annotations
+
 from webcrawl.urls.host import host_of, origin_of
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES, SCHEMES, normalize, normalize_seed

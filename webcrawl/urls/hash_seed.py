@@ -5,6 +5,8 @@ when a job is opened; until then, and for jobs of before 2026-11-24, it is 0. Wh
 knows it.
 """
 
+from __future__ import annotations
+
 from functools import cache
 
 from webcrawl.randomness import secret_generator

@@ -1,5 +1,7 @@
 """One link of a page, as it travels in the page's link batch."""
 
+from __future__ import annotations
+
 from typing import TypeAlias
 
 import msgspec

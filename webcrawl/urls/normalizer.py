@@ -15,10 +15,15 @@ schemes those that it would contact for http with the same authority.
 Normalizing twice is the same as normalizing once.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Container
+from typing import TYPE_CHECKING
 
 from ada_url import join_url, normalize_url
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 HTTP_SCHEMES = frozenset({"http", "https"})
 

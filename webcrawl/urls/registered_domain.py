@@ -12,15 +12,19 @@ kept by domain is worth nothing under another list. Until then it is the list of
 ``tldextract``; nothing is downloaded.
 """
 
+from __future__ import annotations
+
 import io
 import re
-from collections.abc import Callable
 from functools import cached_property, lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from requests import Response, Session
 from tldextract import TLDExtract
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CACHED_HOSTS = 1 << 16
 """A look-up costs 4 µs, and links repeat their hosts; 65,536 hosts take about 10 MB."""

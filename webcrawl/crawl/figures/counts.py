@@ -6,8 +6,13 @@ One word each, wherever the user reads them: a *page* is a URL that gave a docum
 these, and robots.txt files.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 _EXACT = 100_000
 _PREFIXES = ("", "k", "M", "G", "T")

@@ -1,8 +1,9 @@
 """Summary of a crawl for its end: results, files, the command to go on, from its stats."""
 
+from __future__ import annotations
+
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
 from webcrawl.crawl.job.totals import PREFIX
@@ -11,6 +12,9 @@ from webcrawl.doctor.diagnosis import BUDGETS, shares_of
 from webcrawl.hosts.politeness.outage import OF_OUTAGES
 from webcrawl.net.walls import WALLS
 from webcrawl.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 # Columns of a line.
 _WIDTH = 100

@@ -24,13 +24,13 @@ page that one shard has finished is in the log of another. The job's own state i
 its shards: seeds may be submitted again, and are known by then.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints, refuse_kept
 from webcrawl.crawl.job.state_directory import (
@@ -48,6 +48,11 @@ from webcrawl.storage.atomic import sync_path
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls.hash_seed import new_seed, use_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
+
 
 # What shows that a directory is a job's. The first of it, LOCK, no power failure takes away.
 _MARKS = frozenset({"LOCK", "CURRENT", SHARDS})

@@ -1,12 +1,17 @@
 """Ports of a crawl that runs, of its metrics and its monitor: ``JOBDIR/ports.json``."""
 
+from __future__ import annotations
+
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE = "ports.json"
 _decode = json_decoder(dict[str, int])

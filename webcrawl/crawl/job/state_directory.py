@@ -10,12 +10,13 @@ The files of the parts are in directories beside. Dying at any moment leaves the
 state, and the parts' own logs, which are replayed from it.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -24,6 +25,9 @@ from webcrawl.configuration.decoding import Count, UndecodableError, converted
 from webcrawl.storage.atomic import sync_path, sync_paths
 from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.record_log import MAX_PAYLOAD, CorruptRecordError, RecordLog, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: Where the shards of a job are, within its directory.
 SHARDS = "shards"

@@ -1,5 +1,7 @@
 """Counts of the links of pages."""
 
+from __future__ import annotations
+
 from collections import Counter
 
 

@@ -19,21 +19,25 @@ Files, both written by the owner of JOBDIR only::
     poison.json  {"suspect": what was read at the last death, "poison": [URLs to be set aside]}
 """
 
+from __future__ import annotations
+
 import logging
 import mmap
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from types import FrameType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+    from types import FrameType
 
 logger = logging.getLogger(__name__)
 

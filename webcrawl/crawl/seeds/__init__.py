@@ -9,6 +9,8 @@ One seed a line: ``rank,domain`` (quoted or not, with or without a header line),
 A ``#`` that begins a line or follows white space begins a comment.
 """
 
+from __future__ import annotations
+
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.crawl.seeds.seed_reader import Seed, SeedReader, SeedsError, split_sources
 

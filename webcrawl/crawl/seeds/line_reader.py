@@ -3,14 +3,19 @@
 Invariant: the cursor always stands before the first line that ``take`` has not returned.
 """
 
+from __future__ import annotations
+
 import gzip
 import io
 import zlib
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from webcrawl.crawl.seeds.seed_line import MAX_LINE_BYTES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CHUNK_BYTES = 1 << 18  # read at a time: 12,000 lines of a domain list
 SKIP_BYTES = 1 << 21  # at a time, on the way to a saved cursor in gzip: about 20 ms

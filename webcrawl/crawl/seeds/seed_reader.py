@@ -1,14 +1,15 @@
 """Seed reader: the sources of a crawl, the progress in each, and their bad lines."""
 
+from __future__ import annotations
+
 import copy
 import errno
 import logging
 import os
 import shutil
 import stat
-from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
@@ -19,6 +20,9 @@ from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import replacing
 from webcrawl.urls.registered_domain import in_use
 from webcrawl.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 logger = logging.getLogger(__name__)
 

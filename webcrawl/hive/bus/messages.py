@@ -10,16 +10,20 @@ An entry's *extra* is a Request (`RequestCodec`). A hive refuses one that is not
 form, so that who can write to Redis commands the crawl but runs no code in it.
 """
 
+from __future__ import annotations
+
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 
 from webcrawl.configuration.decoding import Count, Epoch, UndecodableError, msgpack_decoder
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
-from webcrawl.frontier.entry import Entry
+from webcrawl.frontier.entry import Entry  # noqa: TC001  # msgspec reads it
 from webcrawl.urls import Link, host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 # message := msgpack array [kind, field, ...]
 #   kind 1: links; names are fingerprints, u64 little-endian each. No kinds at all: all are "a".

@@ -21,11 +21,11 @@ So a snapshot names whole files that never change. Segments behind them were wri
 read up to a torn end, and never appended to.
 """
 
+from __future__ import annotations
+
 from collections import deque
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -40,6 +40,10 @@ from webcrawl.storage.record_log import (
     RecordLog,
     read_records,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 _VERSION = 1
 _SEGMENT_BYTES = 4 << 20

@@ -5,20 +5,26 @@ the hive. Its output goes straight into a file: it outlives that one, if need be
 It may be kept to one core, as its threads then pass Python's lock on at less cost.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import os
 import re
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from webcrawl.clock import TimeSource
 from webcrawl.doctor.states import CrawlState
 from webcrawl.hive.launch.log_lines import in_plain_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from webcrawl.clock import TimeSource
 
 #: Exit codes of ``scrapy crawl`` that would come again: unusable input, the disk, too many errors.
 LASTING = frozenset({2, 3, 4})

@@ -5,9 +5,9 @@ the last checkpoint and the done log since. Of each shard they are counted once,
 of the process that had it last. Everything else is as the stats file of each process has it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.jobdir import read_checkpoint
@@ -16,6 +16,10 @@ from webcrawl.crawl.job.totals import OF_SHARDS, PREFIX, added, of_older_job
 from webcrawl.frontier.view import FrontierView
 from webcrawl.hive.launch.job_directories import lost_shards
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
 # How often the files are read again because a checkpoint was published meanwhile.
 _TRIES = 10

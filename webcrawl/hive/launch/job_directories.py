@@ -5,15 +5,20 @@ over it: of all directories that have a shard, the one with the newest token is 
 drones are on other machines only a drone's own later checkpoint tells that it has lost a shard.
 """
 
+from __future__ import annotations
+
 import os
-from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from webcrawl.crawl.job.state_directory import SHARDS, read_state, shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.report import DRONES
 from webcrawl.hive.store.checkpoint_files import RECORD, LocalRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 # Any of them shows that a directory is a job's.
 _MARKS = ("CURRENT", SHARDS, "logs/info*.jsonl*")

@@ -1,5 +1,7 @@
 """Log lines of drones: those of LOG_JSON become the text that Scrapy logs by default."""
 
+from __future__ import annotations
+
 import re
 
 import msgspec

@@ -5,9 +5,10 @@ wait calls from a thread (scrapyd_hosts.py). Redirects are not followed: they wo
 password elsewhere. No error has a password in it.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
@@ -15,6 +16,9 @@ import urllib3
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.hive.launch.log_lines import in_plain_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: As in scrapy.cfg: by this name scrapyd knows the crawler.
 PROJECT = "webcrawl"

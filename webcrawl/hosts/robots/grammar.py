@@ -14,10 +14,14 @@ a line do so here; in UTF-16 and UTF-32 the ASCII characters are read.
 Invariant: nothing raises, and all takes time linear in the file, of which 500 KiB are read.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Section 2.5: at least this much is parsed. More is ignored, beginning with a line cut in two.
 MAX_BYTES = 500 * 1024

@@ -13,6 +13,8 @@ path, and ``#``, ``&``, ``=``, ``+``: there the two forms mean different things 
 Invariant: nothing raises, and all takes time linear in the text.
 """
 
+from __future__ import annotations
+
 import re
 
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")

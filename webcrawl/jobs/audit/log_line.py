@@ -4,6 +4,8 @@ Times are whole microseconds of the epoch: sums of floats would be off by as muc
 Invariant: every line, whatever its bytes, gives a request of bounded size or None.
 """
 
+from __future__ import annotations
+
 import re
 from sys import intern
 from typing import NamedTuple

@@ -1,9 +1,13 @@
 """Measurements of caches: their file, and the table of them."""
 
+from __future__ import annotations
+
 import csv
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 #: The file in a job directory that the report draws.
 FILE = "cachelab.csv"

@@ -1,9 +1,10 @@
 """Trace files: as URL_TRACE writes them, or lines of text."""
 
+from __future__ import annotations
+
 import zlib
 from array import array
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,10 @@ from webcrawl.errors import FatalError
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.seen.url_trace import Trace, read_trace
 from webcrawl.storage.record_log import MAGIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 #: Of a trace: 40 bytes of memory for each.
 MOST_REQUESTS = 1 << 28

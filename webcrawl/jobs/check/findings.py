@@ -1,14 +1,19 @@
 """Findings of a check, as data, and its progress; gaps in record logs as findings."""
 
-from collections.abc import Callable, Iterator
+from __future__ import annotations
+
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
 from webcrawl.storage.scan import Gap, scan_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 #: Findings, and notes, that are kept; all are counted.
 MOST = 1000

@@ -12,11 +12,12 @@ Dying at any moment leaves a job from which ``restore`` goes back again. The ste
 4. The job is marked as a copy of a kept checkpoint. The copied shards take their place.
 """
 
+from __future__ import annotations
+
 import re
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,6 +28,10 @@ from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_of_hive, jobdirs_of
 from webcrawl.jobs.check.whole import DAMAGED, OF_HIVE, CheckReport, check_job
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 _NUMBER = re.compile(r"\d{6,}")
 _STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")

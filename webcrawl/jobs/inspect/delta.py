@@ -9,12 +9,12 @@ which that has read it: ``2026-11-26T10:15:00Z@3:48210,1:977`` is of two drones.
 was fsynced. So no clock is asked, and a line is in one delta, or in two if the first was not taken.
 """
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,10 @@ from webcrawl.pipelines.parquet import schema_of
 from webcrawl.revisit.history import CHANGED, GONE, MOVED
 from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.line_log import number_of, numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 _ADDED = "added"
 # Of a Parquet file, in memory as a whole.

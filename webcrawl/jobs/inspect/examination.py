@@ -3,9 +3,10 @@
 Of a running crawl the last record counts, with its age; of one that has ended all of them.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
+
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,6 +25,10 @@ from webcrawl.jobs.inspect.info_log import pieces
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.inspect.why_text import moment
 from webcrawl.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 _BUSY = 0.9
 # What a line of the doctor has, and in how many of its first characters.

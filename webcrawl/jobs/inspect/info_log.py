@@ -6,12 +6,13 @@ text are parsed: a million of them take a third of a second. A position in a log
 files are turned over and compressed.
 """
 
+from __future__ import annotations
+
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import msgspec
 from isal import igzip
@@ -21,6 +22,9 @@ from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.storage.line_log import begins_at, number_of, numbered, numbered_path, whole_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _READ_BYTES = 1 << 24
 

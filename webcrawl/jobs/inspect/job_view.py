@@ -3,14 +3,15 @@
 ``ask`` reads the files of a job, whatever process runs it.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.crawl.job.jobdir import read_checkpoint, seed_of
@@ -24,6 +25,9 @@ from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.seen.seen_view import SeenView
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls.hash_seed import use_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
 

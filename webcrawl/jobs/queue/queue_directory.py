@@ -5,9 +5,10 @@ files are fsynced before that is published. What was added after the last checkp
 by the next run, so the lines of new-N.txt are sorted as a set.
 """
 
+from __future__ import annotations
+
 import os
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +19,10 @@ from webcrawl.storage.line_log import cut_torn_line, number_of
 from webcrawl.storage.sorting import sorted_lines
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 _FLUSHED_BYTES = 1 << 18
 _SELF = "The queue builder"

@@ -5,9 +5,9 @@ links of the pages in nearly the same order, where redirects led. One pass, one 
 What the logs do not have is empty: headers but the Content-Type, the request, times.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
 
 from webcrawl.items import Page
 from webcrawl.jobs.replay.warc_reader import Stored
@@ -16,6 +16,10 @@ from webcrawl.pipelines.larm.reader import body_of, stored_files
 from webcrawl.pipelines.larm.rows import FRAME, REDIRECT
 from webcrawl.pipelines.larm.writer import LINKS
 from webcrawl.urls import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 _KINDS = {FRAME: "frame", REDIRECT: "redirect"}
 _MAX_LINE_BYTES = 1 << 20

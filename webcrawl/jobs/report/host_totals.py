@@ -1,9 +1,13 @@
 """Host totals: what each host gave, of any number of hosts, and what they amount to."""
 
+from __future__ import annotations
+
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 RAW_ADDRESSES = "raw IP addresses"
 _CREATE = (

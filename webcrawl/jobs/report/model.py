@@ -4,14 +4,19 @@ The templates show a `Page` frozen into one file, or live. Nothing here is escap
 texts may come from strangers, and the templates see to that.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from webcrawl.doctor.diagnosis import Cause
 from webcrawl.doctor.states import CrawlState
-from webcrawl.jobs.inspect.examination import Examination
-from webcrawl.jobs.report.figures import Figure
+from webcrawl.jobs.inspect.examination import Examination  # noqa: TC001  # msgspec reads it
+from webcrawl.jobs.report.figures import Figure  # noqa: TC001  # as above
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _BAD_CAUSES = (Cause.OUTAGE, Cause.DISK, Cause.NAME_SERVERS)
 

@@ -5,19 +5,23 @@ offset. The index is in blocks of lines, each compressed by itself, with a secon
 (ZipNum), as wacz and ArchiveWeb.page write it.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from isal import isal_zlib
 
 from webcrawl import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
 _VERSION = "1.1.1"
 _BLOCK_LINES = 1024  # as wacz has it

@@ -9,9 +9,9 @@ file called NAME of SIZE bytes, what was read of it::
 A file that is being written ends in ``.tmp``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError
@@ -20,6 +20,10 @@ from webcrawl.jobs.wacz.package import write_wacz
 from webcrawl.storage.atomic import replacing, sync_paths
 from webcrawl.storage.lock import work_directory
 from webcrawl.storage.sorting import sorted_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
 
 class Made(NamedTuple):

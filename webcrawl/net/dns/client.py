@@ -3,16 +3,20 @@
 Invariant, as of query.py: `done` of every question is called exactly once, within the time-outs.
 """
 
+from __future__ import annotations
+
 import asyncio
 import ipaddress
 import logging
 from collections import Counter
-from collections.abc import Iterable
 from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from webcrawl.net.dns import wire as dnswire
 from webcrawl.net.dns.query import MAX_UNDER_WAY, DnsResult, Done, Unanswered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 logger = logging.getLogger(__name__)
 

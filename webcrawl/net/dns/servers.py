@@ -6,6 +6,8 @@ their file is looked at again now and then.
 Invariant: there is always at least one name server.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ipaddress
 from pathlib import Path

@@ -6,6 +6,8 @@ Invariant: whatever the bytes are, `read_answer` raises nothing but MalformedAns
 linear in their number.
 """
 
+from __future__ import annotations
+
 import socket
 import struct
 from typing import NamedTuple

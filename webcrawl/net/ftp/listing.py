@@ -8,13 +8,17 @@ elsewhere (slashes, ``.`` and ``..``, links to a parent) or cannot be asked for 
 is left out, and so is every line that is not understood. Time is linear in the listing's length.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from webcrawl.net.documents import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # More than the links of a page that are followed; 30 ms of the reactor's time.
 _MAX_LINES = 10_000

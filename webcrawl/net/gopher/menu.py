@@ -6,13 +6,17 @@ Invariant: a link that is answered can be asked for: its type is a document's, i
 can be, and its selector survives the way through a URL. All other lines are text or left out.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from webcrawl.net.documents import CONTENT_TYPE, Row, type_of_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # More than the links of a page that are followed; 30 ms of the reactor's time.
 _MAX_LINES = 10_000

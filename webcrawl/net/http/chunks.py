@@ -5,8 +5,13 @@ RFC 9112, section 7.1, and where servers depart from it, Chromium's decoder
 that; extensions and trailers are not looked at.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # As Chromium, but for tabs, which curl reads.
 _SIZE = re.compile(rb"0*([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?", re.DOTALL)

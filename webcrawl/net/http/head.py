@@ -9,6 +9,8 @@ RFC 9112, section 6.3; what the RFC says must be discarded is refused.
 Invariant: all of it takes time linear in the head, and a mended head is well-formed.
 """
 
+from __future__ import annotations
+
 import re
 from typing import NamedTuple
 

@@ -1,10 +1,15 @@
 """LARM reader: the pages of a directory as store.log names them, while it is written or later."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from webcrawl.pipelines.larm.rows import LarmError, StoredFile, page_file, parsed
 from webcrawl.pipelines.larm.writer import STORE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 _MAX_LINE_BYTES = 1 << 20
 

@@ -16,13 +16,17 @@ Format, ``payloads.sqlite`` (and ``-wal``, ``-shm`` beside it, which belong to i
 *at* are epoch seconds.
 """
 
+from __future__ import annotations
+
 import logging
 import sqlite3
-from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from webcrawl.storage.atomic import make_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 T = TypeVar("T")
 

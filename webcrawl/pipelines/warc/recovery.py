@@ -4,12 +4,17 @@ Called by ``WarcWriter`` when it opens. The file is walked gzip member by gzip m
 decompressed: a member is one record, which is whole if the member's CRC and length are right.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING
 
 from isal import isal_zlib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO
 
 _CHUNK = 1 << 16
 _GZIP_FORMAT = 31

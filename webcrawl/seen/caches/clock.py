@@ -1,6 +1,11 @@
 """CLOCK, the approximation of LRU by a bit for each entry."""
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 
 class ClockCache:

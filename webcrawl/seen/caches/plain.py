@@ -1,8 +1,13 @@
 """The policies that need no more than the standard containers: LRU, RANDOM, STATIC, INFINITE."""
 
-import random
+from __future__ import annotations
+
 from collections import OrderedDict
-from collections.abc import Iterable, MutableMapping, MutableSet, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, MutableMapping, MutableSet, Sequence
 
 
 class _HeldCache:
