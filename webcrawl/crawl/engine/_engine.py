@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from scrapy.utils.asyncio import CallLaterResult
 
+    from webcrawl.clock import TimeSource
+
 logger = logging.getLogger(__name__)
 
 #: The Scrapy whose private parts are known; the last number is that of its corrections.
@@ -100,7 +102,7 @@ def wake(engine: ExecutionEngine) -> None:
 class Alarm:
     """One timer that wakes the engine at the earliest time it was set to."""
 
-    def __init__(self, *, crawler: Crawler, clock: Callable[[], float]) -> None:
+    def __init__(self, *, crawler: Crawler, clock: TimeSource) -> None:
         self._crawler = crawler
         self._clock = clock
         self._timer: CallLaterResult | None = None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from webcrawl.clock import TimeSource
     from webcrawl.crawl.lease.fetch import Fetch
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class ItemLimit:
     *clock* gives epoch seconds.
     """
 
-    def __init__(self, *, clock: Callable[[], float], crawler: Crawler) -> None:
+    def __init__(self, *, clock: TimeSource, crawler: Crawler) -> None:
         self._clock = clock
         self._stats = crawler.stats
         self._signals = crawler.signals

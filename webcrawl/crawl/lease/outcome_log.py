@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import msgspec
 
 from webcrawl import signals
-from webcrawl.clock import wall_time
+from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.decoding import Count, Epoch, Seconds  # noqa: TC001  # msgspec reads them
 from webcrawl.crawl.lease.page_builder import truncation
 from webcrawl.net.content_type import content_type_of
@@ -173,7 +173,7 @@ class OutcomeLog:
     crawler: Crawler
     log: LineLog
     comparison_form: Callable[[str], str]
-    clock: Callable[[], float] = wall_time
+    clock: TimeSource = wall_time
 
     def open(self) -> None:
         """Go on with the log. OSError when it cannot be written."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from webcrawl.clock import TimeSource
     from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.crawl.shard.shards import Shards
@@ -51,9 +52,7 @@ class SideDownloads:
     *key_of* gives politeness keys, *clock* gives epoch seconds.
     """
 
-    def __init__(
-        self, *, shards: Shards, key_of: Callable[[str], str], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, *, shards: Shards, key_of: Callable[[str], str], clock: TimeSource) -> None:
         self._shards = shards
         self._key_of = key_of
         self._clock = clock

@@ -14,6 +14,7 @@ from webcrawl.frontier.admission import Gate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry
 
 
@@ -37,7 +38,7 @@ class DepthOrder(Gate):
     may_outlive_crawl = False
 
     def __init__(
-        self, *, hosts: Callable[[], int], coming: Callable[[], int], clock: Callable[[], float]
+        self, *, hosts: Callable[[], int], coming: Callable[[], int], clock: TimeSource
     ) -> None:
         self._hosts = hosts
         self._coming = coming

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry
     from webcrawl.hosts.records.host_counters import HostCounter, HostCounters
 
@@ -86,7 +87,7 @@ class ReputationGate(Gate):
         budget: ReputationBudget,
         is_far: Callable[[str], bool],
         is_unproven: Callable[[str], bool],
-        clock: Callable[[], float],
+        clock: TimeSource,
     ) -> None:
         self._domains = domains
         self._each = budget

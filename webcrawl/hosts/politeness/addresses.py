@@ -15,6 +15,7 @@ from webcrawl.net.dns.resolver import DnsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from webcrawl.clock import TimeSource
     from webcrawl.hosts.records import HostRecords
     from webcrawl.net.dns.resolver import Resolver
     from webcrawl.net.guard import AddressGuard
@@ -27,7 +28,7 @@ class HostAddresses:
     resolver: Resolver
     guard: AddressGuard
     records: HostRecords
-    clock: Callable[[], float]
+    clock: TimeSource
     _closed: bool = dataclasses.field(default=False, init=False)
 
     def look(self, host: str) -> list[str] | DnsError | None:

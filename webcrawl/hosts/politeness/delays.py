@@ -31,10 +31,11 @@ from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from scrapy.settings import BaseSettings
 
+    from webcrawl.clock import TimeSource
     from webcrawl.hosts.politeness.host_policies import HostDelays
     from webcrawl.hosts.records import HostRecord, HostRecords
     from webcrawl.hosts.retry_policy import RetryPolicy, Rule
@@ -166,7 +167,7 @@ class Politeness:
     records: HostRecords
     retries: RetryPolicy
     limits: PolitenessLimits
-    clock: Callable[[], float]
+    clock: TimeSource
     rng: random.Random
     # When the first contact of this run began.
     _began: float = dataclasses.field(default=0.0, init=False)

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from webcrawl.clock import now
+from webcrawl.clock import TimeSource, now
 from webcrawl.net.guard import plain_address
 from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import host_of, normalize
@@ -18,8 +18,6 @@ from webcrawl.urls.filters.expressions import Expressions
 from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.settings import BaseSettings
 
 # line := [rule] ["#" comment]
@@ -101,9 +99,7 @@ class ExclusionRules:
         return False
 
 
-def exclusion_file(
-    settings: BaseSettings, *, clock: Callable[[], float] = now
-) -> RulesFile[ExclusionRules]:
+def exclusion_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile[ExclusionRules]:
     """Return EXCLUSION_FILE with its rules; without one nothing is excluded."""
     return RulesFile(
         path=settings.get("EXCLUSION_FILE"),

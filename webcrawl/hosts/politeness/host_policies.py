@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 
-from webcrawl.clock import now
+from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.values import words
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
@@ -35,8 +35,6 @@ from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import DelayPolicy
@@ -180,9 +178,7 @@ class HostTables:
         return domain
 
 
-def policy_file(
-    settings: BaseSettings, *, clock: Callable[[], float] = now
-) -> RulesFile[HostTables]:
+def policy_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile[HostTables]:
     """Return HOSTS_POLICY_FILE with its tables, by LINK_KINDS and the settings of politeness.
     FatalError for a bad value."""
     profile, kinds = profile_of(settings), frozenset(words(settings, "LINK_KINDS"))

@@ -15,8 +15,7 @@ from webcrawl.frontier.admission import Gate
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry, Supply
     from webcrawl.hosts.records import HostRecords
 
@@ -37,7 +36,7 @@ class OriginRests(Gate):
     spares_visits = False
     may_outlive_crawl = False
 
-    def __init__(self, *, records: HostRecords, clock: Callable[[], float]) -> None:
+    def __init__(self, *, records: HostRecords, clock: TimeSource) -> None:
         self._records = records
         self._clock = clock
         # When each origin's rest is over.

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from webcrawl.clock import TimeSource
     from webcrawl.hosts.politeness.pauses import Pauses
 
 logger = logging.getLogger(__name__)
@@ -120,7 +121,7 @@ class Outage:
     count: Callable[[str], None]
     check: Callable[[str, Callable[[bool], None]], None]
     end: Callable[[], None]
-    clock: Callable[[], float]
+    clock: TimeSource
 
     def __post_init__(self) -> None:
         self._contacts = _Streak("network", "network", self.hosts)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from webcrawl.clock import TimeSource
+
 
 class Pauses:
     """The reasons that hold the crawl, by name. *wake* is called when the last one ends."""
 
-    def __init__(self, *, clock: Callable[[], float], wake: Callable[[], None]) -> None:
+    def __init__(self, *, clock: TimeSource, wake: Callable[[], None]) -> None:
         self._clock = clock
         self._wake = wake
         self._held: dict[str, tuple[float, str, Callable[[], bool]]] = {}

@@ -14,19 +14,17 @@ from webcrawl.net.walls import SOFT_ERROR
 from webcrawl.storage.watched_rules import RulesFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from scrapy.settings import BaseSettings
 
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.records import HostRecords
 
 
-def exceptions_in(
-    path: Path | str | None, *, clock: Callable[[], float]
-) -> RulesFile[ExceptionRules]:
+def exceptions_in(path: Path | str | None, *, clock: TimeSource) -> RulesFile[ExceptionRules]:
     """The rules of TRAP_EXCEPTIONS_FILE *path*, not read yet."""
     return RulesFile(
         path=path,
@@ -55,7 +53,7 @@ class TrapKeeper:
         *,
         exceptions: RulesFile[ExceptionRules],
         records: HostRecords,
-        clock: Callable[[], float],
+        clock: TimeSource,
     ) -> Self:
         """Read TRAP_* and URL_SPACE_*; *exceptions* are the patterns and hosts to which nothing of
         this applies. FatalError with one sentence for what cannot be."""

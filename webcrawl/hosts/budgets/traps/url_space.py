@@ -34,8 +34,7 @@ from webcrawl.urls import host_of
 from webcrawl.urls.host import host_and_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry, Supply
     from webcrawl.hosts.budgets.traps.exception_rules import ExceptionRules
     from webcrawl.hosts.records import HostRecords
@@ -76,7 +75,7 @@ class UrlSpace(Gate):
         records: HostRecords,
         exceptions: RulesFile[ExceptionRules],
         base: int,
-        clock: Callable[[], float],
+        clock: TimeSource,
         per_page: int = 10,
     ) -> None:
         self._records = records
