@@ -391,7 +391,7 @@ class ProcessBuilder:
         self, records: HostRecords, frontier: Frontier, seen: Eliminator, clock: Clock
     ) -> Budgets:
         ledger, quotas = budgets_of(
-            records, **self._live.quotas, pages_of=self._rules.hosts.budget_of
+            records, **self._live.quotas, pages_of=lambda url: self._rules.hosts.of_url(url).budget
         )
         traps = TrapKeeper.from_settings(
             self._settings,

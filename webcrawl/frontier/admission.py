@@ -124,7 +124,7 @@ class Admission:
         held: dict[str, list[bytes]] = {}
         for data in batch:
             entry = decode(data)
-            gates = self._gates_for(entry)
+            gates = self._gates_of_visits if entry.history else self._gates
             for gate in gates:
                 if gate.holds(entry) and not self._lets_pass(gate.name, entry.url):
                     held.setdefault(gate.name, []).append(data)
@@ -135,12 +135,9 @@ class Admission:
                 free.append(data)
         return free, held
 
-    def _gates_for(self, entry: Entry) -> Sequence[Gate]:
-        return self._gates_of_visits if entry.history else self._gates
-
     def stops(self, entry: Entry) -> str:
         """The reason for which *entry*, about to be fetched, must wait; "" without one."""
-        gates = self._gates_for(entry)
+        gates = self._gates_of_visits if entry.history else self._gates
         for gate in gates:
             if gate.stops(entry) and not self._lets_pass(gate.name, entry.url):
                 for other in gates:

@@ -127,10 +127,6 @@ class HostRules:
         """The table that applies to the host of *url*."""
         return self.of(host_of(url)) if self.policies.rules.tables else NO_POLICY
 
-    def budget_of(self, url: str) -> int | None:
-        """The quota of pages that the host of *url* has of its own, None for none."""
-        return self.of(host_of(url)).budget if self.policies.rules.tables else None
-
     def parts_of(self, host: str) -> int:
         """The number of parts of *host*, 1 for one that is undivided."""
         return self.of(host).parallel

@@ -86,8 +86,13 @@ class Dialer:
         """
         bound = "" if is_proxy else BOUND_ADDRESS.get()
         found = [bound] if bound else await self._resolve(host)
-        is_named = is_proxy and ((host.lower(), port) in self.proxies or _is_added())
-        permitted = (_OF_PROXIES if is_named else self.guard).permitted(found)
+        guard = self.guard
+        if is_proxy:
+            from webcrawl.net.http.request import ADDED  # noqa: PLC0415  # it loads this module
+
+            if (host.lower(), port) in self.proxies or ADDED.get().proxy:
+                guard = _OF_PROXIES
+        permitted = guard.permitted(found)
         if not permitted:
             raise outcomes.ForbiddenAddressError(
                 f"{host} is at {', '.join(found[:2])}, no public address: "
@@ -140,10 +145,3 @@ class Dialer:
             raise outcomes.HostNotFoundError(str(e)) from e
         except dns.DnsError as e:
             raise outcomes.HostLookupError(str(e)) from e
-
-
-def _is_added() -> bool:
-    """Whether an operator has a proxy for the request."""
-    from webcrawl.net.http.request import ADDED  # noqa: PLC0415  # net.http loads this module
-
-    return bool(ADDED.get().proxy)

@@ -360,8 +360,7 @@ class DirectSignals(SignalManager):
         own = connections.get(id(self.sender), {})
         if id(Any_) in connections or Any_ in own:  # some listen to all senders, or to all signals
             return [*liveReceivers(getAllReceivers(self.sender, signal))]
-        handlers = own.get(signal)
-        return [*liveReceivers(handlers)] if handlers else []
+        return [*liveReceivers(own.get(signal, ()))]
 
 
 def _told(receiver: Any, named: dict[str, Any]) -> Any:
