@@ -74,7 +74,7 @@ def decide(
         found = (answer and answer.found) or found or FAILED
         if outcome == "robots_denied" and before.is_denied(at):
             found = GONE
-    after = _after(before or History(), answer)
+    after = _after(before, answer)
     due = None
     if visits is not None and not after.hinted_at:
         known = after
@@ -87,7 +87,9 @@ def decide(
     return Visit(before, found, after, due)
 
 
-def _after(before: History, answer: Answer | None) -> History:
+def _after(before: History | None, answer: Answer | None) -> History:
+    if before is None:  # what is not of the document is as in a new one
+        return (answer and answer.copy) or History()
     if answer is None:
         return before
     if answer.is_same:

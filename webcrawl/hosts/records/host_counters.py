@@ -125,9 +125,6 @@ class HostCounters:
         self.caches = (self._counters, self._links)
         #: Keep so many in memory; what is too much goes with the next ones that are found.
         self.resize = self._counters.resize
-        #: The round of the reputation budgets, and that since which ``HostCounter.admitted``
-        #: counts; with any other it means nothing.
-        self.current_round = self.counted_since = 0
         self._take(_All(0))
         # Whether that is in the cache.
         self._is_known = False
@@ -144,7 +141,9 @@ class HostCounters:
 
     def _take(self, state: _All) -> None:
         self._all = state
+        #: The round of the reputation budgets.
         self.current_round, since = state.round, state.counted_since
+        #: That since which ``HostCounter.admitted`` counts; with any other it means nothing.
         self.counted_since = state.round if since is None else since
 
     def begin_round(self, number: int, *, counted_since: int) -> None:
