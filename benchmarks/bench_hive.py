@@ -1,5 +1,5 @@
 """What a hive costs and brings: ``PYTHONPATH=. python benchmarks/bench_hive.py [--pages N]
-[--rounds N] [--drones 2 4] [--mirror]``.
+[--rounds N] [--drones 2 4] [--web small] [--mirror]``.
 
 The simulated web, a Redis and the crawlers share all cores of the machine; the drones of a hive are
 kept to a core each where ``scrapy hive`` does so, the one process is free. The rows take turns: a
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawl_once import OURS
 from rows import redis_server
-from webs import WEBS, Served, cpu_seconds
+from webs import WEBS, Served, Web, cpu_seconds
 
 from webcrawl.hive.launch.child_process import core_of
 from webcrawl.simweb import preset, start_in_process, write_seeds
@@ -215,17 +215,17 @@ def report(rows: dict[int, list[Row]]) -> None:
             )
 
 
-def crawls(*, drones: list[int], pages: int, rounds: int) -> None:
-    """Measure one process and hives of *drones*, and print the table."""
+def crawls(web: Web, *, drones: list[int], pages: int, rounds: int) -> None:
+    """Measure one process and hives of *drones* on *web*, and print the table."""
     rows: dict[int, list[Row]] = {number: [] for number in [0, *drones]}
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as scratch,
-        Served(WEBS["small"], directory=Path(scratch), core=None) as web,
+        Served(web, directory=Path(scratch), core=None) as served,
     ):
-        measured(web, drones=0, pages=pages)  # warms the server, is not counted
+        measured(served, drones=0, pages=pages)  # warms the server, is not counted
         for number in range(1, rounds + 1):
             for count, found in rows.items():
-                found.append(measured(web, drones=count, pages=pages))
+                found.append(measured(served, drones=count, pages=pages))
                 print(f"round {number}: {line_of(found[-1])}", flush=True)
     report(rows)
 
@@ -253,6 +253,7 @@ def mirror(drones: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
+    add("--web", choices=WEBS, default="small")
     add("--pages", type=int, default=30_000, help="of each crawl")
     add("--rounds", type=int, default=3)
     add("--drones", type=int, nargs="*", default=[2, 4])
@@ -261,7 +262,12 @@ def main() -> None:
     if options.mirror:
         mirror(2)
     else:
-        crawls(drones=options.drones, pages=options.pages, rounds=options.rounds)
+        crawls(
+            WEBS[options.web],
+            drones=options.drones,
+            pages=options.pages,
+            rounds=options.rounds,
+        )
 
 
 if __name__ == "__main__":
