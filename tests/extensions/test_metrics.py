@@ -48,7 +48,8 @@ class Crawl:
             with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+            with error:
+                return error.code, error.read().decode()
 
     def samples(self):
         """By name, and by name with labels."""

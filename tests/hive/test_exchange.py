@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
-import uvloop
 from scrapy.settings import Settings
 
 from webcrawl.crawl.shard.shards import Shards
@@ -24,8 +23,8 @@ LEASE_SECS = 0.5
 
 
 def test_a_shard_that_was_lost_while_it_was_brought_is_not_adopted(tmp_path, server):
-    assert uvloop.run(adopted_by_a(tmp_path, server.url, is_paused=False)) == [0]
-    assert uvloop.run(adopted_by_a(tmp_path, server.url, is_paused=True)) == []
+    assert asyncio.run(adopted_by_a(tmp_path, server.url, is_paused=False)) == [0]
+    assert asyncio.run(adopted_by_a(tmp_path, server.url, is_paused=True)) == []
 
 
 async def test_a_few_shards_are_adopted_with_each_beat(tmp_path, server):

@@ -7,7 +7,6 @@ import random
 from collections import Counter
 
 import pytest
-import uvloop
 from bus_rig import BusDrone, links
 from redis_server import RedisServer
 
@@ -139,4 +138,4 @@ def test_every_batch_arrives_and_nothing_is_lost(tmp_path, seed):
         assert len(losses.events) >= 5, losses.events
 
     with RedisServer(tmp_path / "r", appendonly=True) as server:
-        uvloop.run(live())
+        asyncio.run(live())

@@ -257,7 +257,10 @@ def test_an_item_with_more_is_a_request_as_scrapy_redis_makes_it(more, method, u
         (b'{"url": "https://a.test/", "meta": {"depth": "x"}}', r"Expected `int`.*\.meta\.depth`"),
         (b'{"url": "https://a.test/", "meta": {"depth": 1%s}}' % (b"0" * 30), r"\.meta\.depth`"),
         (b'{"url": "https://a.test/\xff"}', "not a JSON object with a url: 'utf-8' codec"),
-        (b'{"url": "https://a.test/", "x": ' + b"[" * 20_000, "url: maximum recursion depth"),
+        (
+            b'{"url": "https://a.test/", "meta": {"data": ' + b"[" * 60_000,
+            "url: (maximum recursion|Stack overflow)",
+        ),
         (b'{"url": "https://a.test/", "meta": {"dont_retry": 1}}', r"`bool`.*\.meta\.dont_retry`"),
     ],
 )
