@@ -70,7 +70,7 @@ def part_of(frame: FrameType | None) -> str:
         _, found, module = frame.f_code.co_filename.rpartition("/webcrawl/")
         if found and not module.startswith(_TOOLS):
             names = [name for name in PARTS if module.startswith(name)]
-            return PARTS[max(names, key=len)] if names else module
+            return PARTS[max(names, key=len)] if names else "other"
         frame = frame.f_back
     return "event loop"
 
