@@ -271,6 +271,7 @@ def test_the_checkpoint_of_a_job_tells_what_waits_is_undecided_and_seen(tmp_path
     told = [why(url, tmp_path) for url in (*urls, "http://b.test/")]
     assert [one.state for one in told] == ["seen", "waiting", "waiting", "undecided", "unknown"]
     assert {one.as_of.checkpoint for one in told} == {2}
+    assert told[1].places[0].visited_at == 0  # never
 
 
 def test_what_was_fetched_since_the_checkpoint_is_not_ahead(stored, clock):
