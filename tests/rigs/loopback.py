@@ -53,6 +53,9 @@ def virtual_time(monkeypatch):
     monkeypatch.setattr(asyncio, "run", run)
 
 
+in_virtual_time = pytest.mark.usefixtures("virtual_time")
+
+
 async def head(raw, reader, writer):
     """Read one request without a body."""
     await raw.head(reader)
