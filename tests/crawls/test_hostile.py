@@ -37,7 +37,7 @@ PAGE_MAX_BYTES = 1 << 20
 # ticks of 20 ms (no kind alone takes more than 41 ms), and its log has 4 kB. On a machine that
 # stops now and then the answers to all requests under way are worked on between two ticks: 0.6 s
 # were seen.
-MAX_SECONDS = 1000  # reached only by a crawl that hangs
+MAX_SECONDS = 250  # reached only by a crawl that hangs
 MAX_CPU_SECS = 30.0
 MAX_MEMORY_KB = 256 * 1024
 MAX_WORK_SECS = 2.0
