@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 import warm
@@ -32,16 +33,17 @@ def hive(*arguments, **options):
 
 @pytest.fixture(scope="module")
 def daemons(tmp_path_factory):
-    servers = []
-    try:
-        for name, values in (("a", {}), ("b", {"user": "me", "password": PASSWORD})):
-            servers.append(ScrapydServer(tmp_path_factory.mktemp(name), **values))
+    with ExitStack() as stack:  # which stops each, also if another does not stop
+
+        def started(**login):
+            server = ScrapydServer(tmp_path_factory.mktemp("daemon"), **login)
+            stack.callback(server.stop)
+            return server
+
+        servers = started(), started(user="me", password=PASSWORD)
         for server in servers:
             server.wait_until_up()
         yield servers
-    finally:
-        for server in servers:
-            server.stop()
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import time
 from itertools import pairwise
+from operator import ne
+from zlib import crc32
 
 import pytest
 import warm
@@ -82,6 +84,9 @@ def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
     for first in range(len(starts)):
         for last in range(first + 4, len(starts)):
             assert starts[last] - starts[first] >= (last - first - 3) * DELAY - LATE
+    # They take turns: one after the other would be 3 changes. The largest is left in the end.
+    parts = [crc32(f"{url}{path[1:]}".encode()) % 4 for _, _, path in sorted(record.hits)[2:]]
+    assert sum(map(ne, parts, parts[1:])) > PAGES / 4
     why = warm.scrapy("why", tmp_path / "job", f"{url}1").stdout
     assert 'goes by the table "=127.0.0.1"' in why
     assert "127.0.0.1#" in why

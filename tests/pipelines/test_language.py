@@ -50,6 +50,7 @@ WEIGHED = """
     {dan}  | da    | da declared
     Hallo Welt   | sl | sl declared
     Contact 2026 | ru | en text
+    Contact 2026 | el | en text
     会社概要     | ja | ja declared
     会社概要     |    | ja text
     Привет       | en | ru text

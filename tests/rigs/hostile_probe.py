@@ -54,7 +54,8 @@ class Probe:
         status = Path("/proc/self/status").read_text(encoding="ascii")
         peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
         # Not ru_maxrss: a child begins with its parent's, and pytest may have been large.
-        self._write(peak_kb=int(peak.split()[1]), longest=self._longest)
+        cpu = time.process_time()
+        self._write(peak_kb=int(peak.split()[1]), cpu=cpu, longest=self._longest)
         self._path.write_text("\n".join(self._lines), encoding="utf-8")
 
     def _ticked(self):

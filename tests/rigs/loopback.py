@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from types import SimpleNamespace
 
 import dns.flags
 import dns.message
@@ -13,6 +14,10 @@ import dns.rcode
 import pytest
 import trustme
 import uvloop
+
+from webcrawl.clock import now
+from webcrawl.sim.loop import VirtualLoop
+from webcrawl.sim.network import Network, Route
 
 
 @pytest.fixture(autouse=True, params=[pytest.param("asyncio", marks=pytest.mark.long), "uvloop"])
@@ -29,6 +34,26 @@ def run_on_uvloop(main):
     """`uvloop.run`, which calls `asyncio.run` from Python 3.12 on, and so cannot stand for it."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
+
+
+@pytest.fixture
+def virtual_time(monkeypatch):
+    """Run what a test runs, its servers too, where timers take no time and nothing is late."""
+
+    def refuse(*_):
+        raise ConnectionRefusedError
+
+    def run(main):
+        others = SimpleNamespace(begin=id, route=lambda _: Route(), protocol=refuse)
+        loop = VirtualLoop(Network(others))
+        monkeypatch.setattr(now, "_boot", loop.time)
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            return runner.run(main)
+
+    monkeypatch.setattr(asyncio, "run", run)
+
+
+in_virtual_time = pytest.mark.usefixtures("virtual_time")
 
 
 async def head(raw, reader, writer):
@@ -130,7 +155,8 @@ async def raw_server(
     def connected(reader, writer):
         tasks.add(asyncio.get_running_loop().create_task(raw.serve(reader, writer)))
 
-    server = await asyncio.start_server(connected, address, port, ssl=tls, limit=1 << 20)
+    over = {"ssl": tls} if tls else {}
+    server = await asyncio.start_server(connected, address, port, limit=1 << 20, **over)
     raw.address, raw.port = server.sockets[0].getsockname()[:2]
     try:
         yield raw
@@ -178,11 +204,12 @@ class NameServer(asyncio.DatagramProtocol):
         kind = dns.rdatatype.to_text(question.rdtype)
         self.asked.append(f"{how} {question.name} {kind}")
         answer = self._answer(query)
-        if answer is None or isinstance(answer, bytes | list):
+        if answer is None or isinstance(answer, list):
             return answer
-        if how == "udp" and len(answer.to_wire()) > 512:
-            answer = respond(query, is_truncated=True)
-        return answer.to_wire()
+        wire = answer if isinstance(answer, bytes) else answer.to_wire()
+        if how == "udp" and len(wire) > 512:
+            return respond(query, is_truncated=True).to_wire()
+        return wire
 
 
 @contextlib.asynccontextmanager

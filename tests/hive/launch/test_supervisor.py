@@ -182,15 +182,21 @@ async def test_an_error_of_the_command_leaves_no_drone_behind(hive):
     assert local.mark(0).with_suffix(".saved").exists()
 
 
-async def test_a_hive_that_ignores_sighup_outlives_its_terminal(hive):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+def unhandled(number, frame):
+    raise AssertionError("it would end at once")
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, unhandled])
+async def test_a_hive_ends_with_its_terminal_unless_it_ignores_sighup(hive, handler):
+    before = signal.signal(signal.SIGHUP, handler)
     try:
         local, supervisor, view = hive(WAITS, redis_url="-")
         running = await begun(local, supervisor)
         send(signal.SIGHUP)
-        await asyncio.sleep(0.1)
-        assert view.lines == []
-        send(signal.SIGTERM)
+        if handler is signal.SIG_IGN:
+            await asyncio.sleep(0.1)
+            assert view.lines == []
+            send(signal.SIGTERM)
         assert await running == 0
     finally:
         signal.signal(signal.SIGHUP, before)

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import time
+from urllib.parse import urljoin
 
 import msgspec
 import pytest
@@ -80,11 +81,11 @@ class Crawled:
         self.path = path
         self.job = path / "job"
         self.killed_at = 0.0
-        seeds = path / "seeds.txt"
-        seeds.write_text("\n".join(web.world.seeds()) + "\n")
+        self.seeds = path / "seeds.txt"
+        self.seeds.write_text("\n".join(web.world.seeds()) + "\n")
         self.line = crawl_command(
             web,
-            seeds,
+            self.seeds,
             self.job,
             POLITENESS_MIN_DELAY=0.3,
             POLITENESS_MAX_DELAY=1,  # also of the contacts that the kill cuts off
@@ -92,7 +93,8 @@ class Crawled:
             INFO_LOG_MAX_FILE_BYTES=20_000,
             URL_REFUSE="/nobody-wants-it/",
         )
-        self.process = start_crawl(self.line)
+        # The largest host takes longer than all that is looked at while it runs.
+        self.process = start_crawl([*self.line, "-s", "POLITENESS_MIN_DELAY=1"])
 
     def why(self, url, **changed):
         return why(url, self.job, **changed)
@@ -146,6 +148,8 @@ def test_why_reads_a_killed_crawl_without_touching_it(crawled):
 
 
 def test_why_knows_every_url_of_a_finished_crawl(crawled):
+    with crawled.seeds.open("a") as seeds:  # some that robots.txt denies, not before the kill
+        seeds.writelines(f"{urljoin(url, '/private/')}\n" for url in crawled.web.world.seeds())
     last = run_crawl(crawled.line)
     assert last.returncode == 0, last.stdout
     # Of both runs.
@@ -271,6 +275,7 @@ def test_the_checkpoint_of_a_job_tells_what_waits_is_undecided_and_seen(tmp_path
     told = [why(url, tmp_path) for url in (*urls, "http://b.test/")]
     assert [one.state for one in told] == ["seen", "waiting", "waiting", "undecided", "unknown"]
     assert {one.as_of.checkpoint for one in told} == {2}
+    assert told[1].places[0].visited_at == 0  # never
 
 
 def test_what_was_fetched_since_the_checkpoint_is_not_ahead(stored, clock):

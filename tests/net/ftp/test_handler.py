@@ -13,7 +13,13 @@ from urllib.parse import unquote, urljoin
 import psutil
 import pytest
 from contacting import FtpTalk, fetch, outcome
-from loopback import each_loop, hold, raw_server  # noqa: F401  (a fixture)
+from loopback import (
+    each_loop,  # noqa: F401  a fixture
+    hold,
+    in_virtual_time,
+    raw_server,
+    virtual_time,  # noqa: F401  a fixture
+)
 from scrapy.http import HtmlResponse, TextResponse
 from wire_text import table, wire
 
@@ -218,6 +224,7 @@ def test_replies_may_have_several_lines(reply):
     assert from_server({"": reply}, data=b"x", path="f")[0].body == b"x"
 
 
+@in_virtual_time
 @pytest.mark.parametrize(("replies", "outcome"), table("ftp")["replies"], ids=str)
 def test_what_a_server_says_has_its_outcome(replies, outcome):
     says = {name: None if reply is False else wire(reply) for name, reply in replies.items()}
@@ -326,6 +333,7 @@ async def test_a_data_connection_that_is_never_accepted_is_given_up():
             waiting.close()
 
 
+@in_virtual_time
 async def test_a_data_connection_over_which_nothing_comes_is_given_up():
     async with raw_server([hold]) as data:
         says = {"EPSV": b"229 port (|||%d|)\r\n" % data.port, "RETR": b"125 now\r\n"}
@@ -385,6 +393,7 @@ def test_a_server_that_never_says_goodbye_is_left():
     assert response.body == b"x"
 
 
+@in_virtual_time
 async def test_a_robots_txt_that_comes_too_slowly_is_none():
     async with raw_server([(b"x", 0.01)]) as data:
         server = FtpTalk({"EPSV": b"229 port (|||%d|)\r\n" % data.port, "RETR": b"125 now\r\n"})

@@ -9,7 +9,14 @@ import pytest
 from contacting import fetch, gopher_server, line, origin_of, outcome
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import each_loop, hold, raw_server, reset  # noqa: F401  (a fixture)
+from loopback import (
+    each_loop,  # noqa: F401  a fixture
+    hold,
+    in_virtual_time,
+    raw_server,
+    reset,
+    virtual_time,  # noqa: F401  a fixture
+)
 from scrapy.http import HtmlResponse, TextResponse
 from scrapy.settings import Settings
 
@@ -211,6 +218,7 @@ def test_failures_name_the_url():
         get(b"HTTP/1.1 400 Bad Request\r\n\r\n", "/0x")
 
 
+@in_virtual_time
 async def test_a_server_that_says_nothing_is_left():
     async with raw_server([hold]) as server:
         origin = origin_of(server)
@@ -219,6 +227,7 @@ async def test_a_server_that_says_nothing_is_left():
         assert await outcome(origin + "/", **bound) == "first_byte_timeout"
 
 
+@in_virtual_time
 @pytest.mark.parametrize(
     "limits",
     [
@@ -234,6 +243,7 @@ async def test_what_has_come_of_a_slow_document_is_kept(limits):
     assert 0 < len(response.body) < 100
 
 
+@in_virtual_time
 async def test_a_slow_document_at_a_bearable_rate_is_read_to_its_end():
     async with raw_server([b"x" * 100, 0.04] * 40) as server:
         options = {"NET_MIN_BYTES_PER_SEC": 200, "NET_MIN_RATE_SECS": 0.4}

@@ -29,11 +29,13 @@ from loopback import (
     each_loop,  # noqa: F401  runs every test twice
     head,
     hold,
+    in_virtual_time,
     name_server,
     raw_server,
     reset,
     until_read,
     untrusted,
+    virtual_time,  # noqa: F401  a fixture
     zone,
 )
 from scrapy import Request
@@ -139,6 +141,7 @@ def test_a_url_that_leads_to_no_server_has_its_outcome(url, outcome):
     assert outcome_of_url(url) == outcome
 
 
+@in_virtual_time
 async def test_silence_after_the_connection_is_a_timeout():
     async with raw_server([hold]) as server:
         for options in ({"DOWNLOAD_TIMEOUT": 0.05}, {"download_timeout": 0.05}):
@@ -166,6 +169,7 @@ TO_THE_END = b"HTTP/1.1 200 OK\r\n\r\n"
 HURRY = {"NET_MIN_BYTES_PER_SEC": 1000, "NET_MIN_RATE_SECS": 0.3}
 
 
+@in_virtual_time
 @pytest.mark.parametrize(
     "talk",
     [
@@ -183,6 +187,7 @@ def test_a_header_that_is_not_there_in_time_has_its_own_outcome(talk):
     assert "0.1 seconds" in str(error)
 
 
+@in_virtual_time
 async def test_the_time_for_the_header_counts_from_each_request():
     talk = [(head, 0.4, OK)]
     async with served(talk, NET_FIRST_BYTE_TIMEOUT_SECS=1) as (server, get):
@@ -205,6 +210,7 @@ async def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, schem
             assert await outcome_by(handler, f"{scheme}://127.0.0.1:{server.port}/") == "bad_answer"
 
 
+@in_virtual_time
 def test_a_body_of_which_nothing_comes_is_too_slow():
     for start in (LENGTH_10, CHUNKED, TO_THE_END):
         error = ending(stalls(start), **HURRY)
@@ -213,6 +219,7 @@ def test_a_body_of_which_nothing_comes_is_too_slow():
         assert outcome_of(ending(stalls(start), DOWNLOAD_TIMEOUT=0.1)) == "timeout"
 
 
+@in_virtual_time
 @pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.3}])
 @pytest.mark.parametrize("fail", [True, False])
 @pytest.mark.parametrize(
@@ -231,6 +238,7 @@ def test_what_came_of_a_slow_body_is_a_page_cut_by_time(pieces, bound, fail):
     assert response.flags == ["truncated", "time"]
 
 
+@in_virtual_time
 @pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.3}])
 def test_a_part_of_a_robots_txt_is_no_robots_txt(bound):
     """The rest might forbid what the part permits."""
@@ -240,6 +248,7 @@ def test_a_part_of_a_robots_txt_is_no_robots_txt(bound):
     assert ending(talk, fetch=SimpleNamespace(robots_url=""), **bound).body == b"abc"
 
 
+@in_virtual_time
 @pytest.mark.timeout(60)  # far below DOWNLOAD_TIMEOUT
 @pytest.mark.parametrize(
     ("talk", "bounds", "size", "flags"),
@@ -265,6 +274,7 @@ def test_a_body_must_be_fast_enough_all_the_time(talk, bounds, size, flags):
     assert (len(response.body), response.flags) == (size, flags)
 
 
+@in_virtual_time
 def test_a_lowest_rate_of_nothing_leaves_the_body_to_the_whole_timeout():
     bounds = {"NET_MIN_BYTES_PER_SEC": 0, "NET_MIN_RATE_SECS": 0.01, "DOWNLOAD_TIMEOUT": 0.2}
     response = ending(stalls(LENGTH_10 + b"abc"), **bounds)
@@ -335,6 +345,7 @@ async def test_the_head_decides_however_its_body_ends(status, end, robots_url, m
         await server.left(0 if flags else 1)
 
 
+@in_virtual_time
 @pytest.mark.timeout(60)  # far below DOWNLOAD_TIMEOUT
 def test_an_endless_error_page_ends_soon():
     response = ending([head, b"HTTP/1.1 404 None\r\n\r\n", (b"x" * 100, 0.01)])

@@ -80,7 +80,10 @@ ORDINARY = """\
 /caf%C3%A9/?q=%C3%A9#x"""
 
 
-@pytest.mark.parametrize("path", [*ORDINARY.splitlines(), "/" + 150 * "0" + "1", "/" + 150 * "a"])
+@pytest.mark.parametrize(
+    "path",
+    [*ORDINARY.splitlines(), "/" + 150 * "0" + "1", "/" + 150 * "a", "/x/" + 64 * "-1"],
+)
 def test_ordinary_page_passes(path):
     assert FilterChain(DEFAULTS).refusal(f"http://a.test{path}", 3) is None
 
