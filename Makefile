@@ -67,7 +67,7 @@ endif
 modules: .venv/.modules ## install what some processing modules and commands need besides
 
 # What a change breaks most often.
-CHECKED := $(addprefix tests/,configuration crawl doctor frontier hosts models net pipelines revisit \
+CHECKED := $(addprefix tests/,configuration crawl doctor frontier hosts net pipelines revisit \
            seen storage urls test_docs.py test_imports.py test_items.py)
 
 check: .venv/.test ## lint, types, and tests that start no crawl: a minute, while you edit
