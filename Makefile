@@ -73,7 +73,7 @@ CHECKED := $(addprefix tests/,configuration crawl doctor frontier hosts net pipe
 check: .venv/.test ## lint, types, and tests that start no crawl: a minute, while you edit
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy & types=$$!; $(BIN)/pytest --testers 3 --no-crawls $(CHECKED) $(ARGS) && wait $$types
+	$(BIN)/mypy & types=$$!; $(BIN)/pytest --testers 4 --no-crawls $(CHECKED) $(ARGS) && wait $$types
 
 test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long ones
 	$(BIN)/ruff check
