@@ -132,6 +132,6 @@ class HostRules:
         return self.of(host).parallel
 
     def added_for(self, url: str) -> Additions:
-        """What an operator adds to each request for *url*: header fields, a proxy."""
+        """The header fields and the proxy that an operator adds to each request for *url*."""
         added = self.policies.rules.added
         return added.get(self.table_of(host_of(url)), NOTHING_ADDED) if added else NOTHING_ADDED

@@ -300,7 +300,7 @@ def _direct(method: Any) -> Any:
 def _through_handler(
     handlers: DownloadHandlers,
 ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    """``handlers.download_request_async``."""
+    """The download by one of *handlers*, without a coroutine around the handler's own."""
     any_handler = handlers.download_request_async
 
     def download(request: Request) -> Coroutine[Any, Any, Response]:
@@ -314,7 +314,7 @@ def _through_handler(
 
 
 def _through_pipelines(pipelines: ItemPipelineManager) -> Callable[[Any], Coroutine[Any, Any, Any]]:
-    """``pipelines.process_item_async``."""
+    """The way of an item through all *pipelines*, without Scrapy's wrapper around each."""
     methods = cast("Iterable[Any]", pipelines.methods["process_item"])
 
     async def process(item: Any) -> Any:
