@@ -36,8 +36,8 @@ def running(tmp_path_factory):
 
 @pytest.fixture
 def monitor(running):
-    """The crawl of all tests, asked without a cookie at first."""
-    running.cookie = {}
+    """The crawl of all tests, asked without the token at first."""
+    running.given = {}
     return running
 
 
@@ -131,7 +131,11 @@ def refused(monitor):
         (401, pause, {"Authorization": ""}),
         (401, pause, {"Authorization": f"Bearer {monitor.token[:-1]}"}),
         (401, pause, {"Authorization": f"Basic {monitor.token}"}),
+        (401, pause, {"Authorization": "Basic \xff"}),
+        (401, pause, {"Authorization": f"Digest {monitor.token}"}),
         (403, pause, {"Host": "evil.test"}),
+        (403, pause, {"Host": "127.evil.test"}),
+        (403, pause, {"Host": "127.0.0.1.evil.test"}),
         (403, pause, {"Host": "["}),
         (403, pause, {"Origin": "http://evil.test"}),
         (403, pause, {"Origin": "null"}),
@@ -160,9 +164,10 @@ def refused(monitor):
     yield 404, ("GET", "/api/token"), {}
     yield 401, ("POST", "/commands/pause", ""), {"Content_Type": FORM}
     yield 401, ("POST", "/commands/pause", "token=x"), {"Content_Type": FORM, **monitor.bearer}
-    yield 401, ("POST", "/token", "token=x"), {"Content_Type": FORM}
-    yield 401, ("POST", "/token", ""), {"Content_Type": FORM}
-    yield 415, ("POST", "/token", "{}"), {"Content_Type": "application/json"}
+    yield 405, ("POST", "/token", ""), {"Content_Type": FORM}
+    yield 415, ("POST", "/commands/pause", "{}"), {"Content_Type": "application/json"}
+    for body, charset in (("token=%ff", "utf-8"), ("token=x", "none"), (b"\xff=\xff", "ascii")):
+        yield 400, ("POST", "/commands/pause", body), {"Content_Type": f"{FORM}; charset={charset}"}
 
 
 def test_what_is_wrong_is_refused_and_changes_nothing(monitor):
@@ -185,10 +190,11 @@ def test_what_is_wrong_is_refused_and_changes_nothing(monitor):
     assert (monitor.job / "logs/monitor.log").read_text() == ""
 
 
-def test_too_many_requests_at_once_are_refused_for_a_while(monitor):
+def test_too_many_requests_at_once_are_refused_for_a_while_but_not_with_the_token(monitor):
     """A wrong token counts for twenty of them, as many as a second has."""
-    wrong = ("POST", "/token", "token=x")
-    wait_until(lambda: monitor.status(*wrong, Content_Type=FORM) == 429, every=0)
+    wait_until(lambda: monitor.status("GET", "/", Authorization="Bearer x") == 429, every=0)
+    assert {monitor.status("GET", "/", **monitor.bearer) for _ in range(150)} == {200}
+    assert monitor.status("GET", "/page.css") == 429
     wait_until(lambda: monitor.status("GET", "/page.css") == 200)
 
 
@@ -249,12 +255,8 @@ def test_beyond_this_machine_looking_needs_the_token_too(tmp_path):
     mine.chmod(0o600)
     with monitored(tmp_path, MONITOR_HOST="0.0.0.0", MONITOR_TOKEN_FILE=mine) as monitor:
         assert not (monitor.job / "monitor.token").exists()
-        status, headers, _ = monitor.ask("GET", "/")
-        assert (status, headers["Location"]) == (303, "token")
-        assert {monitor.status("GET", path) for path in ("/api/state", "/events", "/page.js")} == {
-            401
-        }
-        assert monitor.status("GET", "/token") == 200
+        paths = ("/", "/token", "/api/state", "/events", "/page.js")
+        assert {monitor.status("GET", path) for path in paths} == {401}
         bearer = {"Authorization": f"Bearer {mine.read_text().strip()}"}
         assert monitor.status("GET", "/api/state", **bearer) == 200
         assert monitor.status("GET", "/", **bearer, Host="any.name.test") == 200

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlencode
 
 import pytest
@@ -27,20 +29,22 @@ def browser():
         yield browser
 
 
-def give_token(tab, monitor):
+def with_token(browser, monitor, **options):
+    """A tab whose user types the token where the browser asks for it, at the commands."""
+    origin = monitor.url.removesuffix("/")
+    given = {"username": "", "password": monitor.token, "origin": origin}
+    tab = Tab(browser, http_credentials=given, **options)
     tab.page.goto(f"{monitor.url}token")
-    tab.page.fill("#token", monitor.token)
-    tab.page.click("button")
+    return tab
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_a_page_fits_its_window_and_asks_for_nothing_elsewhere(running, browser, width, scheme):
-    tab = Tab(browser, width=width, color_scheme=scheme)
-    give_token(tab, running)
+    tab = with_token(browser, running, width=width, color_scheme=scheme)
     host = "site00000.sim.test"
     queries = [{}, {"url": f"http://{host}/{'long' * 60}"}, {"host": host}]
-    for page in ["token", *(f"?{urlencode(one)}" for one in queries)]:
+    for page in (f"?{urlencode(one)}" for one in queries):
         tab.page.goto(running.url + page)
         # All at once, not one after the other.
         open_it = "one.removeAttribute('name'); one.open = true"
@@ -71,14 +75,11 @@ def press(tab, *names):
 
 
 def test_the_keyboard_alone_gives_the_token_and_a_command(running, browser):
-    tab = Tab(browser)
+    tab = Tab(browser, http_credentials={"username": "", "password": running.token})
     tab.page.goto(running.url)
     press(tab, "To the figures")
     assert tab.page.url == f"{running.url}#main"
     press(tab, "Give the token")
-    tab.page.wait_for_selector("#token:focus")
-    tab.page.keyboard.type(running.token)
-    tab.page.keyboard.press("Enter")
     tab.page.wait_for_url("**/#commands")
     press(tab, "Exclude")
     go_to(tab, "host")
@@ -88,6 +89,28 @@ def test_the_keyboard_alone_gives_the_token_and_a_command(running, browser):
     assert tab.page.inner_text(".said") == "exclude never.test: in force"
     assert running.journal()[-1]["name"] == "exclude"
     assert tab.said == []
+
+
+def test_a_server_at_another_port_gets_nothing_of_the_token(running, browser):
+    tab = with_token(browser, running)
+    tab.page.wait_for_url("**/#commands")
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
+        heads = []
+        other.finish_request = lambda request, _: heads.append(answered(request))
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        tab.page.goto(f"http://127.0.0.1:{other.server_port}/")
+        tab.page.evaluate("fetch('/again', {credentials: 'include'})")
+        wait_until(lambda: any(b"/again" in head for head in heads))
+        other.shutdown()
+    assert [one for one in heads if b"authorization" in one.lower()] == []
+    assert [one for one in heads if b"cookie" in one.lower()] == []
+
+
+def answered(request):
+    """The head of a *request*, which gets an empty page."""
+    head = request.recv(1 << 16)
+    request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    return head
 
 
 def test_what_moves_comes_without_a_reload_and_leaves_open_what_is_open(running, browser):
@@ -104,8 +127,7 @@ def test_what_moves_comes_without_a_reload_and_leaves_open_what_is_open(running,
 
 
 def test_the_copy_button_copies_the_command_line(running, browser):
-    tab = Tab(browser, permissions=["clipboard-read", "clipboard-write"])
-    give_token(tab, running)
+    tab = with_token(browser, running, permissions=["clipboard-read", "clipboard-write"])
     pause = tab.page.locator("details", has=tab.page.locator("[action='commands/pause']"))
     pause.locator("summary").click()
     pause.locator(".copy").click()
@@ -116,8 +138,7 @@ def test_the_copy_button_copies_the_command_line(running, browser):
 
 
 def test_without_javascript_the_token_and_a_command_work(running, browser):
-    tab = Tab(browser, java_script_enabled=False)
-    give_token(tab, running)
+    tab = with_token(browser, running, java_script_enabled=False)
     assert tab.page.locator(".copy:visible").count() == 0
     for name in ("Pause", "Resume"):
         tab.page.locator("summary", has_text=name).click()

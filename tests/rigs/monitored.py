@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from urllib.parse import urlencode
@@ -28,13 +29,14 @@ class Monitor:
         token = job / "monitor.token"
         self.token = token.read_text().strip() if token.exists() else ""
         self.bearer = {"Authorization": f"Bearer {self.token}"}
-        self.cookie = {}
+        # Fields of each request.
+        self.given = {}
 
     def ask(self, method, path, body=None, **headers):
         """Status, header fields, text."""
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
-            connection.request(method, path, body, {**self.cookie, **names})
+            connection.request(method, path, body, {**self.given, **names})
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read().decode()
 
@@ -73,13 +75,13 @@ class Monitor:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def give_token(self):
-        body = urlencode({"token": self.token})
-        status, headers, _ = self.ask("POST", "/token", body, Content_Type=FORM)
+        """As browsers do, which keep it."""
+        status, headers, _ = self.ask("GET", "/token")
+        assert (status, headers["WWW-Authenticate"][:6]) == (401, "Basic ")
+        self.given = {"Authorization": f"Basic {b64encode(f':{self.token}'.encode()).decode()}"}
+        status, headers, _ = self.ask("GET", "/token")
         assert (status, headers["Location"]) == (303, "./#commands")
-        cookie, *rules = headers["Set-Cookie"].split("; ")
-        assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {*rules}
-        assert self.token not in cookie
-        self.cookie = {"Cookie": cookie}
+        assert "Set-Cookie" not in headers
 
     def form(self, name, /, **fields):
         """What the page says after its form *name* was sent."""

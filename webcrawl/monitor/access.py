@@ -2,14 +2,19 @@
 
 What reaches the port need not be its user's: other users of the machine, and any page that the
 user's browser shows, may send requests to it. So there is a token, which ``Authorization: Bearer``
-carries, or a cookie that is made of it; a form also carries a value that only our own page can
-know. A page of another site is known by Host (a name that was made to lead here) and Origin.
+carries, or ``Authorization: Basic`` as its password: that one browsers keep, and send to this
+scheme, host and port alone (cookies go to all ports of a host). A form also carries a value that
+only our own page can know. A page of another site is known by Host (a name that was made to lead
+here), Origin and Sec-Fetch-Site.
 """
 
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import os
+from base64 import b64decode
+from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -24,17 +29,21 @@ if TYPE_CHECKING:
 
     from webcrawl.clock import TimeSource
 
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _LEAST = 16
-_BEARER = "Bearer "
-# Requests a second, and how many at once; what one with a wrong token counts for.
+# Requests a second from an address without the token, and how many at once; what one with a wrong
+# token counts for.
 _RATE, _MOST = 20.0, 100.0
 _WRONG = 20.0
+# Addresses whose requests are counted: those that asked last.
+_ADDRESSES = 1024
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches *host*."""
-    return host in _LOOPBACK or host.startswith("127.")
+    """Whether only this machine reaches *host*, a name or an address without brackets."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def token_in(path: Path, *, is_made: bool) -> str:
@@ -62,21 +71,22 @@ class Access:
         self._token = token.encode()
         self._is_open = is_open
         self._clock = clock
-        self._left, self._at = _MOST, clock()
-        #: The value of the cookie, and of the hidden field of a form.
-        self.cookie = self._made("cookie")
-        self.form = self._made("form")
+        # By address, how many it may send now, and since when that is so.
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        #: The value of the hidden field of a form.
+        self.form = hmac.new(self._token, b"form", "sha256").hexdigest()
 
-    def _made(self, of: str) -> str:
-        return hmac.new(self._token, of.encode(), "sha256").hexdigest()
-
-    def is_at_ease(self) -> bool:
-        """Whether a request is within the rate; counts it."""
-        now = self._clock()
-        self._left = min(_MOST, self._left + _RATE * (now - self._at))
-        self._at = now
-        is_within = self._left >= 1
-        self._left -= is_within
+    def is_at_ease(self, request: BaseRequest) -> bool:
+        """Whether *request*, which has no right token, is within the rate of its address; counts
+        it."""
+        now, address = self._clock(), request.remote or ""
+        left, at = self._left.pop(address, (_MOST, now))
+        left = min(_MOST, left + _RATE * (now - at))
+        is_within = left >= 1
+        cost = _WRONG if "Authorization" in request.headers else 1.0
+        self._left[address] = max(0.0, left - cost), now
+        if len(self._left) > _ADDRESSES:
+            self._left.popitem(last=False)
         return is_within
 
     def is_ours(self, request: BaseRequest) -> bool:
@@ -93,26 +103,23 @@ class Access:
             return False
         return (is_near or is_link) and is_same and (not self._is_open or is_loopback(name))
 
-    def is_token(self, given: str) -> bool:
-        """Whether *given* is the token."""
-        is_right = hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
-        self._left -= 0 if is_right else min(_WRONG, self._left)
-        return is_right
-
     def is_form(self, value: object) -> bool:
         """Whether a form had *value* in its hidden field, and so is of our page."""
         return hmac.compare_digest(str(value).encode("utf-8", "replace"), self.form.encode())
 
     def has_token(self, request: BaseRequest) -> bool:
-        """Whether *request* carries the token itself."""
-        given = request.headers.get("Authorization", "")
-        return given.startswith(_BEARER) and self.is_token(given.removeprefix(_BEARER))
+        """Whether *request* carries the token."""
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        token = given.strip().encode("utf-8", "replace")
+        if scheme.lower() == "basic":
+            try:
+                token = b64decode(token).partition(b":")[2]
+            except ValueError:
+                return False
+        elif scheme.lower() != "bearer":
+            return False
+        return hmac.compare_digest(token, self._token)
 
-    def has_cookie(self, request: BaseRequest, name: str) -> bool:
-        """Whether *request* has our cookie, called *name*."""
-        given = request.cookies.get(name, "").encode("utf-8", "replace")
-        return hmac.compare_digest(given, self.cookie.encode())
-
-    def may_look(self, request: BaseRequest, name: str) -> bool:
+    def may_look(self, request: BaseRequest) -> bool:
         """Whether *request* may be answered that changes nothing."""
-        return self._is_open or self.has_cookie(request, name) or self.has_token(request)
+        return self._is_open or self.has_token(request)

@@ -51,7 +51,7 @@ async def _serve(order: MonitorOrder) -> None:
     access = _access_of(settings, token)
     host, port = str(settings["MONITOR_HOST"]), int(settings["MONITOR_PORT"])
     logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
-    site = Site(Watch(settings, order.shown), access, cookie=f"webcrawl-{port}")
+    site = Site(Watch(settings, order.shown), access)
     runner = web.AppRunner(site.app(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:

@@ -2,14 +2,14 @@
 
     GET /, ?url=, ?host=     the page, and what it is asked
     GET /events              its first screen, again and again (Server-Sent Events)
-    GET, POST /token         asks for the token, and makes it a cookie
+    GET /token               makes the browser ask for the token, and keep it
     POST /commands/NAME      a form of the page: a command, then back to the page
     GET /api/state           JSON: how the crawl stands
     POST /api/command        JSON: {"name": ..., "arguments": {...}, "reason": ...}
 
 Refused are, with 4xx and without any effect: other sites' requests and pages (403), wrong tokens
-(401), methods (405), media types (415), shapes (400), sizes (413), and more than can be for a
-person or a program that asks at ease (429).
+(401), methods (405), media types (415), shapes (400), sizes (413), and of an address without the
+token more than can be for a person or a program that asks at ease (429).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -46,7 +46,7 @@ _MOST_STREAMS = 32
 _LOOK_SECS = 1.0
 # Answers to commands that pages may still ask for.
 _MOST_SAID = 64
-_MOST_SECS = 30 * 86_400
+_ASKS = {"WWW-Authenticate": 'Basic realm="webcrawl", charset="UTF-8"'}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -59,12 +59,11 @@ _HEADERS = {
 
 
 class Site:
-    """Site for *watch*, by *access*; its cookie is called *cookie*."""
+    """Site for *watch*, by *access*."""
 
-    def __init__(self, watch: Watch, access: Access, *, cookie: str) -> None:
+    def __init__(self, watch: Watch, access: Access) -> None:
         self._watch = watch
         self._access = access
-        self._cookie = cookie
         self._streams = 0
         self._said: OrderedDict[str, str] = OrderedDict()
         self._commands = 0
@@ -80,7 +79,6 @@ class Site:
                 web.get("/page.js", self._asset),
                 web.get("/events", self._events),
                 web.get("/token", self._token),
-                web.post("/token", self._take_token),
                 web.post("/commands/{name}", self._command),
                 web.get("/api/state", self._state),
                 web.post("/api/command", self._api_command),
@@ -91,22 +89,19 @@ class Site:
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         access = self._access
-        if not access.is_at_ease():
+        if not (access.has_token(request) or access.is_at_ease(request)):
             raise web.HTTPTooManyRequests(text="Too many requests at once: try again.\n")
         if not access.is_ours(request):
             raise web.HTTPForbidden(text="This is for the monitor's own pages and names.\n")
-        is_free = request.path in {"/token", "/page.css"}
-        if not (is_free or access.may_look(request, self._cookie)):
-            if request.path == "/":
-                raise web.HTTPSeeOther("token")
-            raise web.HTTPUnauthorized(text="This needs the token of the crawl.\n")
+        if not (request.path == "/page.css" or access.may_look(request)):
+            handler = self._asked
         try:
             return await handler(request)
         except _FAILURES as error:
             raise web.HTTPConflict(text=f"{error}\n") from error
 
     async def _page(self, request: web.Request) -> web.Response:
-        may_change = self._access.has_cookie(request, self._cookie)
+        may_change = self._access.has_token(request)
         query = request.query
         live = await self._watch.live(
             form=self._access.form if may_change else "",
@@ -142,22 +137,24 @@ class Site:
         finally:
             self._streams -= 1
 
-    async def _token(self, _: web.Request) -> web.Response:
-        return _html(ask_for_token((await self._watch.page()).title))
+    async def _token(self, request: web.Request) -> web.Response:
+        if not self._access.has_token(request):
+            return await self._asked(request)
+        raise web.HTTPSeeOther("./#commands")
 
-    async def _take_token(self, request: web.Request) -> web.Response:
-        if not self._access.is_token(await _field(request, "token")):
-            raise web.HTTPUnauthorized(text="That is not the token of this crawl.\n")
-        response = web.HTTPSeeOther("./#commands")
-        response.set_cookie(
-            self._cookie, self._access.cookie, max_age=_MOST_SECS, httponly=True, samesite="Strict"
-        )
-        raise response
+    async def _asked(self, request: web.Request) -> web.Response:
+        """The answer that makes a browser ask for the token, and what it shows if there is none."""
+        if request.path.startswith("/api/"):
+            return web.Response(
+                text="This needs Authorization: Bearer TOKEN.\n", status=401, headers=_ASKS
+            )
+        text = ask_for_token((await self._watch.page()).title)
+        return _html(text, status=401, headers=_ASKS)
 
     async def _command(self, request: web.Request) -> web.Response:
         is_form = self._access.is_form(await _field(request, "token"))
-        if not (is_form and self._access.has_cookie(request, self._cookie)):
-            raise web.HTTPUnauthorized(text="This needs the token of the crawl.\n")
+        if not (is_form and self._access.has_token(request)):
+            return await self._asked(request)
         name = request.match_info["name"]
         form = {key: str(value) for key, value in (await request.post()).items()}
         try:
@@ -188,7 +185,7 @@ class Site:
 
     async def _api_command(self, request: web.Request) -> web.Response:
         if not self._access.has_token(request):
-            raise web.HTTPUnauthorized(text="This needs Authorization: Bearer TOKEN.\n")
+            return await self._asked(request)
         if request.content_type != "application/json":
             raise web.HTTPUnsupportedMediaType(text="This takes application/json.\n")
         try:
@@ -206,16 +203,19 @@ async def _field(request: web.Request, name: str) -> str:
     """The text of a form's field."""
     if request.content_type != "application/x-www-form-urlencoded":
         raise web.HTTPUnsupportedMediaType(text="This takes a form of the page.\n")
-    return str((await request.post()).get(name, ""))
+    try:
+        return str((await request.post()).get(name, ""))
+    except (ValueError, LookupError) as error:  # of bytes, of a name of an encoding
+        raise web.HTTPBadRequest(text=f"No form: {error}\n") from error
 
 
 def _origin(request: web.Request) -> str:
     return f"the monitor, from {request.remote}"
 
 
-def _html(text: str) -> web.Response:
+def _html(text: str, **more: Any) -> web.Response:
     return web.Response(
-        body=text.encode("utf-8", "replace"), content_type="text/html", charset="utf-8"
+        body=text.encode("utf-8", "replace"), content_type="text/html", charset="utf-8", **more
     )
 
 

@@ -39,7 +39,7 @@ def first_screen(model: ReportPage) -> str:
 
 
 def ask_for_token(title: str) -> str:
-    """The document that asks for the token of the crawl *title*, and posts it to ``token``."""
+    """The document for whoever has not given the token of the crawl *title*."""
     return _templates().get_template("token.html").render(title=title)
 
 
