@@ -166,7 +166,7 @@ def refused(monitor):
     yield 401, ("POST", "/commands/pause", "token=x"), {"Content_Type": FORM, **monitor.bearer}
     yield 405, ("POST", "/token", ""), {"Content_Type": FORM}
     yield 415, ("POST", "/commands/pause", "{}"), {"Content_Type": "application/json"}
-    for body, charset in (("token=%ff", "utf-8"), ("token=x", "none"), (b"\xff=\xff", "ascii")):
+    for body, charset in ((b"\xff", "utf-8"), ("token=x", "none"), ("token=x", "idna" * 99)):
         yield 400, ("POST", "/commands/pause", body), {"Content_Type": f"{FORM}; charset={charset}"}
 
 
@@ -194,7 +194,6 @@ def test_too_many_requests_at_once_are_refused_for_a_while_but_not_with_the_toke
     """A wrong token counts for twenty of them, as many as a second has."""
     wait_until(lambda: monitor.status("GET", "/", Authorization="Bearer x") == 429, every=0)
     assert {monitor.status("GET", "/", **monitor.bearer) for _ in range(150)} == {200}
-    assert monitor.status("GET", "/page.css") == 429
     wait_until(lambda: monitor.status("GET", "/page.css") == 200)
 
 

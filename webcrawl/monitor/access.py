@@ -84,7 +84,7 @@ class Access:
         left = min(_MOST, left + _RATE * (now - at))
         is_within = left >= 1
         cost = _WRONG if "Authorization" in request.headers else 1.0
-        self._left[address] = max(0.0, left - cost), now
+        self._left[address] = max(0.0, left - cost * is_within), now
         if len(self._left) > _ADDRESSES:
             self._left.popitem(last=False)
         return is_within
