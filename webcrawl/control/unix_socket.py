@@ -3,8 +3,9 @@
     request := Request in JSON, a line      reply := Reply in JSON, a line
 
 One request a connection. The socket is not in the job's directory, as its path must be short and
-network file systems refuse it: ``JOBDIR/control`` has its path. It is for the crawl's own user and
-root: by the mode of its directory, by its own, and by the user that connects, as the system says.
+network file systems refuse it, but in one with a drawn name, which nobody can take in advance:
+``JOBDIR/control`` has its path. It is for the crawl's own user and root: by the mode of its
+directory, by its own, and by the user that connects, as the system says.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ FILE = "control"
 MOST_BYTES = 1 << 20
 _MOST_CLIENTS = 8
 _PATIENCE_SECS = 5.0
+# For an answer: the longest commands take some seconds.
+_ANSWER_SECS = 60.0
 # Of all systems the least, without the zero at its end.
 _MOST_PATH_BYTES = 103
 _CREDENTIALS = struct.Struct("3i")
@@ -56,27 +59,32 @@ class ControlSocket:
         self._control = control
         self._server: asyncio.Server | None = None
         self._path = Path()
-        self._inode = 0
         self._clients = 0
 
     async def open(self) -> None:
         """Listen, in place of a process that was killed. OSError."""
-        self._path = path = _directory() / _name(self._jobdir)
+        self._forget(_told(self._jobdir))
+        directory = tempfile.mkdtemp(prefix="webcrawl-", dir=_above())
+        self._path = path = Path(directory) / _name(self._jobdir)
         if len(os.fsencode(path)) > _MOST_PATH_BYTES:
             raise OSError(f"{path} is too long a path for a socket")
-        path.unlink(missing_ok=True)  # the job is locked by this process
         self._server = await asyncio.start_unix_server(self._serve, path, limit=MOST_BYTES)
         path.chmod(0o600)
-        self._inode = path.stat().st_ino
         write_atomic(self._jobdir / FILE, f"{path}\n".encode())
 
     def close(self) -> None:
         """Listen no more. The next process of the job may listen already."""
         if self._server is not None:
             self._server.close()
-        with suppress(OSError):
-            if self._path.stat().st_ino == self._inode:
-                self._path.unlink()
+        self._forget(self._path)
+
+    def _forget(self, path: Path) -> None:
+        """Remove the socket *path*, of this process or of one that was killed, and its directory.
+        The job is locked by this process."""
+        if path.name == _name(self._jobdir):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+                path.parent.rmdir()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients += 1
@@ -110,15 +118,18 @@ class ControlSocket:
         return await self._control.run(replace(request, origin=origin))
 
 
-def _directory() -> Path:
-    """The directory for sockets, of this user alone. OSError."""
-    above = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
-    path = (above if above.is_dir() else Path(tempfile.gettempdir())) / f"webcrawl-{os.geteuid()}"
-    path.mkdir(mode=0o700, exist_ok=True)
-    found = path.lstat()
-    if path.is_symlink() or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{path} must be a directory of this user alone")
-    return path
+def _above() -> Path:
+    """Where the directories of sockets are."""
+    own = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    return own if own.is_dir() else Path(tempfile.gettempdir())
+
+
+def _told(jobdir: Path) -> Path:
+    """The path that the job has of its socket; Path() if none."""
+    try:
+        return Path((jobdir / FILE).read_text(encoding="utf-8").strip())
+    except (OSError, ValueError):
+        return Path()
 
 
 def _name(jobdir: Path) -> str:
@@ -126,15 +137,21 @@ def _name(jobdir: Path) -> str:
 
 
 def send(jobdir: Path, request: Request) -> CommandAnswer:
-    """The answer of the crawl that runs in *jobdir*. Blocks for as long as it takes. FatalError
-    with one sentence if none does, or it refuses the *request*."""
+    """The answer of the crawl that runs in *jobdir*. Blocks for a minute at most. FatalError with
+    one sentence if none does, or it refuses the *request*, or does not answer."""
     try:
         path = (jobdir / FILE).read_text(encoding="utf-8").strip()
         path = str(Path(path).with_name(_name(jobdir)))  # of a copy there is none
         with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as stream:
+            connection.settimeout(_ANSWER_SECS)
             connection.connect(path)
             connection.sendall(msgspec.json.encode(request) + b"\n")
             reply = _decode_reply(stream.readline())
+    except TimeoutError as error:
+        raise FatalError(
+            f"The crawl in JOBDIR {jobdir} has not answered in {_ANSWER_SECS:g} s: it hangs, or "
+            "was stopped (SIGSTOP). It may carry the command out later."
+        ) from error
     except (OSError, UndecodableError) as error:
         raise FatalError(
             f"No crawl in JOBDIR {jobdir} takes commands ({error}): it does not run, or with "
