@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import time
+from contextlib import ExitStack
 from itertools import islice
 from types import SimpleNamespace
 from urllib.parse import urlencode
@@ -188,6 +189,22 @@ def test_what_is_wrong_is_refused_and_changes_nothing(monitor):
         assert b" 400 " in raw.recv(100)
     assert monitor.journal() == before
     assert (monitor.job / "logs/monitor.log").read_text() == ""
+
+
+def test_requests_that_are_half_are_ended(monitor):
+    """Nothing, half a head, half a head after a whole request, half a body."""
+    whole = f"GET /page.css HTTP/1.1\r\nHost: 127.0.0.1:{monitor.port}\r\n\r\n"
+    half = f"POST /commands/pause HTTP/1.1\r\nHost: 127.0.0.1:{monitor.port}\r\n"
+    body = f"{half}Content-Type: {FORM}\r\nContent-Length: 9\r\n\r\ntoken"
+    with ExitStack() as stack:
+        answers = []
+        for sent in ("", half, whole + half, body):
+            raw = stack.enter_context(socket.create_connection(("127.0.0.1", monitor.port), 120))
+            raw.sendall(sent.encode())
+            answers.append(raw.makefile("rb"))
+        assert monitor.status("GET", "/") == 200
+        statuses = [re.findall(rb"HTTP/1.1 (\d+)", answer.read()) for answer in answers]
+    assert statuses == [[], [], [b"200"], [b"408"]]
 
 
 def test_too_many_requests_at_once_are_refused_for_a_while_but_not_with_the_token(monitor):

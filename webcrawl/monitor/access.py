@@ -10,13 +10,14 @@ here), Origin and Sec-Fetch-Site.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import os
 from base64 import b64decode
 from collections import OrderedDict
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from webcrawl.errors import FatalError
@@ -25,7 +26,7 @@ from webcrawl.randomness import random_hex
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aiohttp.web import BaseRequest
+    from aiohttp.web import BaseRequest, RequestHandler
 
     from webcrawl.clock import TimeSource
 
@@ -59,6 +60,29 @@ def token_in(path: Path, *, is_made: bool) -> str:
     if len(token) < _LEAST:
         raise FatalError(f"The token in {path} must have {_LEAST} characters or more.")
     return token
+
+
+class Patience:
+    """Patience with connections: one that has sent no whole request for *secs* is closed."""
+
+    def __init__(self, secs: float) -> None:
+        self._secs = secs
+        self._timers: dict[RequestHandler[Any], asyncio.TimerHandle] = {}
+
+    def wait(self, connection: RequestHandler[Any]) -> None:
+        """The next request of *connection* is waited for."""
+        loop = asyncio.get_running_loop()
+        self._timers[connection] = loop.call_later(self._secs, self._close, connection)
+
+    def _close(self, connection: RequestHandler[Any]) -> None:
+        del self._timers[connection]
+        connection.force_close()
+
+    def end(self, connection: RequestHandler[Any]) -> None:
+        """Its head has come."""
+        timer = self._timers.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
 
 
 class Access:

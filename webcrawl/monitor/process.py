@@ -54,12 +54,22 @@ async def _serve(order: MonitorOrder) -> None:
     site = Site(Watch(settings, order.shown), access)
     runner = web.AppRunner(site.app(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
+    server = runner.server
+    assert server is not None
+
+    def connected() -> asyncio.Protocol:
+        connection = server()
+        site.patience.wait(connection)
+        return connection
+
+    loop = asyncio.get_running_loop()
     try:
-        await web.TCPSite(runner, host, port).start()
+        listening = await loop.create_server(connected, host, port)
     except (OSError, OverflowError):
-        await web.TCPSite(runner, host, 0).start()
-    _say(MonitorPlace(host, runner.addresses[0][1], str(token)))
+        listening = await loop.create_server(connected, host, 0)
+    _say(MonitorPlace(host, listening.sockets[0].getsockname()[1], str(token)))
     await asyncio.to_thread(sys.stdin.buffer.read)  # until it is closed
+    listening.close()
     await runner.cleanup()
 
 

@@ -28,6 +28,7 @@ from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
 from webcrawl.jobs.report.page import ask_for_token, asset, first_screen, page
+from webcrawl.monitor.access import Patience
 from webcrawl.monitor.watch import arguments_of
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _FAILURES = (FatalError, OSError, sqlite3.Error)
 _MOST_BYTES = 1 << 16
 _decode = json_decoder(Request)
 _MOST_STREAMS = 32
+_READ_SECS = 10.0
 _LOOK_SECS = 1.0
 # Answers to commands that pages may still ask for.
 _MOST_SAID = 64
@@ -64,13 +66,15 @@ class Site:
     def __init__(self, watch: Watch, access: Access) -> None:
         self._watch = watch
         self._access = access
+        #: That with connections; the body of a request has as long.
+        self.patience = Patience(_READ_SECS)
         self._streams = 0
         self._said: OrderedDict[str, str] = OrderedDict()
         self._commands = 0
 
     def app(self) -> web.Application:
         """It as an application of aiohttp."""
-        app = web.Application(middlewares=[self._guarded], client_max_size=_MOST_BYTES)
+        app = web.Application(middlewares=[self._timed, self._guarded], client_max_size=_MOST_BYTES)
         app.on_response_prepare.append(_with_headers)
         app.add_routes(
             [
@@ -87,6 +91,14 @@ class Site:
         return app
 
     @web.middleware
+    async def _timed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self.patience.end(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            self.patience.wait(request.protocol)
+
+    @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         access = self._access
         if not (access.has_token(request) or access.is_at_ease(request)):
@@ -95,6 +107,11 @@ class Site:
             raise web.HTTPForbidden(text="This is for the monitor's own pages and names.\n")
         if not (request.path == "/page.css" or access.may_look(request)):
             handler = self._asked
+        try:
+            async with asyncio.timeout(_READ_SECS):
+                await request.read()
+        except TimeoutError:
+            raise web.HTTPRequestTimeout(text="The request did not come in time.\n") from None
         try:
             return await handler(request)
         except _FAILURES as error:
