@@ -17,7 +17,7 @@ import os
 from base64 import b64decode
 from collections import OrderedDict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from webcrawl.errors import FatalError
@@ -67,18 +67,18 @@ class Patience:
 
     def __init__(self, secs: float) -> None:
         self._secs = secs
-        self._timers: dict[RequestHandler[Any], asyncio.TimerHandle] = {}
+        self._timers: dict[RequestHandler, asyncio.TimerHandle] = {}
 
-    def wait(self, connection: RequestHandler[Any]) -> None:
+    def wait(self, connection: RequestHandler) -> None:
         """The next request of *connection* is waited for."""
         loop = asyncio.get_running_loop()
         self._timers[connection] = loop.call_later(self._secs, self._close, connection)
 
-    def _close(self, connection: RequestHandler[Any]) -> None:
+    def _close(self, connection: RequestHandler) -> None:
         del self._timers[connection]
         connection.force_close()
 
-    def end(self, connection: RequestHandler[Any]) -> None:
+    def end(self, connection: RequestHandler) -> None:
         """Its head has come."""
         timer = self._timers.pop(connection, None)
         if timer is not None:
