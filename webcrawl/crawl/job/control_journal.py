@@ -5,16 +5,19 @@ it has its effect, and its number once more, with the answer, when that is done 
 lasts is in force until another line of the same key takes its place or ends it; a command that does
 something once, and has no answer, is done again by the next process. The log is not divided into
 files, as nothing in force may be deleted with an old one. There is none before the first command.
+The last field of a line, ``sum``, is the XXH3 of the rest; a line of an earlier version has none.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from xxhash import xxh3_64_hexdigest
 
 from webcrawl.configuration.decoding import Count, Seconds, UndecodableError, json_decoder
 from webcrawl.errors import FatalError
@@ -65,7 +68,7 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
     def told(self) -> str:
         """In words."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at))
-        reason = f" ({self.reason})" if self.reason else ""
+        reason = f" ({' '.join(self.reason.split())})" if self.reason else ""
         undo = f"; {self.undo} ends it" if self.undo else ""
         return f"{self.command}, {since}, by {self.origin}{reason}{undo}"
 
@@ -77,7 +80,23 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
         return " ".join([self.name, *words])
 
 
-_decode = json_decoder(Change)
+_decode_change = json_decoder(Change)
+_SUM = re.compile(rb',"sum":"([0-9a-f]{16})"\}\Z')
+
+
+def encode(change: Change) -> bytes:
+    """*change* as a line of the journal, without its end."""
+    line = msgspec.json.encode(change)
+    return b'%b,"sum":"%b"}' % (line[:-1], xxh3_64_hexdigest(line).encode())
+
+
+def _decode(line: bytes) -> Change:
+    found = _SUM.search(line)
+    if found is not None:
+        line = line[: found.start()] + b"}"
+        if xxh3_64_hexdigest(line).encode() != found[1]:
+            raise UndecodableError("its checksum is not that of what is there")
+    return _decode_change(line)
 
 
 class Journal:
@@ -110,7 +129,7 @@ class Journal:
         """Append *line*; on the platter when this returns. Blocks. OSError."""
         with closing(self._log):
             self._log.open()  # a torn line is cut
-            self._log.append(msgspec.json.encode(line))
+            self._log.append(encode(line))
             self._log.sync()
         self._take(line)
 
