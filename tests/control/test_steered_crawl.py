@@ -245,8 +245,8 @@ def test_a_host_is_slower_and_never_faster_than_it_allows(tmp_path):
     """By the server's record: some of its robots.txt files have a Crawl-delay."""
     values = {"hosts": 16, "mean_pages": 18, "max_pages": 20, "max_crawl_delay": 1.0}
     with simulated(tmp_path, crawl_delays=1.0, **values) as web:
-        # Without a command each rest takes two seconds, as even the fastest answer takes 1 ms.
-        options = {"POLITENESS_MIN_DELAY": MIN_DELAY, "POLITENESS_DELAY_FACTOR": 2000}
+        # Without a command each rest takes two seconds, as even the fastest answer takes 0.1 ms.
+        options = {"POLITENESS_MIN_DELAY": MIN_DELAY, "POLITENESS_DELAY_FACTOR": 20_000}
         crawl = start_crawl(web.command(**options, POLITENESS_MAX_DELAY=2))
         wait_until((web.job / "control").exists)
         (slow,) = hosts_of(web, 1)
