@@ -67,13 +67,17 @@ def test_a_drone_that_was_cut_off_contacts_no_host_that_it_has_lost(tmp_path, mo
         Cables(2) as cables,
         redis,
         simulated(tmp_path, **web_of) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1), redis=redis, REDIS_URL=redis.tcp_url, **given) as hive,
+        HiveCrawl(
+            web, tmp_path, rng=random.Random(1), redis=redis, REDIS_URL=redis.tcp_url, **given
+        ) as hive,
         Owners(redis) as owners,
     ):
         ways = [tmp_path / f"store-{machine}" for machine in range(2)]
         for machine, way in enumerate(ways):
             way.symlink_to(store)
-            hive.add(within=cables.within(machine), HIVE_STORE=way, GOPHER_PORTS=web.world.gopher_port)
+            hive.add(
+                within=cables.within(machine), HIVE_STORE=way, GOPHER_PORTS=web.world.gopher_port
+            )
         hive.wait_for_entry(*hive.drones)
         hive.wait_for(0.1)
         for secs in CUTS:
@@ -92,9 +96,18 @@ def test_a_drone_that_was_cut_off_contacts_no_host_that_it_has_lost(tmp_path, mo
         names = {cables.address(machine): drone.name for machine, drone in enumerate(hive.drones)}
     hits = web.hits()
     strangers = [hit for hit in hits if owners.of(hit) != names[hit.client]]
-    print(len(hits), "strangers", len(strangers), [(h.host, h.client, h.start, owners.of(h)) for h in strangers[:10]])
+    print(
+        len(hits),
+        "strangers",
+        len(strangers),
+        [(h.host, h.client, h.start, owners.of(h)) for h in strangers[:10]],
+    )
     from collections import Counter
-    print(Counter(h.origin.split(":")[0] for h in strangers), Counter(h.origin.split(":")[0] for h in hits))
+
+    print(
+        Counter(h.origin.split(":")[0] for h in strangers),
+        Counter(h.origin.split(":")[0] for h in hits),
+    )
     found = impolite(hits, min_delay=MIN_DELAY)
     print(len(found), found[:10])
     assert strangers == []
