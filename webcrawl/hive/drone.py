@@ -6,9 +6,9 @@ it runs in the reactor's loop; what blocks on HIVE_STORE is in threads.
 
 What always holds:
 
-* a host is contacted, a checkpoint published and a position acknowledged only under leases that are
-  good: until HIVE_LEASE_SECS after the *beginning* of the last renewal (lease_keeper.py), in Redis,
-  or in the store while Redis cannot be reached;
+* a host is contacted (net/fence.py), a checkpoint published and a position acknowledged only under
+  leases that are good: until HIVE_LEASE_SECS after the *beginning* of the last renewal
+  (lease_keeper.py), in Redis, or in the store while Redis cannot be reached;
 * a shard is taken from a drone only when its lease has ended in Redis and its beats in the store,
   if there are any, have stood still for as long;
 * a shard that was lost is not written to any more: whoever adopts it goes on from its last
