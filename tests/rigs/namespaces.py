@@ -16,6 +16,8 @@ from pathlib import Path
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET = 0x40000000  # from <linux/sched.h>
 _HERE = Path("/proc/thread-self/ns/net")
+# An address of hardware that nothing has.
+_NOBODY = "02:00:00:00:00:99"
 #: Why a test that needs namespaces fails for who may make none.
 NEEDS = "This test makes network namespaces: run it as root, on Linux, with iproute2 installed"
 
@@ -53,13 +55,23 @@ class Cables:
         """The address that servers see *machine* at."""
         return f"10.60.{machine}.2"
 
-    def pull(self, machine):
-        """Nothing passes from or to *machine* from now on."""
+    @contextlib.contextmanager
+    def pulled(self, machine):
+        """Within, nothing passes from or to *machine*, which sees it."""
         _run(f"ip link set to{machine} down")
-
-    def plug(self, machine):
-        """All passes again."""
+        yield
         _run(f"ip link set to{machine} up")
+
+    @contextlib.contextmanager
+    def lossy(self, machine):
+        """Within, what is sent from and to *machine* is lost, as by a broken switch."""
+        ends = (f"ip neigh %s {self.address(machine)} dev to{machine}",)
+        ends += (f"ip -n {_name(machine)} neigh %s {_gateway(machine)} dev hub",)
+        for end in ends:
+            _run(f"{end % 'replace'} lladdr {_NOBODY} nud permanent")
+        yield
+        for end in ends:
+            _run(end % "del")
 
     def _made(self, ends, machine):
         name = _name(machine)
@@ -75,13 +87,17 @@ class Cables:
         return name
 
     def _connect(self, name, machine):
-        hub, own = f"to{machine}", f"10.60.{machine}.1"
+        hub, own = f"to{machine}", _gateway(machine)
         _run(f"ip -n {self._hub} link add {hub} type veth peer name hub netns {name}")
         _run(f"ip -n {self._hub} address add {own}/24 dev {hub}")
         _run(f"ip -n {self._hub} link set {hub} up")
         _run(f"ip -n {name} address add {self.address(machine)}/24 dev hub")
         _run(f"ip -n {name} link set hub up")
         _run(f"ip -n {name} route add 127.0.0.0/8 via {own}")
+
+
+def _gateway(machine):
+    return f"10.60.{machine}.1"
 
 
 def _name(machine):
