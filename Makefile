@@ -81,7 +81,8 @@ test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long one
 	@# Tests are collected in one process, so types are checked beside that.
 	$(BIN)/mypy & types=$$!; $(BIN)/pytest --testers $(TESTERS) $(ARGS) && wait $$types
 
-test-long: .venv/.test .venv-pywb/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium, curl, promtool and valgrind: apt-get install chromium curl prometheus valgrind
+test-long: .venv/.test .venv-pywb/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium, curl, iproute2, promtool and valgrind (apt-get install chromium curl iproute2 prometheus valgrind), and root, to make network namespaces
+	@unshare --net true 2>/dev/null || echo 'One of the long tests makes network namespaces, which only root may: it is going to fail' >&2
 	$(BIN)/pytest --testers $(TESTERS) --hypothesis-profile=long \
 	  $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
 	@for package in $(COVERED); do \

@@ -61,9 +61,82 @@ def test_the_manifests_are_those_of_the_published_schemas():
     for one in manifests:
         kubernetes_validate.validate(one, "1.37", strict=True)
     kinds = Counter(one["kind"] for one in manifests)
-    assert (kinds["StatefulSet"], kinds["PodDisruptionBudget"]) == (2, 1)
+    assert (kinds["StatefulSet"], kinds["PodDisruptionBudget"], kinds["Secret"]) == (2, 1, 2)
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(manifests[-1] | {"replicas": 3}, "1.37", strict=True)
+
+
+def pod_of(name):
+    """The pods of the StatefulSet *name*, and their only container."""
+    manifests = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+    [found] = [
+        one for one in manifests if (one["kind"], one["metadata"]["name"]) == ("StatefulSet", name)
+    ]
+    pod = found["spec"]["template"]
+    return pod, pod["spec"]["containers"][0]
+
+
+def compose_service(name):
+    return yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"][name]
+
+
+def test_drones_of_a_cluster_are_watched_and_have_their_logins_from_secrets():
+    pod, drone = pod_of("drone")
+    settings = dict(one.split("=", 1) for one in drone["args"] if "=" in one)
+    ports = {one["name"]: one["containerPort"] for one in drone["ports"]}
+    probes = {
+        kind: drone[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")
+    }
+    assert {kind: probe["path"] for kind, probe in probes.items()} == {
+        "startup": "/live",
+        "liveness": "/live",
+        "readiness": "/ready",
+    }
+    assert {str(ports[probe["port"]]) for probe in probes.values()} == {settings["METRICS_PORT"]}
+    assert pod["metadata"]["annotations"]["prometheus.io/port"] == settings["METRICS_PORT"]
+    assert settings["METRICS_HOST"] == "0.0.0.0"
+    assert settings["HIVE_STORE"].startswith("s3://")
+    assert settings["REDIS_URL"] == "$(REDIS_URL)"
+    [url] = [one["valueFrom"]["secretKeyRef"] for one in drone["env"] if one["name"] == "REDIS_URL"]
+    assert url == {"name": "redis", "key": "url"}
+    [spread] = pod["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"] == pod["metadata"]["labels"]
+
+
+MIB = {"mb": 1, "gb": 1024, "Mi": 1, "Gi": 1024}
+
+
+def mebibytes(text):
+    return int(text[:-2]) * MIB[text[-2:]]
+
+
+def test_redis_is_full_before_it_is_killed_for_its_memory():
+    """A rewrite of its log may take as much again."""
+    _, redis = pod_of("redis")
+    bound = redis["command"][redis["command"].index("--maxmemory") + 1]
+    assert 2 * mebibytes(bound) < mebibytes(redis["resources"]["limits"]["memory"])
+    assert f" --maxmemory {bound} " in compose_service("redis")["command"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_ready"),
+    [
+        ("PONG", True),
+        ("NOAUTH Authentication required.", False),
+        ("LOADING Redis is loading the dataset in memory", False),
+        ("", False),
+    ],
+)
+def test_redis_is_ready_when_it_answers_to_this_login(tmp_path, monkeypatch, answer, is_ready):
+    # As redis-cli, which ends with 0 whatever the answer is.
+    (tmp_path / "redis-cli").write_text(f"#!/bin/sh\n[ $1 = ping ] && echo '{answer}'\n")
+    (tmp_path / "redis-cli").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    kind, command = compose_service("redis")["healthcheck"]["test"]
+    assert kind == "CMD-SHELL"
+    _, redis = pod_of("redis")
+    for probe in (["sh", "-c", command], redis["readinessProbe"]["exec"]["command"]):
+        assert (subprocess.run(probe, check=False).returncode == 0) == is_ready
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)

@@ -208,6 +208,7 @@ class MercatorScheduler(BaseScheduler):
     def next_request(self) -> Request | None:
         """The next request that politeness allows, or None; then the engine is woken in time."""
         pauses, dispatcher, shards = self.process.pauses, self._dispatcher, self._shards
+        fence = self._hooks.fence
         deadline = now() + _SLICE_SECS
         workers = self._live.workers
         host_release = self._completion.host_release
@@ -219,7 +220,7 @@ class MercatorScheduler(BaseScheduler):
             most = _LOOKUPS_PER_WORKER * workers
             for _ in range(_DENIALS_PER_CALL):
                 is_busy = host_release.looking_up >= most or downloader.needs_backout()
-                if pauses or is_busy or not self._hooks.may_contact():
+                if pauses or is_busy or not (fence is None or fence.is_open()):
                     return None  # whatever ends that wakes the engine
                 due = self._rates.ready_at
                 is_early = due > 0.0 and due > now()

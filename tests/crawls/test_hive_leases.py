@@ -5,12 +5,25 @@ from __future__ import annotations
 import random
 import signal
 import time
+from dataclasses import replace
 
-from crawling import USER_AGENT, is_robots, simulated, stats_of, url_of_hit, wait_until
+import psutil
+from crawling import (
+    USER_AGENT,
+    access_log,
+    is_robots,
+    simulated,
+    stats_of,
+    url_of_hit,
+    wait_until,
+)
 from hive_crawl import HiveCrawl
+from redis_proxy import Cut
 
 from webcrawl.hive.launch.supervisor import held_locks
-from webcrawl.simweb import fetchable_urls
+from webcrawl.simweb import Faults, fetchable_urls
+from webcrawl.simweb.accesslog import AnswerEnd
+from webcrawl.simweb.host_spec import Behaviour
 
 
 def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process(tmp_path):
@@ -52,6 +65,38 @@ def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
             time.sleep(0.01)
         hive.redis.resume()
         assert drone.process.wait(60) == 0
+
+
+def test_contacts_under_way_are_broken_off_when_the_lease_lapses(tmp_path):
+    slow = replace(Faults.none(), slow=0.75)
+    given = {"DOWNLOAD_TIMEOUT": 600, "NET_FIRST_BYTE_TIMEOUT_SECS": 600}
+    values = {"hosts": 20, "max_pages": 5, "seed_share": 1.0, "faults": slow, "slow_secs": 600}
+    with (
+        simulated(tmp_path, **values) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(1), **given) as hive,
+    ):
+        (drone,) = hive.join()
+        process = psutil.Process(drone.process.pid)
+        hosts = [web.world.host(number) for number in range(20)]
+        slow_ones = sum(host.behaviour is Behaviour.SLOW for host in hosts)
+
+        def closed():
+            return sum(hit.outcome is AnswerEnd.CLOSED for hit in access_log(web.log))
+
+        def under_way():
+            found = process.net_connections("tcp4")
+            return [one for one in found if one.raddr and one.raddr.port != drone.proxy.port]
+
+        wait_until(lambda: len(under_way()) >= slow_ones > 5)
+        time.sleep(0.5)  # all have been asked
+        store = tmp_path / "store"
+        store.rename(tmp_path / "away")
+        store.touch()
+        drone.proxy.cut(Cut.BLACK_HOLE)
+        assert closed() == 0
+        wait_until(lambda: closed() == slow_ones)
+        assert under_way() == []
+        assert drone.is_running
 
 
 def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_shards(tmp_path):

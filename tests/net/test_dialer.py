@@ -111,7 +111,7 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
         hosts = SimpleNamespace(added_for=lambda host: None)
         rules = SimpleNamespace(hosts=hosts, rates=rates)
         parts = SimpleNamespace(
-            hooks=SimpleNamespace(may_contact=lambda: True), services=SimpleNamespace(rules=rules)
+            hooks=SimpleNamespace(fence=None), services=SimpleNamespace(rules=rules)
         )
         process = SimpleNamespace(parts=parts)
         crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(process=process))

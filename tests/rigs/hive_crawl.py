@@ -68,17 +68,19 @@ _END_SECS = 200.0
 class Drone:
     """One process of a hive, with its way to Redis."""
 
-    def __init__(self, *, job, log, proxy):
+    def __init__(self, *, job, log, proxy, within, settings):
         self.job = job
         self.proxy = proxy
         self.log = log
+        self.within = within
+        self.settings = settings
         self.is_lost = False  # killed, and not started again
         self.has_left = False  # stopped by a signal
 
     def start(self, command):
         with self.log.open("ab") as log:
             self.process = warm.Popen(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [*self.within, *command], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     @property
@@ -201,15 +203,16 @@ class HiveCrawl:
     def join(self, number=1):
         """Start *number* drones on directories of their own; returns when all are in the hive."""
         new = [self.add() for _ in range(number)]
-        for drone in new:
-            self._wait_for_entry(drone)
+        self.wait_for_entry(*new)
         return new
 
-    def add(self):
-        """Start a drone on a directory of its own; returns at once."""
+    def add(self, *, within=(), **settings):
+        """Start a drone on a directory of its own, by a command with the words *within* before it,
+        and *settings*; returns at once."""
         name = f"drone-{len(self.drones)}"
         proxy = self._ends.enter_context(RedisProxy(self.redis.socket))
-        drone = Drone(job=self._directory / name, log=self._directory / f"{name}.log", proxy=proxy)
+        job, log = self._directory / name, self._directory / f"{name}.log"
+        drone = Drone(job=job, log=log, proxy=proxy, within=within, settings=settings)
         self.drones.append(drone)
         self._start(drone)
         return drone
@@ -220,18 +223,25 @@ class HiveCrawl:
         entered_at = drone.entered_at
         self._start(drone)
         wait_until(lambda: drone.entered_at > entered_at or not drone.is_running, secs=_STOP_SECS)
-        self._wait_for_entry(drone)
+        self.wait_for_entry(drone)
 
     def _start(self, drone):
-        settings = {"REDIS_URL": drone.proxy.url} | self._settings
+        settings = {"REDIS_URL": drone.proxy.url} | self._settings | drone.settings
         drone.start(self._web.command(drone.job, **settings))
 
-    def _wait_for_entry(self, drone):
-        def has_entered():
+    def wait_for_entry(self, *drones):
+        """Until all of *drones* are in the hive."""
+
+        def has_entered(drone):
             return bool(drone.name) and drone.name in self._ask("hkeys", DRONES)
 
-        wait_until(lambda: has_entered() or not drone.is_running, secs=_STOP_SECS, every=0.1)
-        assert not drone.process.poll(), drone.said[-4000:]
+        for drone in drones:
+            wait_until(
+                lambda drone=drone: has_entered(drone) or not drone.is_running,
+                secs=_STOP_SECS,
+                every=0.1,
+            )
+            assert not drone.process.poll(), drone.said[-4000:]
 
     def kill(self, drone):
         """``kill -9``."""

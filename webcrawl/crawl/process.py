@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.link_extractor import PageLinks
     from webcrawl.crawl.links.page_intake import PageIntake
     from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.net.fence import Fence
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +54,8 @@ _CONTENT = (
 class ProcessHooks:
     """What other processes of a crawl have a say in; the defaults are those of a lone process.
 
-    may_contact: whether hosts may be contacted now; asked before each URL is handed out, and again
-        when its request is about to be sent.
+    fence: asked before each URL is handed out, and again when something is about to be sent for it;
+        None: hosts may always be contacted.
     may_end: whether the crawl may end when nothing is left to do here.
     checkpoint_due: called when a checkpoint is due by the clock; None: it is begun.
     published: awaited with each checkpoint, while all files are there that it names. What it
@@ -64,7 +65,7 @@ class ProcessHooks:
     processes: the number of those that share CONTACTS_MAX and BANDWIDTH_MAX.
     """
 
-    may_contact: Callable[[], bool] = lambda: True
+    fence: Fence | None = None
     may_end: Callable[[], bool] = lambda: True
     checkpoint_due: Callable[[], None] | None = None
     published: Callable[[], Awaitable[None]] | None = None

@@ -27,6 +27,7 @@ from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.succession import last_drone
 from webcrawl.hive.parts import DroneParts
 from webcrawl.hive.store.store import CheckpointStore
+from webcrawl.net.fence import Fence
 from webcrawl.randomness import random_hex
 from webcrawl.seen.caches import cache_of
 
@@ -50,6 +51,7 @@ def drone_of(crawler: Crawler) -> Drone:
     name = last_drone(Path(settings["JOBDIR"]))
     name = name or f"{socket.gethostname()}-{os.getpid()}-{random_hex('drones', 4)}"
     holding = Holding(lease_secs=hive.lease_secs)
+    fence = Fence(holding.is_good, hive.lease_secs)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=_CACHE_SIZE)
     splitter_of = partial(HostSplitter, outboxes=holding.outboxes, cache=cache)
     builder = ProcessBuilder(crawler, number=hive.shards, held=(), remote=splitter_of)
@@ -67,7 +69,7 @@ def drone_of(crawler: Crawler) -> Drone:
     assert isinstance(splitter, HostSplitter)
     process = builder.process(
         ProcessHooks(
-            may_contact=holding.is_good,
+            fence=fence,
             may_end=lambda: drone.is_over,
             checkpoint_due=lambda: drone.checkpoint_due(),  # noqa: PLW0108  # it is made later
             published=lambda: drone.publication.publish(),  # noqa: PLW0108  # it is made later
@@ -99,6 +101,7 @@ def drone_of(crawler: Crawler) -> Drone:
             stats=crawler.stats,
             shard_of=builder.shard,
             holding=holding,
+            fence=fence,
             client=client,
             membership=membership_by(client),
             keeper=LeaseKeeper(

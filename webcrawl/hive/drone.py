@@ -6,9 +6,9 @@ it runs in the reactor's loop; what blocks on HIVE_STORE is in threads.
 
 What always holds:
 
-* a host is contacted, a checkpoint published and a position acknowledged only under leases that are
-  good: until HIVE_LEASE_SECS after the *beginning* of the last renewal (lease_keeper.py), in Redis,
-  or in the store while Redis cannot be reached;
+* a host is contacted (net/fence.py), a checkpoint published and a position acknowledged only under
+  leases that are good: until HIVE_LEASE_SECS after the *beginning* of the last renewal
+  (lease_keeper.py), in Redis, or in the store while Redis cannot be reached;
 * a shard is taken from a drone only when its lease has ended in Redis and its beats in the store,
   if there are any, have stood still for as long;
 * a shard that was lost is not written to any more: whoever adopts it goes on from its last
@@ -61,6 +61,8 @@ logger = logging.getLogger(__name__)
 # and while the shards of a new hive are divided.
 _BEATS = 5
 _SHORT = 8
+# Seconds between two looks at leases that have lapsed.
+_LAPSED_SECS = 0.1
 # Others that were started together with the drone that made the hive have joined it by then.
 _JOINED_SECS = 1.0
 
@@ -150,7 +152,7 @@ class Drone:
         self._checkpoint = state.checkpoint
         note_drone(job.path, hive.name)
         hive.keeper.start()
-        own = (self._keep_beating(), self._exchange_shards())
+        own = (self._keep_beating(), self._keep_fence(), self._exchange_shards())
         for run in (*own, hive.sender.run(), hive.receiver.run(), hive.live_seeds.run()):
             self._run(run)
 
@@ -199,6 +201,19 @@ class Drone:
             is_ending = self._is_idle and not self._hive.keeps_open
             await asyncio.sleep(self._pause / (_SHORT if is_new or is_ending else 1))
 
+    async def _keep_fence(self) -> None:
+        """Break off all contacts in the moment in which the leases lapse."""
+        while not is_cancelled():
+            left = self._holding.good_until - now()
+            if left <= 0:
+                self._break_off()
+            await asyncio.sleep(left if left > 0 else _LAPSED_SECS)
+
+    def _break_off(self) -> None:
+        """End all contacts: their hosts may be other drones' by now."""
+        self.process.parts.leases.completion.abort_downloads()
+        self._hive.fence.abort()
+
     async def _beat_once(self) -> None:
         hive, holding = self._hive, self._holding
         try:
@@ -210,6 +225,8 @@ class Drone:
             # restart or a fail-over, is registered again.
             leases = holding.leases.items()
             await self._exchange.keep({n: one for n, one in leases if beat.leases.get(n) != one})
+            if not holding.is_good():
+                self._break_off()  # the loop may have come too late to see it
             holding.confirm(beat.began)
             self._beat = beat
             hive.sender.on_heartbeat(beat.incarnation, beat.acks)

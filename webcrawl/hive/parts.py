@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from webcrawl.hive.membership.lease_keeper import LeaseKeeper
     from webcrawl.hive.membership.membership import Membership
     from webcrawl.hive.store.store import CheckpointStore
+    from webcrawl.net.fence import Fence
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class DroneParts:
     name: the drone's in the hive, another one for each process.
     shard_of: makes a new shard of a number, not open.
     suffixes: public suffix list for a new hive.
+    fence: of the process, open while the leases are good.
     keeps_open: whether the hive waits for seeds when nothing is left.
     """
 
@@ -48,6 +50,7 @@ class DroneParts:
     stats: StatsCollector
     shard_of: Callable[[int], Shard]
     holding: Holding
+    fence: Fence
     client: RedisClient
     membership: Membership
     keeper: LeaseKeeper

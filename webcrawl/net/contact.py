@@ -16,7 +16,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
 from webcrawl.clock import now
 from webcrawl.net import outcomes
-from webcrawl.net.guard import pass_fence
+from webcrawl.net.fence import FENCE, pass_fence
 from webcrawl.net.http.large_bodies import larger_bound
 from webcrawl.net.limits import is_for_robots
 from webcrawl.net.rates import RECEIVED
@@ -160,9 +160,12 @@ class Connection:
 
 async def opened(address: str, port: int, local_address: tuple[str, int] | None) -> Streams:
     """The streams of a new connection to *address*."""
-    return await asyncio.open_connection(
+    streams = await asyncio.open_connection(
         address, port, limit=_READ_BUFFER, local_addr=local_address
     )
+    if (fence := FENCE.get()) is not None:
+        fence.enclose(streams[1].transport)
+    return streams
 
 
 def _lost(error: Exception) -> Exception:

@@ -18,7 +18,8 @@ from webcrawl.clock import now
 from webcrawl.doctor.histogram import latencies_of
 from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
-from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard, named_proxies, pass_fence
+from webcrawl.net.fence import pass_fence
+from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard, named_proxies
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection

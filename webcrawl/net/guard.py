@@ -1,4 +1,4 @@
-"""Which addresses may be contacted, those of the public internet, and whether they still may.
+"""Which addresses may be contacted: those of the public internet.
 
 Used by the dialer and by the preconditions. A page can name any host, and a name can point
 anywhere: without this a crawler inside a network reads that network's databases and cloud
@@ -12,7 +12,6 @@ address. One that nothing but a Request names is.
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import logging
 import urllib.request
@@ -27,7 +26,7 @@ from scrapy.utils.misc import load_object
 from webcrawl.configuration.values import flag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from ipaddress import IPv4Address, IPv6Address
 
     from scrapy.settings import BaseSettings
@@ -41,10 +40,6 @@ _NO_HOSTS = frozenset({"data", "file", "s3"})
 #: server names meanwhile, nor of that of a connection that waits to be used again. The downloader
 #: sets it, for each download in a task of its own; nothing else gets from there to the socket.
 BOUND_ADDRESS = ContextVar("BOUND_ADDRESS", default="")
-#: Whether a request may be sent now in this context, asked right before its bytes go out. A process
-#: that was paused goes on where it was: a request whose connection was being made would be sent,
-#: though its host may be another process's by now. Set by the downloader as the above.
-MAY_SEND: ContextVar[Callable[[], bool]] = ContextVar("MAY_SEND", default=lambda: True)
 
 # IANA's registries of special-purpose addresses (RFC 6890; iana-ipv4-special-registry and
 # iana-ipv6-special-registry as of 2025-10) and those of multicast. Not `ipaddress.is_global`: what
@@ -77,12 +72,6 @@ _GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
 # How a machine without IPv4 reaches most of the web (RFC 6052). Local-use translation
 # (64:ff9b:1::/48, RFC 8215) is left out: where it puts the IPv4 address is its operator's choice.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-
-
-def pass_fence() -> None:
-    """Return if a request may be sent now; otherwise break its download off: CancelledError."""
-    if not MAY_SEND.get()():
-        raise asyncio.CancelledError("the host may not be contacted any more")
 
 
 def plain_address(text: str) -> str:

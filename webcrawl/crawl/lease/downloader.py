@@ -27,7 +27,8 @@ from webcrawl.crawl.lease.fetch import fetch_of
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.doctor.histogram import latencies_of
 from webcrawl.items import is_success
-from webcrawl.net.guard import BOUND_ADDRESS, MAY_SEND, pass_fence
+from webcrawl.net.fence import FENCE, pass_fence
+from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.http.request import ADDED
 from webcrawl.net.outcomes import error_of, is_stale
 from webcrawl.net.rates import RECEIVED
@@ -171,7 +172,7 @@ class MercatorDownloader:
         assert fetch is not None
         if request.meta.get("download_timeout", 0) > self._longest:
             request.meta["download_timeout"] = self._longest
-        MAY_SEND.set(self._process.parts.hooks.may_contact)
+        FENCE.set(self._process.parts.hooks.fence)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
         ADDED.set(self._process.parts.services.rules.hosts.added_for(fetch.url))

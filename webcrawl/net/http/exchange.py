@@ -13,7 +13,8 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from webcrawl.clock import now
 from webcrawl.items import is_success
-from webcrawl.net.guard import pass_fence, plain_address
+from webcrawl.net.fence import FENCE, pass_fence
+from webcrawl.net.guard import plain_address
 from webcrawl.net.http.chunks import ChunkedBody
 from webcrawl.net.http.head import HEAD_END, end_of_head, may_be_head, mended_head
 from webcrawl.net.http.tls import TlsTransport, UnclosedError
@@ -102,6 +103,7 @@ class Exchange(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._held = 0  # bytes of them
         self._count = RECEIVED.get()
+        self._fence = FENCE.get()
         self._head_pieces: list[bytes] = []
 
     def ask(self, request: WireRequest, *, until: float) -> None:
@@ -192,6 +194,8 @@ class Exchange(asyncio.Protocol):
         if isinstance(transport, TlsTransport):
             self.certificate = transport.certificate()
             self.tls = transport.names()
+        elif self._fence is not None:
+            self._fence.enclose(transport)
 
     def data_received(self, data: bytes) -> None:
         if not self.tls:  # whose transport has counted them as they came

@@ -31,6 +31,7 @@ from service_identity.cryptography import (
 )
 
 from webcrawl.errors import FatalError
+from webcrawl.net.fence import FENCE
 from webcrawl.net.rates import RECEIVED
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._protocol = protocol
         self._host = host
         self._count = RECEIVED.get()
+        self._fence = FENCE.get()
         self._is_verified = settings.is_verified
         self._handshake: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()
         self._tls = tls = _FFI.gc(_LIB.SSL_new(settings.context._context), _LIB.SSL_free)
@@ -234,6 +236,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._below = cast("asyncio.Transport", transport)
+        if self._fence is not None:
+            self._fence.enclose(transport)
         self._shake()
 
     def data_received(self, data: bytes) -> None:
@@ -271,11 +275,11 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         _LIB.ERR_clear_error()
         result = _LIB.SSL_do_handshake(self._tls)
         if result <= 0:
-            if _LIB.SSL_get_error(self._tls, result) == _LIB.SSL_ERROR_WANT_READ:
-                self._send()
-            else:
+            if _LIB.SSL_get_error(self._tls, result) != _LIB.SSL_ERROR_WANT_READ:
                 self._end(_failure())
-            return
+            elif self._fence is None or self._fence.is_open():
+                self._send()
+            return  # else its download is about to be broken off
         try:
             if self._is_verified:
                 is_address = _is_address(self._host)

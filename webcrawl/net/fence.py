@@ -1,0 +1,70 @@
+"""The fence: what a process and its kernel send ends with the right to contact hosts.
+
+Drones of a hive have one, as their hosts may be another drone's from one moment to the next. A
+process that was paused goes on where it was, so the right is asked for right before bytes go out.
+What has left the process the kernel sends again until it is acknowledged, after a cut that is
+longer than a lease, too, and after the process has closed the connection or was killed. So
+connections end with a reset, after which nothing is sent again, and all are aborted when the right
+is lost. If the process cannot do that in time, the kernel gives up by itself after half a lease.
+
+The downloader sets `FENCE` for each download; look-ups of names are not fenced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Linger for no time: closing sends a reset and drops what was not acknowledged.
+_NO_LINGER = struct.pack("ii", 1, 0)
+# From <linux/tcp.h>; other systems have no such bound.
+_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", None)
+# The share of a lease for which the kernel sends the same again.
+_REPEATED = 0.5
+
+
+class Fence:
+    """The fence of one process, with the connections it has to hosts.
+
+    *is_open* tells whether hosts may be contacted now. *lease_secs* is how long the process keeps
+    that right without a renewal.
+    """
+
+    def __init__(self, is_open: Callable[[], bool], lease_secs: float) -> None:
+        self.is_open = is_open
+        self._repeat_ms = round(1000 * lease_secs * _REPEATED)
+        self._connections: WeakSet[asyncio.BaseTransport] = WeakSet()
+
+    def enclose(self, connection: asyncio.BaseTransport) -> None:
+        """Take a new *connection*, over which nothing was sent yet."""
+        sock: socket.socket = connection.get_extra_info("socket")
+        with contextlib.suppress(OSError):  # it is lost already
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            if _USER_TIMEOUT is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, self._repeat_ms)
+        self._connections.add(connection)
+
+    def abort(self) -> None:
+        """Reset all connections, idle ones too. Break off downloads before, or they fail."""
+        for connection in [*self._connections]:
+            connection.abort()  # type: ignore[attr-defined]  # all are of streams
+        self._connections.clear()
+
+
+#: The fence of this context; None where there is no other process to be kept away from.
+FENCE: ContextVar[Fence | None] = ContextVar("FENCE", default=None)
+
+
+def pass_fence() -> None:
+    """Return if a request may be sent now; otherwise break its download off: CancelledError."""
+    fence = FENCE.get()
+    if fence is not None and not fence.is_open():
+        raise asyncio.CancelledError("the host may not be contacted any more")
