@@ -204,6 +204,31 @@ def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     wait_until(lambda: contacts(web, at, host=host))
 
 
+def test_what_an_exclusion_ended_comes_back_by_the_command_that_allow_names(web, begin):
+    crawl = begin(ROBOTSTXT_OBEY=0)
+    wait_until(lambda: len(fetched(web)) > 10)
+    visit = fetched(web)[0]
+    host = urlsplit(visit).hostname
+    for words in ("pause", f"due {visit}", f"exclude {host}", "resume"):
+        control(web, words)
+
+    def ended():
+        lines = map(json.loads, (web.job / "logs/info.jsonl").read_text().splitlines())
+        return {line["url"]: "visit" in line for line in lines if line["outcome"] == "excluded"}
+
+    wait_until(lambda: {*ended().values()} == {True, False})
+    said = control(web, f"allow {host}")["said"]
+    control(web, "stop")
+    crawl.communicate()
+    urls, at = ended(), time.time()
+    assert urls[visit]
+    told = re.search("stop the crawl and run scrapy (.*)", said)[1]
+    done = warm.scrapy(*shlex.split(told))
+    assert f"{len(urls)} URLs put back in line" in done.stdout, done
+    begin(ROBOTSTXT_OBEY=0, POLITENESS_MIN_DELAY=0.01)
+    wait_until(lambda: urls.keys() <= {hit.origin + hit.target for hit in contacts(web, at)})
+
+
 def test_an_edited_file_acts_as_a_command_of_the_journal(web, begin, tmp_path):
     excluded, policies = tmp_path / "excluded.txt", tmp_path / "hosts.toml"
     excluded.touch()
@@ -286,6 +311,7 @@ def test_what_is_parked_is_let_in_or_given_up(web, begin):
     done = on_terminal(drop, "y")
     assert done.returncode == 0
     dropped = int(re.search(f"drop {held} host_budget: ([\\d,]+) URL", done.stdout)[1])
+    assert f"scrapy frontier {web.job} --retry dropped" in done.stdout
     assert dropped > 0
     lines = (web.job / "logs/info.jsonl").read_text().splitlines()
     ends = [json.loads(line)["host"] for line in lines if '"outcome":"dropped"' in line]
