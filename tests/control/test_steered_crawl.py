@@ -326,6 +326,20 @@ def test_what_is_parked_is_let_in_or_given_up(web, begin):
     assert damage_in(web.job) == []
 
 
+def test_an_open_crawl_takes_seeds_when_nothing_is_left(web, begin):
+    first, *others = web.seeds.read_text().splitlines()
+    web.seeds.write_text(f"{first}\n")
+    crawl = begin(KEEP_OPEN=1, BUDGET_HOST_PAGES=2, URL_SCOPE="seeds")
+    wait_until(lambda: "nothing left" in control(web, "state")["said"])
+    hosts = {urlsplit(url).hostname for url in others}
+    assert hosts.isdisjoint(urlsplit(hit.origin).hostname for hit in contacts(web))
+    control(web, f"seeds {' '.join(others)}")
+    wait_until(lambda: hosts <= {urlsplit(hit.origin).hostname for hit in contacts(web)})
+    wait_until(lambda: "nothing left" in control(web, "state")["said"])
+    control(web, "stop")
+    assert "stopped by scrapy control stop" in crawl.communicate()[1]
+
+
 @pytest.mark.parametrize("answered", [False, True])
 def test_seeds_without_an_answer_are_submitted_by_the_next_run(web, begin, answered):
     """As ``kill -9`` leaves them before their effect, and after it."""
