@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import port_number
 from webcrawl.errors import FatalError
 from webcrawl.scheduler import process_of
 
@@ -31,7 +31,7 @@ class Monitor:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        if not whole(settings, "MONITOR_PORT", at_least=0):
+        if not port_number(settings, "MONITOR_PORT"):
             raise NotConfigured
         if not settings["JOBDIR"]:
             raise NotConfigured("MONITOR_PORT needs a JOBDIR")
