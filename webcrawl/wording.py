@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from unicodedata import category
+
+_SHOWN = "\n\u200c\u200d"
+
 
 def counted(number: int, noun: str, shown: str = "") -> str:
     """*number*, or *shown* in its place, and *noun* in the singular or the plural.
@@ -14,7 +18,8 @@ def counted(number: int, noun: str, shown: str = "") -> str:
 
 
 def visible(text: str) -> str:
-    r"""*text* with all control characters but ends of lines escaped.
+    r"""*text* with all control characters but ends of lines escaped. Spaces of every width stay, as
+    do the joiners in words of Persian or Hindi.
 
     >>> visible("Disallow: /\x1b[2J\x9b\n")
     'Disallow: /\\x1b[2J\\x9b\n'
@@ -22,6 +27,8 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
+        one
+        if one.isprintable() or one in _SHOWN or category(one) == "Zs"
+        else one.encode("unicode_escape").decode()
         for one in text
     )

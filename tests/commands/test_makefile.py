@@ -40,7 +40,9 @@ def test_a_python_without_wheels_is_one_sentence_and_only_files_of_the_lock_are_
     for name in ("Makefile", "requirements.txt"):
         shutil.copy(ROOT / name, tmp_path)
     python = tmp_path / "python"
-    pip = "#!/bin/sh\necho no matching distribution: $* >&2\nexit 1\n"
+    # As pip tells on its standard output what it does, unless it is to be quiet.
+    pip = '#!/bin/sh\ncase "$*" in *--quiet*);; *) echo Collecting a;; esac\n'
+    pip += "echo no matching distribution: $* >&2\nexit 1\n"
     python.write_text(
         "#!/bin/sh\n[ $2 = venv ] || exit 0\nmkdir -p .venv/bin\n"
         f"printf '{pip}' > .venv/bin/python\nchmod +x .venv/bin/python\n"
@@ -48,6 +50,8 @@ def test_a_python_without_wheels_is_one_sentence_and_only_files_of_the_lock_are_
     python.chmod(0o755)
     done = warm.run(["make", f"PYTHON={python}", "crawl"], cwd=tmp_path)
     assert done.returncode == 2
+    assert "setting up .venv from requirements.txt: " in done.stderr
+    assert "\nCollecting a\n" in done.stderr
     assert "--require-hashes --no-deps --only-binary :all:" in done.stderr
     assert "requirements.txt has wheels for Python 3.11 to 3.14 on Linux" in done.stderr
     assert not (tmp_path / ".venv/.run").exists()

@@ -106,7 +106,7 @@ def test_seeds_of_the_standard_input_and_files_of_feeds_are_the_rehearsals_own(t
         (["crawl"], "it takes a crawl after --"),
         (["shell", "http://example.org/"], "it takes a crawl after --"),
         (["crawl", "nobody"], "there is no spider nobody"),
-        (["crawl", "web", "-s", "ITEM_PIPELINES={a"], "ITEM_PIPELINES={a cannot be read"),
+        (["crawl", "web", "-s", "ITEM_PIPELINES={a"], "ITEM_PIPELINES must be a dict"),
         (["crawl", "web"], "a rehearsal needs to know the seeds"),
         (["crawl", "web", "-a", "seeds=/no/such/file.txt"], "/no/such/file.txt"),
     ],
@@ -116,6 +116,13 @@ def test_what_cannot_be_rehearsed_is_one_sentence(tmp_path, command, why):
     assert done.returncode == 2
     assert why in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_command_that_is_refused_has_no_report(tmp_path):
+    done = rehearse(tmp_path, "crawl", "web", "-a", "seeds=example.org", "-s", "POLITENESS_KEY=x")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("webcrawl: POLITENESS_KEY must be")
 
 
 def test_a_directory_with_something_else_is_left_alone(tmp_path):

@@ -85,6 +85,8 @@ def test_settings_of_scrapy_redis_are_no_slips():
         HIVE_KEY_FILE | k | no setting HIVE_KEY_FILE any more: .* plain data into meta and cb
         FRONTIER_COLOUR | red | There is no setting FRONTIER_COLOUR; the nearest is FRONTIER_
         LOG_FORMAT | %( | LOG_FORMAT cannot be:
+        OUTPUT_STORE_OPTIONS | {"key": | OUTPUT_STORE_OPTIONS must be a dict.*Expecting
+        RETRY_POLICY | [1] | RETRY_POLICY must be a dictionary \\(JSON\\), not '\\[1\\]'
         FEEDS | {"x.zz": {"format": "zz"}} | FEEDS must say the format of x.zz, one of csv,
     """),
 )
@@ -166,18 +168,20 @@ BUDGET_HOST_PAGES for a host
 _REFUSED_OF_KIND = {bool: "perhaps", int: "-5", float: "soon"}
 _OTHERS_REFUSED = dict(
     table("""
-    DNS_SERVERS                 | no.such
+    DNS_SERVERS                 | 127.0.0.1:80000
     FEEDS                       | {"x.zz": {"format": "zz"}}
     DNS_CLIENT_CLASS            | no.such
     FRONTIER_FRONT_END          | no.such
     FRONTIER_PRIORITIZER        | no.such
     FRONTIER_SELECTOR           | no.such
-    GOPHER_PORTS                | many
+    GOPHER_PORTS                | 80000
     HIVE                        | a b
     HOSTS_FILE                  | /no/such
     HIVE_CACHE                  | nosuch
     LINK_KINDS                  | nosuch
     MEMORY_BUDGET               | 1
+    METRICS_PORT                | 80000
+    MONITOR_PORT                | 80000
     DOWNLOAD_TIMEOUT            | 0
     PAGE_CONTENT_TYPES          | html
     POLITENESS_DELAY_FACTOR     | -1
@@ -189,6 +193,9 @@ _OTHERS_REFUSED = dict(
     POLITENESS_PROFILE          | nosuch
     RANKS_FILE                  | /no/such
     RETRY_POLICY                | {"nosuch": [1, 2, 3]}
+    REVISIT_FIRST_SECS          | 59min
+    REVISIT_MAX_SECS            | 59min
+    REVISIT_MIN_SECS            | 59min
     ROBOTSTXT_OBAY              | False
     SEEN_CACHE                  | nosuch
     SEEN_ELIMINATOR             | no.such
@@ -196,7 +203,7 @@ _OTHERS_REFUSED = dict(
     TEXT_FORMAT                 | nosuch
     URL_EQUIVALENCES            | nosuch
     URL_HOST_RULES_FILE         | /no/such
-    URL_PORTS                   | many
+    URL_PORTS                   | 80000
     URL_REFUSE                  | (
     URL_SCOPE                   | nosuch
     """)
@@ -211,6 +218,7 @@ _NUMBERS = {
 # What they are read with, by how their names begin.
 _READ_WITH = {
     "HIVE_": {"HIVE": "x", "REDIS_URL": "redis://127.0.0.1:1"},
+    "REVISIT_": {"REVISIT": 1},
     "REDIS_START": {"LIVE_SEEDS": 1, "REDIS_URL": "redis://127.0.0.1:1"},
     "REDIS_ITEMS": {
         "ITEM_PIPELINES": '{"webcrawl.pipelines.redis_pages.RedisPages": 500}',
@@ -278,6 +286,23 @@ def test_the_command_ends_with_the_sentence_and_2(tmp_path, given):
     assert run.stderr.startswith("webcrawl: ")
     assert run.stderr.count("\n") == 1
     assert not job.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "given"),
+    table("""
+        crawl web -a seeds=x | ITEM_PIPELINES={"a.B": 1
+        crawl web -a seeds=x | EXTENSIONS=[1]
+        frontier             | FEEDS={bad
+        shell                | DOWNLOAD_HANDLERS={bad
+    """),
+)
+def test_bad_json_on_the_command_line_is_a_sentence_of_its_setting(command, given):
+    run = warm.scrapy(*command.split(), "-s", given)
+    name, _, value = given.partition("=")
+    assert run.returncode == 2
+    assert f"error: {name} must be a dictionary (JSON), not {value!r}" in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 def test_on_windows_it_ends_with_a_sentence():

@@ -204,6 +204,31 @@ def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     wait_until(lambda: contacts(web, at, host=host))
 
 
+def test_what_an_exclusion_ended_comes_back_by_the_command_that_allow_names(web, begin):
+    crawl = begin(ROBOTSTXT_OBEY=0)
+    wait_until(lambda: len(fetched(web)) > 10)
+    visit = fetched(web)[0]
+    host = urlsplit(visit).hostname
+    for words in ("pause", f"due {visit}", f"exclude {host}", "resume"):
+        control(web, words)
+
+    def ended():
+        lines = map(json.loads, (web.job / "logs/info.jsonl").read_text().splitlines())
+        return {line["url"]: "visit" in line for line in lines if line["outcome"] == "excluded"}
+
+    wait_until(lambda: {*ended().values()} == {True, False})
+    said = control(web, f"allow {host}")["said"]
+    control(web, "stop")
+    crawl.communicate()
+    urls, at = ended(), time.time()
+    assert urls[visit]
+    told = re.search("stop the crawl and run scrapy (.*)", said)[1]
+    done = warm.scrapy(*shlex.split(told))
+    assert f"{len(urls)} URLs put back in line" in done.stdout, done
+    begin(ROBOTSTXT_OBEY=0, POLITENESS_MIN_DELAY=0.01)
+    wait_until(lambda: urls.keys() <= {hit.origin + hit.target for hit in contacts(web, at)})
+
+
 def test_an_edited_file_acts_as_a_command_of_the_journal(web, begin, tmp_path):
     excluded, policies = tmp_path / "excluded.txt", tmp_path / "hosts.toml"
     excluded.touch()
@@ -286,6 +311,7 @@ def test_what_is_parked_is_let_in_or_given_up(web, begin):
     done = on_terminal(drop, "y")
     assert done.returncode == 0
     dropped = int(re.search(f"drop {held} host_budget: ([\\d,]+) URL", done.stdout)[1])
+    assert f"scrapy frontier {web.job} --retry dropped" in done.stdout
     assert dropped > 0
     lines = (web.job / "logs/info.jsonl").read_text().splitlines()
     ends = [json.loads(line)["host"] for line in lines if '"outcome":"dropped"' in line]
@@ -298,6 +324,20 @@ def test_what_is_parked_is_let_in_or_given_up(web, begin):
     assert is_left_alone(web, host=free)
     kill(crawl)
     assert damage_in(web.job) == []
+
+
+def test_an_open_crawl_takes_seeds_when_nothing_is_left(web, begin):
+    first, *others = web.seeds.read_text().splitlines()
+    web.seeds.write_text(f"{first}\n")
+    crawl = begin(KEEP_OPEN=1, BUDGET_HOST_PAGES=2, URL_SCOPE="seeds")
+    wait_until(lambda: "nothing left" in control(web, "state")["said"])
+    hosts = {urlsplit(url).hostname for url in others}
+    assert hosts.isdisjoint(urlsplit(hit.origin).hostname for hit in contacts(web))
+    control(web, f"seeds {' '.join(others)}")
+    wait_until(lambda: hosts <= {urlsplit(hit.origin).hostname for hit in contacts(web)})
+    wait_until(lambda: "nothing left" in control(web, "state")["said"])
+    control(web, "stop")
+    assert "stopped by scrapy control stop" in crawl.communicate()[1]
 
 
 @pytest.mark.parametrize("answered", [False, True])
@@ -324,6 +364,7 @@ def test_finished_urls_are_visited_again_while_the_crawl_runs(web, begin):
     first, second, *_ = fetched(web)
     said = control(web, f"due {first} http://never.test/")["said"]
     assert said.startswith("due: 1 URL put back in line")
+    assert said.endswith("; never answered: http://never.test/")
     assert journal(web)[-1]["answer"] == "a checkpoint has its visits"
     kill(crawl)  # the answer is there, so a checkpoint is
     begin(POLITENESS_MIN_DELAY=1)

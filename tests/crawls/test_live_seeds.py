@@ -104,7 +104,10 @@ def _last_progress(log):
         ({"REDIS_URL": "redis://127.0.0.1:1"}, "Redis at REDIS_URL does not answer"),
         ({"JOBDIR": ""}, "JOBDIR is empty"),
         ({"LIVE_SEEDS": 0}, "No seeds: name a seed list"),
-        ({"LIVE_SEEDS": 0, "KEEP_OPEN": 1, "seeds": "a.test"}, "KEEP_OPEN needs LIVE_SEEDS=1"),
+        (
+            {"LIVE_SEEDS": 0, "KEEP_OPEN": 1, "CONTROL_ENABLED": 0, "seeds": "a.test"},
+            "KEEP_OPEN needs LIVE_SEEDS=1, a HIVE, or CONTROL_ENABLED=1",
+        ),
         ({"offline": 1, "seeds": "docs"}, "leave LIVE_SEEDS empty"),
     ],
 )

@@ -59,10 +59,10 @@ async def test_a_refetch_visits_what_was_answered_and_charges_nothing_for_it(tmp
         assert not visits(first)
 
         code, counts, _ = await command(job, "--refetch", "all")
-        assert (code, counts) == (0, {"urls": 12, "waiting": 0, "left_out": 0})
+        assert (code, counts) == (0, {"urls": 12, "waiting": 0, "left_out": 0, "unknown": []})
         # Run twice it does no more.
         code, counts, _ = await command(job, "--refetch", "all")
-        assert (code, counts) == (0, {"urls": 0, "waiting": 12, "left_out": 0})
+        assert (code, counts) == (0, {"urls": 0, "waiting": 12, "left_out": 0, "unknown": []})
 
         del sites.pages["a.test/gone"]
         sites.pages |= {
@@ -129,7 +129,8 @@ async def test_what_is_due_goes_by_age_pattern_and_list(tmp_path):
         await crawl(sites, job, "a.test", **SETTINGS)
         due.write_text(f"http://a.test:{sites.port}/tag\nhttp://a.test:{sites.port}/unknown\n?\n")
         code, counts, said = await command(job, "--due", str(due))
-        assert (code, counts) == (0, {"urls": 1, "waiting": 0, "left_out": 0}), said
+        unknown = [f"http://a.test:{sites.port}/unknown", "?"]
+        assert (code, counts["urls"], counts["unknown"]) == (0, 1, unknown), said
         await crawl(sites, job, "a.test", **SETTINGS)
         assert sites.statuses[-1] == ("a.test/tag", 304)
         last = [*ends(job)][-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -22,6 +23,7 @@ from monitored import FORM, monitored
 from redis_server import free_port
 from scrapy.utils.project import get_project_settings
 
+from webcrawl.crawl.job.ports import ports_of
 from webcrawl.errors import FatalError
 from webcrawl.monitor.launch import MonitorProcess
 
@@ -103,7 +105,7 @@ def test_a_command_by_the_api_acts_is_journaled_and_shown(monitor):
     at = len(access_log(monitor.log))
     wait_until(lambda: len(access_log(monitor.log)) > at)
     _, (answer,) = monitor.command("drop", arguments={"host": "all", "reason": "depth"})
-    assert answer["said"] == "drop all depth: 0 URLs given up"
+    assert answer["said"].startswith("drop all depth: 0 URLs given up; ")
 
 
 def test_a_form_of_the_page_acts_after_the_token_was_given(monitor):
@@ -263,6 +265,22 @@ def test_a_crawl_goes_on_without_a_monitor(tmp_path):
         next(line for line in crawl.stderr if "There is no monitor: " in line)
         wait_until(lambda: len(access_log(web.log)) > 3)
         kill(crawl)
+
+
+def test_a_crawl_does_not_wait_for_its_monitor(tmp_path):
+    """Which is not started before somebody reads its log: that is a pipe."""
+    with simulated(tmp_path, hosts=2) as web:
+        log = web.job / "logs/monitor.log"
+        log.parent.mkdir(parents=True)
+        os.mkfifo(log)
+        crawl = start_crawl(web.command(MONITOR_PORT=free_port(), KEEP_OPEN=1))
+        wait_until(lambda: len(access_log(web.log)) > 3)
+        assert "monitor" not in ports_of(web.job)
+        reading = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
+        wait_until(lambda: "monitor" in ports_of(web.job))
+        crawl.send_signal(signal.SIGTERM)
+        assert "The monitor is at " in crawl.communicate(timeout=60)[1]
+        os.close(reading)
 
 
 def test_beyond_this_machine_looking_needs_the_token_too(tmp_path):

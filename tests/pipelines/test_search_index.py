@@ -238,7 +238,8 @@ def test_a_damaged_log_is_one_sentence(tmp_path):
 def indexed(tmp_path_factory):
     jobdir = tmp_path_factory.mktemp("job")
     evil = a_text(2, "born \x9b31m evil", "\x1b[2J bad title")
-    index(jobdir, a_text(1, ENGLISH, "Rights"), evil, a_text(3, GERMAN))
+    odd = a_text(4, "thin\u2009spaces\xa0and soft\xadhyphens", "नम\u200dस्ते\xa0»")
+    index(jobdir, a_text(1, ENGLISH, "Rights"), evil, a_text(3, GERMAN), odd)
     return jobdir
 
 
@@ -254,6 +255,20 @@ def test_the_command_prints_titles_urls_and_snippets(indexed):
     assert done.stdout.endswith("\n\n2 pages found\n")
     assert command(indexed, "nowhere").stdout == "0 pages found\n"
     assert command(indexed, "nowhere").returncode == 1
+
+
+def test_text_is_shown_as_text(indexed):
+    shown = command(indexed, "thin").stdout
+    assert shown.splitlines()[:3] == [
+        *("नम\u200dस्ते »", "http://a.test/4"),
+        "thin spaces and softhyphens",
+    ]
+
+
+def test_a_directory_of_products_may_be_named_as_a_job(indexed, tmp_path):
+    done = warm.scrapy("search", indexed, "born", "free")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("1 page found\n")
 
 
 def test_the_command_prints_json(indexed):

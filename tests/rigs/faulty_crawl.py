@@ -34,6 +34,7 @@ from webcrawl import clock, scheduler
 from webcrawl.crawl import health
 from webcrawl.crawl.job import state_directory
 from webcrawl.frontier import back_queue, done_log, due, front_end, frontier, overflow, snapshot
+from webcrawl.revisit import visits
 from webcrawl.seen import compaction, levels
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import simulate
@@ -196,6 +197,7 @@ class FaultyProcess:
             patch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", orders.idle)
         patch.setattr(state_directory, "_BOOT_ID", orders.boot)
         patch.setattr(due, "_HOUR", orders.hour)
+        patch.setattr(visits, "_SHORTEST", orders.hour)
         self._disk = disk = DyingDisk(orders.root, patch=patch, rng=random.Random(orders.seed))
         if orders.known is not None:
             disk.power.go_on(pickle.loads(orders.known.read_bytes()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from webcrawl.frontier import due
+from webcrawl.revisit import visits
 
 
 class ShortHours:
@@ -10,4 +11,4 @@ class ShortHours:
 
     def update_settings(self, settings):
         """See Scrapy's add-ons."""
-        due._HOUR = 1.0
+        due._HOUR = visits._SHORTEST = 1.0

@@ -70,6 +70,7 @@ def on_scrapys_scheduler(
 
     def process_options(self: ScrapyCommand, args: list[str], opts: Options) -> None:
         logging.setLogRecordFactory(VisibleRecord)
+        check_dictionaries(opts)
         command.process_options(self, args, opts)
         settings = self.settings
         assert settings is not None
@@ -96,6 +97,16 @@ def _in_a_sentence(record: logging.LogRecord) -> bool:
     return True
 
 
+def check_dictionaries(opts: Options) -> None:
+    """UsageError for a dictionary of the command line that is not one."""
+    from webcrawl.configuration.setting_check import check_given
+
+    try:
+        check_given(opts.set)
+    except FatalError as error:
+        raise UsageError(str(error)) from error
+
+
 def offline(
     run: Callable[[list[str], Options, Settings], int],
     *,
@@ -118,6 +129,10 @@ def offline(
         if json:
             group.add_argument("--json", action="store_true", help="for machines")
 
+    def process_options(self: ScrapyCommand, args: list[str], opts: Options) -> None:
+        check_dictionaries(opts)
+        ScrapyCommand.process_options(self, args, opts)
+
     def run_command(self: ScrapyCommand, args: list[str], opts: Options) -> None:
         assert self.settings is not None
         logging.setLogRecordFactory(VisibleRecord)
@@ -138,6 +153,7 @@ def offline(
         "short_desc": lambda _: short.removesuffix("."),
         "long_desc": lambda _: long,
         "add_options": add_options,
+        "process_options": process_options,
         "run": run_command,
     }
     return type("Command", (ScrapyCommand,), attributes)

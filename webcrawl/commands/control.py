@@ -50,7 +50,7 @@ def _is_wanted(request: Request, settings: Settings) -> bool:
     parked = sum(one.parked.get(reason, 0) for one in send_to_crawl(settings, Request("state")))
     if not parked:
         return True
-    print(f"{parked:,} URLs are parked for {reason}. Those of {host} will be given up for good.")
+    print(f"{parked:,} URLs are parked for {reason}. Those of {host} will be given up.")
     return input("Give them up? [y/N] ").lower() in {"y", "yes"}
 
 

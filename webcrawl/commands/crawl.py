@@ -30,7 +30,14 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
 from webcrawl import __version__
-from webcrawl.commands import Options, Settings, UsageError, VisibleRecord, progress
+from webcrawl.commands import (
+    Options,
+    Settings,
+    UsageError,
+    VisibleRecord,
+    check_dictionaries,
+    progress,
+)
 from webcrawl.configuration.secrets import masked
 from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.json_log import log_json
@@ -84,6 +91,7 @@ class Command(crawl.Command):
         if twice is not None:
             # Scrapy would take the last one without a message.
             raise UsageError(f"-a {twice} is given more than once")
+        check_dictionaries(opts)
         super().process_options(args, opts)
         logging.setLogRecordFactory(VisibleRecord)
         assert self.settings is not None

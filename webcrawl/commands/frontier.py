@@ -167,7 +167,7 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
     from webcrawl.hive.launch.job_directories import is_hive
     from webcrawl.jobs.inspect.info_log import beginning, known_since
     from webcrawl.jobs.inspect.job_view import running
-    from webcrawl.jobs.inspect.requeueing import answered, given_up_with, named_in, put_back
+    from webcrawl.jobs.inspect.requeueing import Named, answered, given_up_with, put_back
 
     jobdir, visits = Path(settings["JOBDIR"]), opts.outcomes is None
     if opts.outcomes is not None:
@@ -176,7 +176,7 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
         takes, request = answered(refetch), Request("refetch", {"what": refetch})
     else:
         with _lines_of(opts.due) as lines:
-            takes = named_in(lines)
+            takes = Named(lines)
         request = Request("due", {"urls": [f"of {opts.due}"]})
     with progress("URLs") as on_progress:
         if visits and (is_hive(jobdir) or running([jobdir])):

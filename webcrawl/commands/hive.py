@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from webcrawl.commands import Group, Options, Settings, UsageError, job_first, offline, print_answer
-from webcrawl.configuration.values import number, whole
+from webcrawl.configuration.values import number, port_number
 from webcrawl.errors import FatalError
 from webcrawl.wording import visible
 
@@ -81,7 +81,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
     from webcrawl.monitor.launch import MonitorProcess
 
     name = hive_name(settings)
-    monitored = whole(settings, "MONITOR_PORT", at_least=0)
+    monitored = port_number(settings, "MONITOR_PORT")
     every = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
     hive = LocalHive(
         name=name,
@@ -92,7 +92,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
         settings=opts.set,
         redis_url=settings.get("REDIS_URL") or "",
         store=settings.get("HIVE_STORE") or "",
-        metrics_port=whole(settings, "METRICS_PORT", at_least=0),
+        metrics_port=port_number(settings, "METRICS_PORT", ports=opts.drones or 1),
     )
     table = LocalTable(keys=Keys(name), connect=partial(connect, settings), clock=now)
     view = TerminalView(stream=sys.stderr, every=every, clock=now)
@@ -174,10 +174,10 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
             arguments=opts.spargs,
             settings=opts.set,
             drones=opts.drones or 1,
-            metrics_port=whole(settings, "METRICS_PORT", at_least=0),
+            metrics_port=port_number(settings, "METRICS_PORT", ports=opts.drones or 1),
         )
         order.check()
-        if whole(settings, "MONITOR_PORT", at_least=0):
+        if port_number(settings, "MONITOR_PORT"):
             raise FatalError("Drones that scrapyd starts have no monitor: leave out MONITOR_PORT.")
         if not settings.get("REDIS_URL"):
             raise FatalError(

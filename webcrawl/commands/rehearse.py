@@ -28,6 +28,8 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from webcrawl.commands import Group, Options, Settings, offline
 from webcrawl.configuration.secrets import masked_url
+from webcrawl.configuration.setting_check import check_given
+from webcrawl.configuration.values import dictionary
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
@@ -65,6 +67,7 @@ def _options(group: Group) -> None:
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     import msgspec
 
+    from webcrawl.hive.launch.job_directories import is_crawl
     from webcrawl.sim.__main__ import Orders
     from webcrawl.storage.atomic import write_atomic
 
@@ -105,7 +108,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         print(f"rehearsal: switched off: {', '.join(off)}")
     sys.stdout.flush()
     code = _run_module("webcrawl.sim", str(path))
-    _run_module("scrapy", "report", overrides["JOBDIR"])
+    if is_crawl(Path(overrides["JOBDIR"])):  # else COMMAND was refused
+        _run_module("scrapy", "report", overrides["JOBDIR"])
     return code
 
 
@@ -148,12 +152,10 @@ def _settings_of(spider: str, given: Options, settings: Settings) -> Settings:
     if spider not in loader.list():
         raise FatalError(f"there is no spider {spider}: scrapy list shows them.")
     loader.load(spider).update_settings(crawl)
+    check_given(given.set)
     for one in given.set:
         name, _, value = one.partition("=")
-        try:
-            crawl.set(name, value, priority="cmdline")
-        except ValueError as error:  # of JSON
-            raise FatalError(f"{name}={value} cannot be read: {error}.") from error
+        crawl.set(name, value, priority="cmdline")
     return crawl
 
 
@@ -196,7 +198,7 @@ def _below(
     """Settings by which all is written below *directory*, and what is switched off. Feeds of the
     command line take the place of those of settings."""
     given: dict[str, Any] = {"REHEARSAL": True, "JOBDIR": str(directory / "job")}
-    given["METRICS_PORT"] = 0  # the loop of virtual time has no sockets
+    given |= {"METRICS_PORT": 0, "MONITOR_PORT": 0}  # the loop of virtual time has no sockets
     off = [name for name in _OFF if crawl.get(name)]
     given |= dict.fromkeys(off)
     if (crawl.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["spider"]:
@@ -210,13 +212,13 @@ def _below(
         ):
             given[name] = str(directory / name.lower())
     feeds = {}
-    for uri, options in crawl.getdict("FEEDS").items():
+    for uri, options in dictionary(crawl, "FEEDS").items():
         where = urlsplit(str(uri))
         if where.scheme in ("", "file"):
             feeds[str(_feed(directory, where.path))] = options
         else:
             off.append(f"the feed {masked_url(str(uri))}")
-    if feeds != crawl.getdict("FEEDS") and not has_own_feeds:
+    if feeds != dictionary(crawl, "FEEDS") and not has_own_feeds:
         given["FEEDS"] = feeds
     return given, off
 

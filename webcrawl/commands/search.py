@@ -7,11 +7,17 @@ code: 0 found, 1 nothing found, 2 unusable input.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
 from webcrawl.commands import Group, Options, Settings, UsageError, job_first, offline, print_answer
 from webcrawl.wording import counted, visible
+
+# Where a word may be divided, which is not to be seen elsewhere.
+_HYPHEN = re.compile("[\xad\u200b]")
+_SPACE = re.compile(r"\s")
 
 if TYPE_CHECKING:
     from webcrawl.jobs.search import SearchHit, SearchResult
@@ -26,8 +32,13 @@ def _options(group: Group) -> None:
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.search import indexes_of, search_all
+    from webcrawl.pipelines.search_index import SearchIndex
 
-    args = job_first(args, settings)
+    if args and os.path.isdir(f"{args[0]}/{SearchIndex.output[1]}"):  # noqa: PTH112  # as is_crawl
+        settings.set("JOBDIR", args[0], priority="cmdline")
+        args = args[1:]
+    else:
+        args = job_first(args, settings)
     if not args:
         raise UsageError("name the words to search for")
     if not 1 <= opts.limit <= 10_000:
@@ -62,7 +73,7 @@ def _lines(hit: SearchHit, marks: tuple[str, str]) -> str:
 
 
 def _line(text: str) -> str:
-    return visible(text.replace("\n", " "))
+    return visible(_SPACE.sub(" ", _HYPHEN.sub("", text)))
 
 
 Command = offline(_run, syntax="[options] [JOBDIR] WORDS", options=_options, json=True)

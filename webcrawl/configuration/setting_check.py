@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl import settings as own_settings
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS, OF_OTHERS, SCRAPYS
@@ -29,9 +29,8 @@ from webcrawl.configuration.values import component, dictionary, flag, measured,
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import ModuleType
-
-    from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +70,11 @@ _WORDS = frozenset(
     for word, count in Counter(name.partition("_")[0] for name in _OURS | _FORMER.keys()).items()
     if count >= _FEWEST and not any(name.startswith(f"{word}_") for name in SCRAPYS)
 )
+_DICTIONARIES = [
+    name
+    for name, default in (vars(own_settings) | SCRAPYS).items()
+    if name.isupper() and isinstance(default, dict)
+]
 # How alike two names are if one is a slip of the other.
 _SLIP = 0.85
 _PATH = re.compile(r"[A-Za-z_]\w*(\.\w+)+", re.ASCII)
@@ -86,6 +90,14 @@ def log_level(settings: BaseSettings) -> int | str:
     if not (isinstance(level, int) or level in levels):
         raise FatalError(f"LOG_LEVEL must be {' or '.join(levels)}, not {level!r}.")
     return level
+
+
+def check_given(options: Iterable[str]) -> None:
+    """Check the dictionaries among *options* of the command line, NAME=VALUE, of which Scrapy would
+    not say what is wrong. FatalError."""
+    for name, _, value in (option.partition("=") for option in options):
+        if name in _DICTIONARIES:
+            dictionary(BaseSettings({name: value}), name)
 
 
 def check_process(settings: BaseSettings) -> None:
@@ -122,6 +134,8 @@ def check_process(settings: BaseSettings) -> None:
 
 def check_crawl(settings: BaseSettings) -> None:
     """Check all others, as the spider and add-ons have set them. FatalError."""
+    for name in _DICTIONARIES:
+        dictionary(settings, name)
     for name, default in SCRAPYS.items():
         if isinstance(default, dict) and name.endswith("_BASE"):
             _check_components(settings, name.removesuffix("_BASE"), default)
@@ -159,7 +173,7 @@ def _check_components(settings: BaseSettings, name: str, base: dict[Any, Any]) -
     """Check the user's entries of the dictionary *name*: classes with numbers, as in *base*, or
     names with classes."""
     are_keys = all(isinstance(value, (int, float)) for value in base.values())
-    for key, value in settings.getdict(name).items():
+    for key, value in dictionary(settings, name).items():
         if value is None:
             continue
         _check_class(name, key if are_keys else value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured
@@ -36,7 +37,16 @@ _TIMES = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _MEASURE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", re.ASCII | re.IGNORECASE)
 _SIZE_NAMES = re.compile(r"MEMORY_BUDGET|DOWNLOAD_(MAX|WARN)SIZE|\w+_BYTES")
 _DAY = 86_400.0
+_MOST_PORTS = 1 << 16
 _TIME_NAMES = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
+
+
+def port_number(settings: BaseSettings, name: str, *, ports: int = 1) -> int:
+    """The setting *name* as the first of so many *ports*, or 0; FatalError if it is neither."""
+    found, most = whole(settings, name, at_least=0), _MOST_PORTS - ports
+    if found > most:
+        raise _refused(settings, name, f"port from 1 to {most}, or 0")
+    return found
 
 
 def whole(settings: BaseSettings, name: str, *, at_least: int) -> int:
@@ -145,9 +155,10 @@ def dictionary(settings: BaseSettings, name: str) -> dict[Any, Any]:
     """The setting *name* as a dictionary; FatalError if it is none."""
     try:
         return settings.getdict(name)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError) as error:
         value = masked(name, settings[name])
-        raise FatalError(f"{name} must be a dictionary (JSON), not {value!r}.") from None
+        why = f" ({error})" if isinstance(error, JSONDecodeError) else ""
+        raise FatalError(f"{name} must be a dictionary (JSON), not {value!r}{why}.") from None
 
 
 def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **values: Any) -> Any:

@@ -129,6 +129,9 @@ class Control:
             )
             await self._begin(command, change)
         done = "in force" if change.lasts else await self._do(command, change)
+        if command.outcome and not hive:
+            retry = f"scrapy frontier {self._process.job.path} --retry {command.outcome}"
+            done += f"; to fetch the URLs that ended so, stop the crawl and run {retry}"
         return CommandAnswer(f"{change.command}: {done}", change.n)
 
     async def _begin(self, command: ControlCommand, change: Change) -> None:

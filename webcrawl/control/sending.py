@@ -26,7 +26,7 @@ from webcrawl.hive.launch.job_directories import is_hive
 from webcrawl.hive.membership.asking import ask_hive, hive_name
 from webcrawl.hive.membership.connection import check, client_of, close
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
-from webcrawl.jobs.inspect.requeueing import PutBack, answered, named_in, push
+from webcrawl.jobs.inspect.requeueing import Named, PutBack, answered, push
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
     except CommandError as error:
         raise FatalError(str(error)) from error
     if isinstance(command, Refetch | Due):
-        takes = answered(command.what) if isinstance(command, Refetch) else named_in(command.urls)
+        takes = answered(command.what) if isinstance(command, Refetch) else Named(command.urls)
         done = visit(settings, request, takes, on_progress=lambda *_: None)
         return [CommandAnswer(f"{request.name}: {done.told}")]
     if not (settings.get("HIVE") or is_hive(Path(settings["JOBDIR"]))):

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict, fields, force_setattr
 
+from webcrawl.crawl.lease.outcome_log import DROPPED
 from webcrawl.crawl.seeds import Seed, parse_line
 from webcrawl.crawl.steering import CHANGEABLE
 from webcrawl.hosts.politeness.exclusions import host_in
@@ -50,12 +51,14 @@ class ControlCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     undo: the command that ends it.
     ends: it ends what another one has changed.
     again: it is done again if it has no answer.
+    outcome: the outcome of the URLs that it or the command before it has ended.
     """
 
     lasts: ClassVar[str] = ""
     undo: ClassVar[str] = ""
     ends: ClassVar[bool] = False
     again: ClassVar[bool] = False
+    outcome: ClassVar[str] = ""
 
     def fill(self, template: str) -> str:
         """*template*, one of the first two, with the arguments."""
@@ -161,7 +164,7 @@ class Exclude(_HostRule, frozen=True):
 class Allow(_HostRule, frozen=True):
     """End exclude; lines of EXCLUSION_FILE stay."""
 
-    lasts, ends = "exclude {host}", True
+    lasts, ends, outcome = "exclude {host}", True, "excluded"
 
 
 class Slower(_HostRule, frozen=True):
@@ -244,7 +247,7 @@ class Visit(ControlCommand, frozen=True):
 class Drop(_OfHost, frozen=True):
     """Give up what of a host or domain, or of all, is parked for a reason."""
 
-    again = True
+    again, outcome = True, DROPPED
     reason: Reason
 
     async def work(self, process: Process) -> str:

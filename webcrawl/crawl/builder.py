@@ -112,11 +112,12 @@ def keeps_open(crawler: Crawler) -> bool:
     if flag(settings, "REVISIT"):
         return True
     stays = flag(settings, "KEEP_OPEN")
-    is_fed = settings["HIVE"] or flag(settings, "LIVE_SEEDS")
+    has_control = settings["JOBDIR"] and flag(settings, "CONTROL_ENABLED")
+    is_fed = settings["HIVE"] or flag(settings, "LIVE_SEEDS") or has_control
     if stays and getattr(crawler.spider, "reads_seeds", False) and not is_fed:
         raise FatalError(
-            "KEEP_OPEN needs LIVE_SEEDS=1 or a HIVE: the web spider would wait for seeds that "
-            "cannot come."
+            "KEEP_OPEN needs LIVE_SEEDS=1, a HIVE, or CONTROL_ENABLED=1 with a JOBDIR: the web "
+            "spider would wait for seeds that cannot come."
         )
     return stays
 

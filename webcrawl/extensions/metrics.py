@@ -14,7 +14,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from twisted.internet.error import CannotListenError
 
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import port_number
 from webcrawl.crawl.job.ports import note_port
 from webcrawl.scheduler import process_of
 
@@ -38,7 +38,7 @@ class Metrics:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        port = whole(settings, "METRICS_PORT", at_least=0)
+        port = port_number(settings, "METRICS_PORT")
         if not port:
             raise NotConfigured
         metrics = cls(crawler=crawler, host=str(settings["METRICS_HOST"]), port=port)

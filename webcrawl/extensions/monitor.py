@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import port_number
 from webcrawl.errors import FatalError
 from webcrawl.scheduler import process_of
 
@@ -27,11 +27,12 @@ class Monitor:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._process: MonitorProcess | None = None
+        self._starting: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        if not whole(settings, "MONITOR_PORT", at_least=0):
+        if not port_number(settings, "MONITOR_PORT"):
             raise NotConfigured
         if not settings["JOBDIR"]:
             raise NotConfigured("MONITOR_PORT needs a JOBDIR")
@@ -42,17 +43,22 @@ class Monitor:
         crawler.signals.connect(monitor.engine_stopped, signal=signals.engine_stopped)
         return monitor
 
-    async def spider_opened(self) -> None:
+    def spider_opened(self) -> None:
         if process_of(self._crawler) is None:
             return
         from webcrawl.monitor.launch import MonitorProcess  # noqa: PLC0415  # not for all crawls
 
         self._process = MonitorProcess(self._crawler.settings)
+        # The engine would wait for a handler before its first request.
+        self._starting = asyncio.ensure_future(self._start(self._process))
+
+    async def _start(self, process: MonitorProcess) -> None:
         try:
-            logger.info("%s", await asyncio.to_thread(self._process.start))
+            logger.info("%s", await asyncio.to_thread(process.start))
         except (FatalError, OSError) as error:
             logger.warning("%s", error)
 
-    def engine_stopped(self) -> None:
-        if self._process is not None:
+    async def engine_stopped(self) -> None:
+        if self._process is not None and self._starting is not None:
+            await self._starting
             self._process.end()

@@ -14,7 +14,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.configuration.secrets import masked
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import port_number
 from webcrawl.crawl.job.ports import note_port
 from webcrawl.crawl.job.saved_settings import is_plain
 from webcrawl.errors import FatalError
@@ -56,7 +56,7 @@ class MonitorProcess:
 
     def start(self) -> str:
         """Start it; says where it serves. Blocks for about a second. FatalError, OSError."""
-        settings, wanted = self._settings, whole(self._settings, "MONITOR_PORT", at_least=1)
+        settings, wanted = self._settings, port_number(self._settings, "MONITOR_PORT")
         log = self._jobdir / "logs" / "monitor.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as errors:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from msgspec.structs import replace
 
 from webcrawl.clock import TimeSource, wall_time
-from webcrawl.configuration.values import part_of, positive
+from webcrawl.configuration.values import number, part_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS
 from webcrawl.revisit.history import CHANGED, FAILED, GONE, MOVED, encode_history
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from webcrawl.revisit.history import History
 
 _DAY = 86_400
-# Of intervals, in seconds: times beyond the year 9892 cannot be stored.
+# Of intervals, in seconds: the frontier knows the hour of a visit (due.py), and times beyond the
+# year 9892 cannot be stored.
+_SHORTEST = 3600.0
 _LONGEST = 100 * 365.0 * _DAY
 _MOST_DOUBLED = 10
 _MOST_VISITS = 64
@@ -64,14 +66,17 @@ class Visits:
         FatalError."""
         settings = crawler.settings
         name = "REVISIT_POLICY"
-        shortest, longest = (positive(settings, f"REVISIT_{one}_SECS") for one in ("MIN", "MAX"))
+        first, shortest, longest = (
+            number(settings, f"REVISIT_{one}_SECS", at_least=_SHORTEST)
+            for one in ("FIRST", "MIN", "MAX")
+        )
         if shortest > longest:
             raise FatalError("REVISIT_MIN_SECS must be at most REVISIT_MAX_SECS.")
         if longest > _LONGEST:
             raise FatalError(f"REVISIT_MAX_SECS must be at most {_LONGEST:.0f}: a hundred years.")
         return cls(
             policy=part_of(crawler, name, settings[name], like=RevisitPolicy),
-            first=positive(settings, "REVISIT_FIRST_SECS"),
+            first=first,
             shortest=shortest,
             longest=longest,
             importance=importance,

@@ -166,7 +166,11 @@ class _Link(asyncio.Transport, asyncio.Protocol):
             self._free_at = max(self._free_at, self._loop.time())
             if self._route.bandwidth:
                 self._free_at += len(data) / self._route.bandwidth
-            self._when_sent(self._below.write, bytes(data))
+            self._when_sent(self._send, bytes(data))
+
+    def _send(self, data: bytes) -> None:
+        if not self._below.is_closing():  # asyncio would warn of what nobody reads
+            self._below.write(data)
 
     def close(self) -> None:
         if not self._is_closing:

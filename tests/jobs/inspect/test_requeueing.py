@@ -17,12 +17,12 @@ from stored_job import in_use
 from text_tables import table
 
 from webcrawl.crawl.job.jobdir import Job
-from webcrawl.crawl.lease.outcome_log import MAX_URL
+from webcrawl.crawl.lease.outcome_log import MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect import last_lines
 from webcrawl.jobs.inspect.importing import import_seeds
 from webcrawl.jobs.inspect.job_view import ask
-from webcrawl.jobs.inspect.requeueing import PutBack, given_up_with, put_back
+from webcrawl.jobs.inspect.requeueing import PutBack, answered, given_up_with, put_back
 from webcrawl.spiders.web import WebSpider
 
 
@@ -85,6 +85,9 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
         on_progress=lambda count, what: told.append(what),
     )
     assert done == PutBack(urls=5, waiting=1, left_out=2)
+    assert retry_here(stored.path, "http_999").told == (
+        "0 URLs put back in line, as the log has no finished URL of that kind"
+    )
     expected = [
         *("http://back.test/0", "http://later.test/0"),
         *(f"http://lost.test/{number}" for number in range(4)),
@@ -133,6 +136,17 @@ def test_what_is_no_outcome_of_urls_given_up_is_refused(name):
     given_up_with("http_404, dns_failed")
 
 
+@pytest.mark.parametrize("what", ["yesterday", "2026-11-26", "www.a.test/*", "ALL", ""])
+def test_what_can_be_no_url_and_no_age_is_refused(what):
+    with pytest.raises(FatalError, match=r"is not a URL: say all, older-than AGE \(as 7d\), or"):
+        answered([what])
+
+
+@pytest.mark.parametrize("what", ["*", "http*", "http://a.test/", "?ttp://a.test/*"])
+def test_patterns_take_whole_urls(what):
+    assert answered([what])(OutcomeLine(1.0, "http://a.test/", "", "http_200", ""))
+
+
 def test_a_job_in_use_and_none_at_all_are_refused_in_a_sentence(stored, tmp_path):
     stored.end(entry("lost.test"), "dns_failed")
     stored.publish()
@@ -170,7 +184,7 @@ async def _down_and_up_again(job):
         sites.pages |= down
         run = await asyncio.to_thread(retry_command, job, "http_503,host_failing", "--json")
         assert run.returncode == 0, run.stderr
-        assert json.loads(run.stdout) == {"urls": 2, "waiting": 0, "left_out": 0}
+        assert json.loads(run.stdout) == {"urls": 2, "waiting": 0, "left_out": 0, "unknown": []}
         stats = await crawl(sites, job, "a.test", **impatient)
         assert stats["outcome/http_200"] == 2
         whole = {name: count for name, count in stats.items() if name.startswith("crawl/outcome/")}

@@ -179,12 +179,14 @@ class Supervisor:
             raise FatalError(f"JOBDIR {jobdir} is in use: {error}.") from error
         except OSError as error:
             raise refusal(error, jobdir, f"JOBDIR {jobdir} cannot be used: {error}.") from error
+        starting: asyncio.Task[None] | None = None
         try:
             self.hive.check()
-            await self._start_monitor()
+            starting = asyncio.ensure_future(self._start_monitor())
             return await self._run_until_signalled()
         finally:
-            if self._monitor is not None:
+            if starting is not None and self._monitor is not None:
+                await starting
                 self._monitor.end()
             self._lock.release()
 

@@ -52,30 +52,42 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.job_view import JobView
     from webcrawl.jobs.inspect.last_lines import OnProgress, Takes
 
-# URLs of a list, 0.1 kB each.
+# URLs of a list, 0.2 kB each, and those of them whose text is kept.
 _MOST_DUE = 1 << 23
+_MOST_NAMED = 10_000
+_SHOWN = 20
 _TOLD_EVERY = 10_000
 _PUSHED = 1_000
 _OLDER = "older-than"
+# What may be the beginning of a URL, or of a pattern of URLs.
+_PATTERN = re.compile(r"[\w+.-]*[:*?\[]")
 
 
 class PutBack(msgspec.Struct):
     """Counts of what was put back in line.
 
     *urls* were put back, or pushed to a hive; *waiting* were there already, and *left_out* are
-    ordinary Requests and cut URLs.
+    ordinary Requests and cut URLs. *unknown* are the URLs of a list that were never answered, of
+    which only the first 10,000 are named.
     """
 
     urls: int = 0
     waiting: int = 0
     left_out: int = 0
+    unknown: list[str] = []
 
     @property
     def told(self) -> str:
         """In words."""
+        if self == PutBack():
+            return "0 URLs put back in line, as the log has no finished URL of that kind"
+        unknown = " ".join(self.unknown[:_SHOWN])
+        more = f" and {len(self.unknown) - _SHOWN:,} others" if len(self.unknown) > _SHOWN else ""
+        unknown = f"; never answered: {unknown}{more}" if unknown else ""
         left_out = f"left out: {self.left_out:,} ordinary Requests and cut URLs"
         waiting = f"already waiting: {self.waiting:,}"
-        return f"{counted(self.urls, 'URL')} put back in line; {waiting}; {left_out}"
+        put = f"{counted(self.urls, 'URL')} put back in line"
+        return f"{put}; {waiting}; {left_out}{unknown}"
 
 
 def given_up_with(text: str) -> Takes:
@@ -103,19 +115,36 @@ def answered(words: Sequence[str]) -> Takes:
         return lambda line: _is_document(line) and line.at < before
     if words[0] == "all":
         return _is_document
+    if not _PATTERN.match(words[0]):
+        raise FatalError(
+            f"{words[0]!r} is not a URL: say all, {_OLDER} AGE (as 7d), or a pattern of URLs, as "
+            "https://example.com/*."
+        )
     matches = re.compile(fnmatch.translate(words[0])).match
     return lambda line: _is_document(line) and matches(line.url) is not None
 
 
-def named_in(lines: Iterable[str]) -> Takes:
+class Named:
     """Takes URLs that were answered, of those in *lines*. FatalError if they are too many."""
-    names: set[int] = set()
-    for line in lines:
-        if (url := normalize_seed(line.strip())) is not None:
-            names.add(digest(url))
-        if len(names) > _MOST_DUE:
-            raise FatalError(f"More than {_MOST_DUE:,} URLs are due: give them in parts.")
-    return lambda line: _is_document(line) and digest(line.url) in names
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._names: dict[int, str] = {}
+        self._answered: set[int] = set()
+        for line in filter(None, map(str.strip, lines)):
+            url = normalize_seed(line) or line
+            self._names[digest(url)] = url if len(self._names) < _MOST_NAMED else ""
+            if len(self._names) > _MOST_DUE:
+                raise FatalError(f"More than {_MOST_DUE:,} URLs are due: give them in parts.")
+
+    def __call__(self, line: OutcomeLine) -> bool:
+        name, is_document = digest(line.url), _is_document(line)
+        if name in self._names and is_document:
+            self._answered.add(name)
+        return is_document and name in self._names
+
+    def unknown(self) -> list[str]:
+        """Those of which no line has told that they were answered, of the first 10,000."""
+        return [url for name, url in self._names.items() if url and name not in self._answered]
 
 
 def _is_document(line: OutcomeLine) -> bool:
@@ -140,6 +169,8 @@ def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnPro
             if done.urls % _TOLD_EVERY == 0:
                 on_progress(done.urls, "URLs put back in line")
                 stopped.state.shards.of(line.url).hosts.records.flush()
+    if isinstance(takes, Named):
+        done.unknown = takes.unknown()
     return done
 
 
@@ -165,6 +196,8 @@ def push(
             on_progress(done.urls, "URLs pushed")
     if items:
         pushed(items)
+    if isinstance(takes, Named):
+        done.unknown = takes.unknown()
     return done
 
 
