@@ -63,21 +63,17 @@ class Statistics:
             return  # the loop was late, and this call is its next one
         counts = Counts.of(self._crawler.stats.get_stats())
         secs = max(at - self._at, 0.001)
-        rate, visit_rate = (
-            (counts.pages - self._pages) / secs,
-            (counts.visits - self._visits) / secs,
-        )
-        self._pages, self._visits, self._at = counts.pages, counts.visits, at
         line = progress_line(
             process.health.activity(),
             process.health.diagnosis(),
-            rate=rate,
+            rate=(counts.pages - self._pages) / secs,
             secs=at - self._began,
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
             visits=counts.visits,
-            visit_rate=visit_rate,
+            visit_rate=(counts.visits - self._visits) / secs,
         )
+        self._pages, self._visits, self._at = counts.pages, counts.visits, at
         projection = process.health.look_ahead()
         if projection and len(line) + len(projection) + 2 <= _MOST:
             line += f"; {projection}"

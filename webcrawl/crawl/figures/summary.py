@@ -64,6 +64,11 @@ def summary(
     is_whole = not count(CUT_OFF)
     now, received = stats.get("control/now", ""), count("fetch/bytes")
     waiting = int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
+    written = f", {count('warc/bytes'):,} written to WARC"
+    known = pages + crawl.redirects + sum(errors.values()) + sum(held.values())
+    known += int(stats.get("frontier/waiting", 0))
+    submitted = count("links/submitted") * is_whole
+    links = f"{submitted:,} to the eliminator, {known:,} of them new" if submitted else ""
     # Those without a text are left out.
     rows = [
         ("end", finished(held) if reason == "finished" else _ENDS.get(reason, reason)),
@@ -81,18 +86,11 @@ def summary(
         *_bound(stats, prefix),
         *_paused(stats, prefix),
         ("changed", now and f"in force: {now}"),
-        (
-            "bytes",
-            f"{received:,} received" + f", {count('warc/bytes'):,} written to WARC" * is_whole,
-        ),
+        ("bytes", f"{received:,} received{written * is_whole}"),
         ("", _volume(received, count("fetch/decoded_bytes"), count("fetch/sent_bytes")) * is_whole),
+        ("links", links),
         (
-            "links",
-            f"{count('links/submitted'):,} to the eliminator, {count('seen/new'):,} of them new"
-            * is_whole,
-        ),
-        (
-            "" if is_whole else "links",
+            "" if links else "links",
             _links_per_page(
                 count("links/pages"), count("links/found"), count("links/found_unique")
             ),

@@ -148,7 +148,9 @@ def _path(points: Sequence[tuple[float, float]], x: _Scale, y: _Scale, is_time: 
     joins = ["M", *("M" if gap > widest else "L" for gap in gaps)]
     places = (f"{x.at(one)} {y.at(other)}" for one, other in points)
     # A point of its own is a dot.
-    return "".join(f"{join}{at}{'h0' * (join == 'M')}" for join, at in zip(joins, places))
+    return "".join(
+        f"{join}{at}{'h0' * (join == 'M')}" for join, at in zip(joins, places, strict=False)
+    )
 
 
 def _bars(chart: Chart) -> Layout:
