@@ -60,15 +60,10 @@ def summary(
     # Those of the web spider are its pages.
     items = 0 if "seeds/read" in stats else count("item_scraped_count")
     flagged = count("walls/flagged") + count("walls/soft_errors")
-    # What was counted since the last checkpoint before a kill is not known, but for the shards'.
-    is_whole = not count(CUT_OFF)
     now, received = stats.get("control/now", ""), count("fetch/bytes")
+    # Of what a process counts itself, the last minute before a kill is not known.
+    is_whole = not count(CUT_OFF)
     waiting = int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
-    written = f", {count('warc/bytes'):,} written to WARC"
-    known = pages + crawl.redirects + sum(errors.values()) + sum(held.values())
-    known += int(stats.get("frontier/waiting", 0))
-    submitted = count("links/submitted") * is_whole
-    links = f"{submitted:,} to the eliminator, {known:,} of them new" if submitted else ""
     # Those without a text are left out.
     rows = [
         ("end", finished(held) if reason == "finished" else _ENDS.get(reason, reason)),
@@ -79,18 +74,18 @@ def summary(
         ("visits", _visits(behind(f"{prefix}visits/", stats))),
         ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
         ("contacts", f"{counted(count('contacts'), 'request')}: each try of a URL, and robots.txt"),
-        ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
+        ("hosts", f"{count('robots/origins'):,} asked for robots.txt" * is_whole),
         ("walls", _walls(crawl.given_up, count("walls/hosts"))),
         ("", f"{counted(flagged, 'page')} stored that may be one" if flagged else ""),
         ("speed", _speed(crawl, seconds) if is_whole else ""),
         *_bound(stats, prefix),
         *_paused(stats, prefix),
         ("changed", now and f"in force: {now}"),
-        ("bytes", f"{received:,} received{written * is_whole}"),
+        ("bytes", f"{received:,} received{_written(count('warc/bytes') * is_whole)}"),
         ("", _volume(received, count("fetch/decoded_bytes"), count("fetch/sent_bytes")) * is_whole),
-        ("links", links),
+        ("links", _links(count("links/submitted") * is_whole, crawl, waiting, held)),
         (
-            "" if links else "links",
+            "" if is_whole else "links",
             _links_per_page(
                 count("links/pages"), count("links/found"), count("links/found_unique")
             ),
@@ -226,6 +221,17 @@ def _speed(counts: Counts, secs: float) -> str:
     """On the pages and visits in *secs*."""
     visits = f", {counts.visits / secs:.1f} visits/s" if counts.visits and secs else ""
     return f"{counts.pages / secs if secs else 0:.1f} pages/s{visits} over {secs:.0f} s"
+
+
+def _written(stored: int) -> str:
+    return f", {stored:,} written to WARC" if stored else ""
+
+
+def _links(submitted: int, crawl: Counts, waiting: int, held: Mapping[str, int]) -> str:
+    """On links, if any were counted; new are those that the crawl knows."""
+    ended = crawl.pages + crawl.redirects + sum(crawl.given_up.values())
+    known = ended + waiting + sum(held.values())
+    return f"{submitted:,} to the eliminator, {known:,} of them new" if submitted else ""
 
 
 def _volume(received: int, decoded: int, sent: int) -> str:

@@ -105,7 +105,8 @@ class Totals:
 
     def snapshot(self) -> bytes:
         """See ``job.Part``."""
-        return _encode(added(self._sums(), {CUT_OFF: not self._is_over()}))
+        sums = self._sums()
+        return _encode(sums if self._is_over() else added(sums, {CUT_OFF: 1}))
 
     def written(self) -> list[Path]:
         """All of it is in the snapshot."""

@@ -145,12 +145,11 @@ def _path(points: Sequence[tuple[float, float]], x: _Scale, y: _Scale, is_time: 
     the usual, that can be seen."""
     gaps = [after - before for (before, _), (after, _) in pairwise(points)]
     widest = max(3 * median(gaps), _SEEN * (x.high - x.low)) if gaps and is_time else math.inf
-    joins = ["M", *("M" if gap > widest else "L" for gap in gaps)]
-    places = (f"{x.at(one)} {y.at(other)}" for one, other in points)
     # A point of its own is a dot.
-    return "".join(
-        f"{join}{at}{'h0' * (join == 'M')}" for join, at in zip(joins, places, strict=False)
-    )
+    begin, on = "M{} {}h0", "L{} {}"
+    joins = [begin, *(begin if gap > widest else on for gap in gaps)]
+    places = ((x.at(one), y.at(other)) for one, other in points)
+    return "".join(join.format(*at) for join, at in zip(joins, places, strict=False))
 
 
 def _bars(chart: Chart) -> Layout:

@@ -127,7 +127,7 @@ def _per_million(cost: float | None, pages: int) -> str:
 def _cost(crawl: Crawl, price: float | None) -> Figure:
     hours = crawl.secs / 3600
     own = price * hours if price and hours else None
-    lead = "What the machines cost an hour was not given (--price-per-hour)."
+    lead = "What the machines cost an hour was not given (--price-per-hour), or how long they ran."
     if own:
         lead = f"At ${price:,.2f} an hour, the crawl has cost ${own:,.2f} so far."
     rows = [
