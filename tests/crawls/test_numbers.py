@@ -275,7 +275,8 @@ def test_a_crawl_with_visits_and_kills_says_what_is_true(tmp_path):
         idle = "nothing left" in bound
         found[f"nothing left at {after}"] = (idle and line["waiting"] > 0, False)
     assert wrong(found) == {}
-    assert any(line["visit_rate"] for _, line, _ in lines)
+    assert truth.visits
+    assert any(line["visit_rate"] for _, line, _ in lines), crawl.said
     # What was counted only until a kill, or not since, is left out.
     assert "speed" not in rows
     assert "hosts" not in rows
@@ -308,27 +309,22 @@ def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
             assert now == pytest.approx(numbers(shown["pages"])[0] / 60, rel=0.5)
             assert average > now  # it has run for less than a minute
             said = hive.ends()
-        truth = Truth(web.job, web.hits())
-    known = len(truth.ends)
+        truth = Truth(web.job, access_log(web.log))
+        known, end = len(truth.ends), of_whole_run(said, truth)
+        found = of_summary(said, truth) | end | of_report(web.job, truth)
+        gauges = [row[1] for row in figure(report_of(web.job), "waiting").table.rows]
+        # Run the same command again: nothing is lost, nothing is fetched again.
+        with Hive(web, tmp_path / "again") as hive:
+            again = {name: numbers(text) for name, text in summary_of(hive.ends()).items()}
+        assert len(web.hits()) == len(truth.hits)
+    assert wrong(found) == {}
     assert 0 < status["waiting"] < known
-    whole = of_whole_run(said, truth)
-    assert wrong(of_summary(said, truth) | whole | of_report(web.job, truth)) == {}
-    gauges = [row[1] for row in figure(report_of(web.job), "waiting").table.rows]
     assert len(gauges) > 5
     assert max(gauges) < known - 25
     last = said.rindex("\nall ")
-    cells = numbers(said[last : said.index("\n", last + 1)])
-    # Shards, pages, pages a second, given up.
-    assert cells[0] == 8
-    assert truth.count("pages") - 30 <= cells[1] <= truth.count("pages")
-    assert cells[3] <= truth.count("given up")
-    # Run the same command again: nothing is lost, nothing is fetched again.
-    hits = len(truth.hits)
-    with (
-        simulated(tmp_path, hosts=25, mean_pages=12, max_pages=60, **WORLD) as web,
-        Hive(web, tmp_path / "again") as hive,
-    ):
-        said = hive.ends()
-    assert len(access_log(tmp_path / "access.log")) in (0, hits)
-    rows = {name: numbers(text) for name, text in summary_of(said).items()}
-    assert (rows["pages"][0], rows["errors"][0]) == (truth.count("pages"), truth.count("given up"))
+    shards, pages, _, given_up, *_ = numbers(said[last : said.index("\n", last + 1)])
+    assert shards == 8
+    assert truth.count("pages") - 30 <= pages <= truth.count("pages")
+    assert given_up <= truth.count("given up")
+    ends = (truth.count("pages"), truth.count("given up"), truth.count("redirects"))
+    assert (again["pages"][0], again["errors"][0], again["redirects"][0]) == ends

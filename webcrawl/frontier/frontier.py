@@ -176,6 +176,11 @@ class Frontier:
             self._front.push([data])
         self.on_change()
 
+    def reopen(self, entry: Entry, outcome: str) -> None:
+        """``requeue`` an *entry* whose URL had ended with *outcome*, which counts no more."""
+        self._counts.reopened(outcome)
+        self.requeue(entry)
+
     def refill(self, limit: int) -> int:
         """Move up to *limit* entries to the back end while it has room; returns how many.
 

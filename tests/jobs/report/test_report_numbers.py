@@ -313,12 +313,7 @@ def test_of_many_documents_a_part_tells_how_lately_all_were_seen(tmp_path, monke
 def test_rates_are_those_of_the_last_minute_and_of_the_stats(tmp_path):
     """Twelve pages and thirty visits in the last minute, as many a minute long before."""
     lines = [
-        line(
-            f"{n}",
-            "http_304" if n % 7 > 1 else "http_200",
-            T0 + at,
-            visit="unchanged" * (n % 7 > 1),
-        )
+        line(f"{n}", "http_200", T0 + at, visit="" if n % 7 < 2 else "changed")
         for begin in (0, 900)
         for n, at in enumerate(range(begin, begin + 42))
     ]
@@ -346,6 +341,7 @@ def test_drones_that_speak_in_turn_are_summed_also_when_one_has_gone(tmp_path):
         log = tmp_path / f"drones/{number}/logs/stats.jsonl"
         log.parent.mkdir(parents=True)
         rounds = range(12 if number else 6)
+        (log.parents[1] / "stats.json").write_text("{}")
         log.write_bytes(b"".join(said(T0 + 10 * n + 5 * number, 100) + b"\n" for n in rounds))
     rows = figure(report_of(tmp_path), "waiting").table.rows
     assert [row[1] for row in rows] == [200] * 6 + [100] * 6
@@ -354,6 +350,7 @@ def test_drones_that_speak_in_turn_are_summed_also_when_one_has_gone(tmp_path):
 def test_no_line_is_drawn_over_a_time_of_which_nothing_is_known(tmp_path):
     log = tmp_path / "logs/stats.jsonl"
     log.parent.mkdir(parents=True)
+    (tmp_path / "stats.json").write_text("{}")
     ats = [*range(0, 100, 10), *range(5000, 5100, 10), 9000]
     log.write_bytes(b"".join(said(T0 + at, 100) + b"\n" for at in ats))
     (path,) = [

@@ -251,7 +251,11 @@ def _requeue(state: JobState, line: OutcomeLine, *, visits: bool) -> None:
         shard.hosts.robots.forgive(line.url)
     # A power failure may have taken the URL from the eliminator, and not from the log.
     shard.eliminator.add(fingerprint(state.links.comparison_form(line.url)))
-    shard.frontier.requeue(entry_of(line, key, rank=shard.ranks.rank(key), visits=visits))
+    entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=visits)
+    if entry.history:
+        shard.frontier.requeue(entry)
+    else:
+        shard.frontier.reopen(entry, line.outcome)
 
 
 def entry_of(line: OutcomeLine, key: str, *, rank: int, visits: bool) -> Entry:
