@@ -250,13 +250,13 @@ def test_a_plain_crawl_says_what_is_true_and_its_advice_loses_nothing(tmp_path):
 def test_a_crawl_with_visits_and_kills_says_what_is_true(tmp_path):
     values = {"hosts": 8, "mean_pages": 20, "max_pages": 60, "changes_per_day": 0.5}
     crawl = VirtualCrawl(tmp_path, **values, **WORLD)
-    revisit = {"REVISIT": 1, "REVISIT_FIRST_SECS": "6h", **EVERY}
+    revisit = {"REVISIT": 1, "REVISIT_FIRST_SECS": "1d", **EVERY}
     slow = {"STATISTICS_INTERVAL_SECS": 60, "STATS_FILE_INTERVAL_SECS": 600}
     slow |= {"CHECKPOINT_INTERVAL_SECS": 3600}
     for after in (60, 90):
         told = crawl.run(1, fault=Fault("kill", room="done", after=after), **revisit)
         assert told.has_failed
-    crawl.run(0.6, **revisit | slow)
+    crawl.run(1.4, **revisit | slow)
     truth = Truth(crawl.job, crawl.hits())
     rows = summary_of(crawl.said)
     shown = of_summary(crawl.said, truth) | of_report(crawl.job, truth)
@@ -285,7 +285,7 @@ def test_a_crawl_with_visits_and_kills_says_what_is_true(tmp_path):
     summary = dict(report_of(crawl.job).summary)
     assert "time running" not in summary
     assert "pages a second" not in summary
-    assert "as each ended first" in figure(report_of(crawl.job), "known").lead
+    assert "Each counts as it ended first" in figure(report_of(crawl.job), "known").lead
 
 
 def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
@@ -321,10 +321,9 @@ def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
     assert 0 < status["waiting"] < known
     assert len(gauges) > 5
     assert max(gauges) < known - 25
-    last = said.rindex("\nall ")
-    shards, pages, _, given_up, *_ = numbers(said[last : said.index("\n", last + 1)])
-    assert shards == 8
-    assert truth.count("pages") - 30 <= pages <= truth.count("pages")
-    assert given_up <= truth.count("given up")
+    # Of the hive's table the last one in which both drones are.
+    *_, (pages, given_up) = re.findall(r"^all +8 +(\d+) +[\d.]+ +(\d+) ", said, re.MULTILINE)
+    assert truth.count("pages") - 60 <= int(pages) <= truth.count("pages")
+    assert truth.count("given up") - 30 <= int(given_up) <= truth.count("given up")
     ends = (truth.count("pages"), truth.count("given up"), truth.count("redirects"))
     assert (again["pages"][0], again["errors"][0], again["redirects"][0]) == ends

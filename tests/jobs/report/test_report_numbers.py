@@ -341,7 +341,7 @@ def test_drones_that_speak_in_turn_are_summed_also_when_one_has_gone(tmp_path):
         log = tmp_path / f"drones/{number}/logs/stats.jsonl"
         log.parent.mkdir(parents=True)
         rounds = range(12 if number else 6)
-        (log.parents[1] / "stats.json").write_text("{}")
+        write_log(log.parents[1], [])
         log.write_bytes(b"".join(said(T0 + 10 * n + 5 * number, 100) + b"\n" for n in rounds))
     rows = figure(report_of(tmp_path), "waiting").table.rows
     assert [row[1] for row in rows] == [200] * 6 + [100] * 6
@@ -349,9 +349,8 @@ def test_drones_that_speak_in_turn_are_summed_also_when_one_has_gone(tmp_path):
 
 def test_no_line_is_drawn_over_a_time_of_which_nothing_is_known(tmp_path):
     log = tmp_path / "logs/stats.jsonl"
-    log.parent.mkdir(parents=True)
-    (tmp_path / "stats.json").write_text("{}")
-    ats = [*range(0, 100, 10), *range(5000, 5100, 10), 9000]
+    write_log(tmp_path, [])
+    ats = [*range(0, 1000, 10), *range(5000, 6000, 10), 9000]
     log.write_bytes(b"".join(said(T0 + at, 100) + b"\n" for at in ats))
     (path,) = [
         path
