@@ -96,10 +96,10 @@ def progress_line(
     before are those of this run."""
     visited = ""
     if visits or state.due or state.fresh:
-        visited = f", {counted(visits, 'visit', short(visits))} ({per_second(visit_rate)})"
+        visited = f", {counted(visits, 'visit', short(visits))} ({per_second(visit_rate)}/s)"
         visited += f", {counted(state.fresh, 'URL', short(state.fresh))} seen within 7 days"
     return (
         f"{elapsed(secs)} {counted(pages, 'page', short(pages))} "
-        f"({per_second(rate)}){visited}, {short(given_up)} given up; "
+        f"({per_second(rate)}/s){visited}, {short(given_up)} given up; "
         f"{short(state.waiting)} waiting, {state.in_process:,} in process; {diagnosis.brief}"
     )

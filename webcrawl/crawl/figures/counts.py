@@ -55,9 +55,9 @@ def per_second(rate: float) -> str:
     """*rate* as a progress line has it.
 
     >>> [per_second(rate) for rate in (0, 0.25, 17.8)]
-    ['0/s', '0.2/s', '18/s']
+    ['0', '0.2', '18']
     """
-    return f"{rate:,.{int(0 < rate < 1)}f}/s"
+    return f"{rate:,.{int(0 < rate < 1)}f}"
 
 
 def size(number: float) -> str:

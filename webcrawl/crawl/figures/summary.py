@@ -61,6 +61,7 @@ def summary(
     items = 0 if "seeds/read" in stats else count("item_scraped_count")
     flagged = count("walls/flagged") + count("walls/soft_errors")
     now, received = stats.get("control/now", ""), count("fetch/bytes")
+    written = f", {count('warc/bytes'):,} written to WARC"
     # Of what a process counts itself, the last minute before a kill is not known.
     is_whole = not count(CUT_OFF)
     waiting = int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
@@ -81,7 +82,7 @@ def summary(
         *_bound(stats, prefix),
         *_paused(stats, prefix),
         ("changed", now and f"in force: {now}"),
-        ("bytes", f"{received:,} received{_written(count('warc/bytes') * is_whole)}"),
+        ("bytes", f"{received:,} received{written * is_whole}"),
         ("", _volume(received, count("fetch/decoded_bytes"), count("fetch/sent_bytes")) * is_whole),
         ("links", _links(count("links/submitted") * is_whole, crawl, waiting, held)),
         (
@@ -221,10 +222,6 @@ def _speed(counts: Counts, secs: float) -> str:
     """On the pages and visits in *secs*."""
     visits = f", {counts.visits / secs:.1f} visits/s" if counts.visits and secs else ""
     return f"{counts.pages / secs if secs else 0:.1f} pages/s{visits} over {secs:.0f} s"
-
-
-def _written(stored: int) -> str:
-    return f", {stored:,} written to WARC" if stored else ""
 
 
 def _links(submitted: int, crawl: Counts, waiting: int, held: Mapping[str, int]) -> str:

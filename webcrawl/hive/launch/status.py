@@ -116,7 +116,7 @@ def _lines(drone: DroneStatus, width: int) -> Iterator[str]:
     if figures is not None:
         values += [
             short(figures.pages),
-            per_second(figures.rate)[:-2],
+            per_second(figures.rate),
             short(figures.given_up),
             short(figures.waiting),
             f"{figures.in_process:,}",

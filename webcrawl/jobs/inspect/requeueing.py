@@ -252,10 +252,7 @@ def _requeue(state: JobState, line: OutcomeLine, *, visits: bool) -> None:
     # A power failure may have taken the URL from the eliminator, and not from the log.
     shard.eliminator.add(fingerprint(state.links.comparison_form(line.url)))
     entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=visits)
-    if entry.history:
-        shard.frontier.requeue(entry)
-    else:
-        shard.frontier.reopen(entry, line.outcome)
+    shard.frontier.requeue(entry, ended="" if entry.history else line.outcome)
 
 
 def entry_of(line: OutcomeLine, key: str, *, rank: int, visits: bool) -> Entry:

@@ -12,7 +12,7 @@ from itertools import accumulate
 from shutil import disk_usage
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.figures.counts import module_failures, short
+from webcrawl.crawl.figures.counts import Counts, module_failures, short
 from webcrawl.jobs.caches import figures as cache_figures
 from webcrawl.jobs.report import breakdowns, now
 from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table, over_time, rate, share, size, span
@@ -103,15 +103,15 @@ def _summary(crawl: Crawl, price: float | None, at: float) -> list[tuple[str, st
     with suppress(OSError):
         found.append(("free on its disk", size(disk_usage(crawl.path).free)))
     if price is not None and crawl.secs:
-        found.append(
-            ("a million pages", _per_million(price * crawl.secs / 3600, crawl.counts_then.pages))
-        )
+        cost = price * crawl.secs / 3600
+        found.append(("a million pages", _per_million(cost, Counts.of(crawl.stats).pages)))
     return found
 
 
 def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
-    """Of pages, and of visits if there were any: the present rate if it runs, and the average."""
-    counts = crawl.counts_then
+    """Of pages, and of visits if there were any: the present rate if it runs, and the average as of
+    the stats, which may be older than the log."""
+    counts = Counts.of(crawl.stats)
     for column, (name, count) in enumerate((("pages", counts.pages), ("visits", counts.visits))):
         lately = [one[column] for then, one in crawl.log.recent.items() if then > at - MINUTE]
         now = f"{sum(lately) / MINUTE:,.1f} in the last minute" * (crawl.state == "running")
@@ -125,7 +125,7 @@ def _per_million(cost: float | None, pages: int) -> str:
 
 
 def _cost(crawl: Crawl, price: float | None) -> Figure:
-    hours = crawl.secs / 3600
+    hours, then = crawl.secs / 3600, Counts.of(crawl.stats).pages
     own = price * hours if price and hours else None
     lead = "What the machines cost an hour was not given (--price-per-hour), or how long they ran."
     if own:
@@ -138,10 +138,7 @@ def _cost(crawl: Crawl, price: float | None) -> Figure:
             f"{pages / hours / 3600:,.1f}" if hours else UNKNOWN,
             _per_million(cost, pages),
         )
-        for who, pages, hours, cost in (
-            ("this crawl", crawl.counts_then.pages, hours, own),
-            *_OTHERS,
-        )
+        for who, pages, hours, cost in (("this crawl", then, hours, own), *_OTHERS)
     ]
     table = Table(("crawl", "pages", "time", "pages a second", "a million pages"), rows)
     return Figure("cost", "Cost of a million pages", lead, table)

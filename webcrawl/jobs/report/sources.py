@@ -18,7 +18,7 @@ import msgspec
 
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError, json_lines_decoder
-from webcrawl.crawl.figures.counts import Counts, behind
+from webcrawl.crawl.figures.counts import behind
 from webcrawl.crawl.figures.summary import finished
 from webcrawl.crawl.job.control_journal import last_changes
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
@@ -94,11 +94,6 @@ class Crawl(NamedTuple):
     def urls(self) -> int:
         """URLs that have come to their end."""
         return sum(self.outcomes.values())
-
-    @property
-    def counts_then(self) -> Counts:
-        """Pages and visits as of the stats, which may be older than the rest."""
-        return Counts.of(self.stats)
 
     @property
     def secs(self) -> float:
