@@ -14,7 +14,7 @@ from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.extensions.statistics import Statistics, progress_line
 
 LINE = re.compile(
-    r"\[webcrawl\] INFO: (\d+:\d\d:\d\d) ([\d,]+) pages? \((\d+)/s\), ([\d,]+) given up; "
+    r"\[webcrawl\] INFO: (\d+:\d\d:\d\d) ([\d,]+) pages? \(([\d.]+)/s\), ([\d,]+) given up; "
     r"([\d,]+) waiting, (\d+) in process; (.+)\n"
 )
 
@@ -88,34 +88,43 @@ def test_the_rate_is_that_of_the_last_interval(log):
     pages = [0, *(int(line[1].replace(",", "")) for line in lines)]
     # 0.25 s between two lines, more on a busy machine.
     for before, after, line in zip(pages, pages[1:], lines, strict=False):
-        assert int(line[2]) <= (after - before) / 0.12 + 1
+        assert float(line[2]) <= (after - before) / 0.12 + 1
 
 
-PREFIX = "2026-11-21 14:00:00 [webcrawl] INFO: "
 STATE = CrawlActivity(waiting=9_999_900_000, in_process=1_000, workers=1_000)
 
 
 @pytest.mark.parametrize(
-    ("evidence", "end"),
-    [
-        ("20 hosts rest", "politeness: 20 hosts rest"),
-        ("long " * 20, "politeness: long long long lon..."),
-    ],
+    ("evidence", "rate", "shown"),
+    [("20 hosts rest", 1_234, "1,234"), ("long " * 20, 0.25, "0.2"), ("", 0, "0")],
 )
-def test_a_line_ends_with_what_binds_the_crawl_in_160_characters(evidence, end):
+def test_a_line_is_whole_and_small_rates_have_a_decimal(evidence, rate, shown):
     line = progress_line(
         STATE,
         Diagnosis(Cause.POLITENESS, 0.0, evidence),
-        rate=1_234,
+        rate=rate,
         secs=9_999 * 3600 + 62,
         pages=999_900_000,
         given_up=99_900_000,
     )
     assert line == (
-        "9999:01:02 999.9M pages (1,234/s), 99.9M given up; 9,999.9M waiting, 1,000 in process; "
-        + end
+        f"9999:01:02 999.9M pages ({shown}/s), 99.9M given up; 9,999.9M waiting, 1,000 in process; "
+        f"politeness: {evidence}"
     )
-    assert len(PREFIX + line) <= 160
+
+
+def test_a_line_has_the_speed_of_visits():
+    line = progress_line(
+        STATE._replace(due=30, fresh=20),
+        Diagnosis(Cause.POLITENESS, 0.0, ""),
+        rate=0.0,
+        secs=1,
+        pages=1,
+        given_up=0,
+        visits=120,
+        visit_rate=0.4,
+    )
+    assert " 1 page (0/s), 120 visits (0.4/s), 20 URLs seen within 7 days, 0 given up; " in line
 
 
 @pytest.mark.parametrize("value", [0, "0", 0.0, None])

@@ -71,7 +71,8 @@ def test_a_resumed_crawl_tells_this_run_from_the_whole():
         "contacts": 7,
     }
     expected = text_of(STATS).replace(
-        "      WARC", "  this run  1 page, 7 contacts, 2 URLs given up in 1 s\n      WARC"
+        "      WARC",
+        "  this run  1 page, 7 contacts, 2 URLs given up; 0.8 pages/s over 1 s\n      WARC",
     )
     assert text_of(stats) == expected
 
@@ -161,6 +162,24 @@ def test_a_crawl_with_urls_over_budget_is_not_said_to_have_fetched_all():
 """
         in text
     )
+
+
+def test_after_a_kill_what_was_counted_only_in_part_is_left_out():
+    cut = {f"crawl/{name}": value for name, value in (STATS | MORE).items()}
+    stats = cut | {"finish_reason": "finished", "elapsed_time_seconds": 2.0, "job/resumed": 1}
+    whole, text = text_of(stats), text_of(stats | {"crawl/job/cut_off": 1})
+    for words in ("asked for robots.txt", "written to WARC", "decoded", "of them new", "speed  "):
+        assert words in whole
+        assert words not in text
+    assert "     links  23.4 links per page, 18.0 of them distinct\n" in text
+    assert "     bytes  123,456,789 received\n" in text
+    assert "     pages  12,300, " in text
+
+
+def test_visits_have_a_speed():
+    text = text_of(STATS | {"visits/unchanged": 1_200, "frontier/due": 9, "frontier/fresh": 7})
+    assert "     speed  200.0 pages/s, 19.5 visits/s over 62 s\n" in text
+    assert " freshness  7 URLs seen within 7 days; 9 wait for their next visit\n" in text
 
 
 def test_no_line_is_longer_than_a_hundred_columns():

@@ -108,6 +108,8 @@ class Health:
 
     def diagnosis(self) -> Diagnosis:
         """What binds the crawl now."""
+        if self._doctor.sees_nothing_left and self._state.shards.may_bring:
+            self._doctor.look(self.activity(), 0.0)  # it looks rarely while it waits for visits
         return self._doctor.diagnosis()
 
     def state(self) -> State:

@@ -137,6 +137,7 @@ class Process:
             stats=crawler.stats,
             clock=now,
             of_shards=lambda: added(*[shard.frontier.crawl_counts for shard in shards]),
+            is_over=lambda: self.stop.is_over,
         )
         self.health = Health(
             state=state,

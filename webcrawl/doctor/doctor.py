@@ -73,7 +73,7 @@ class Doctor:
         is_known = cause in AT_ONCE
         lately: defaultdict[Cause, float] = defaultdict(float)
         for took, one, *_ in self._last():
-            lately[one] += took
+            lately[one] += took * (one not in AT_ONCE)  # which hold no longer, as certainly
         named = cause if is_known else max(lately, key=lately.__getitem__)
         if named is not self._named:
             self._named, self._since = named, at - (secs if is_known else lately[named])
@@ -87,6 +87,11 @@ class Doctor:
             last.append(look)
             secs += look[0]
         return last
+
+    @property
+    def sees_nothing_left(self) -> bool:
+        """Whether nothing was left when it looked last."""
+        return self._named is Cause.NOTHING_LEFT
 
     def diagnosis(self) -> Diagnosis:
         """What binds the crawl now."""

@@ -1,8 +1,7 @@
 """Progress line: a log line on the crawl every ten seconds (Mercator's background thread).
 
-It ends with what binds the crawl and, if there is room, its projected end (doctor/). It has at most
-160 characters with the time and the name before it, besides what it says of visits. Therefore large
-numbers are rounded, and what is longer is cut.
+It ends with what binds the crawl and, if there is room on a terminal, its projected end (doctor/).
+Large numbers are rounded, and a line is whole: it may be in a file, or on its way to a program.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import now
 from webcrawl.configuration.values import number
-from webcrawl.crawl.figures.counts import Counts, elapsed, short
+from webcrawl.crawl.figures.counts import Counts, elapsed, per_second, short
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import process_of
 from webcrawl.wording import counted
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 # A short name: the line is read on a terminal.
 logger = logging.getLogger("webcrawl")
 
-# Characters of the line without the prefix of the log.
+# Characters of a line with a projection, without the prefix of the log.
 _MOST = 120
 
 
@@ -39,7 +38,7 @@ class Statistics:
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler
         self._every = every
-        self._pages = 0
+        self._pages = self._visits = 0
         self._at = self._began = 0.0
 
     @classmethod
@@ -63,17 +62,18 @@ class Statistics:
         if at - self._at < self._every / 2:
             return  # the loop was late, and this call is its next one
         counts = Counts.of(self._crawler.stats.get_stats())
-        rate = (counts.pages - self._pages) / max(at - self._at, 0.001)
-        self._pages, self._at = counts.pages, at
+        secs = max(at - self._at, 0.001)
         line = progress_line(
             process.health.activity(),
             process.health.diagnosis(),
-            rate=rate,
+            rate=(counts.pages - self._pages) / secs,
             secs=at - self._began,
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
             visits=counts.visits,
+            visit_rate=(counts.visits - self._visits) / secs,
         )
+        self._pages, self._visits, self._at = counts.pages, counts.visits, at
         projection = process.health.look_ahead()
         if projection and len(line) + len(projection) + 2 <= _MOST:
             line += f"; {projection}"
@@ -89,18 +89,17 @@ def progress_line(
     pages: int,
     given_up: int,
     visits: int = 0,
+    visit_rate: float = 0.0,
 ) -> str:
-    """The line without the prefix of the log. *rate* is pages a second since the last line;
-    *secs*, *pages*, *given_up* URLs and *visits* of URLs that were finished before are those of
-    this run."""
-    visited = f", {counted(visits, 'visit', short(visits))}" if visits else ""
-    known = max(state.due, state.fresh)
-    if known:
-        visited += f", {100 * state.fresh / known:.0f} % of {short(known)} seen within 7 days"
-    line = (
+    """The line without the prefix of the log. *rate* and *visit_rate* are pages and visits a second
+    since the last line; *secs*, *pages*, *given_up* URLs and *visits* of URLs that were finished
+    before are those of this run."""
+    visited = ""
+    if visits or state.due or state.fresh:
+        visited = f", {counted(visits, 'visit', short(visits))} ({per_second(visit_rate)}/s)"
+        visited += f", {counted(state.fresh, 'URL', short(state.fresh))} seen within 7 days"
+    return (
         f"{elapsed(secs)} {counted(pages, 'page', short(pages))} "
-        f"({rate:,.0f}/s){visited}, {short(given_up)} given up; "
+        f"({per_second(rate)}/s){visited}, {short(given_up)} given up; "
         f"{short(state.waiting)} waiting, {state.in_process:,} in process; {diagnosis.brief}"
     )
-    most = _MOST + len(visited)
-    return line if len(line) <= most else f"{line[: most - 3]}..."

@@ -160,16 +160,20 @@ class Frontier:
         self._front.push(entries)
         self.on_change()
 
-    def requeue(self, entry: Entry, *, ahead: bool = False, is_retry: bool = False) -> None:
+    def requeue(
+        self, entry: Entry, *, ahead: bool = False, is_retry: bool = False, ended: str = ""
+    ) -> None:
         """Add an entry that the caller will not submit again. Journaled: one write.
 
         With *ahead* it is the next one of its host; after a restart it may stand in line.
         *is_retry*: it is in the place of a lease that is finished next, and gone with that if the
-        machine goes down.
+        machine goes down. *ended* is the outcome with which its URL had ended: it counts no more.
         """
         data = encode(entry)
         self._log.write(Requeue(data, is_retry=is_retry))
         self._counts.requeued += 1
+        if ended:
+            self._counts.reopened(ended)
         if ahead:
             self._back.push_front(entry)
         else:

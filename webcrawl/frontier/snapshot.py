@@ -110,6 +110,10 @@ class FrontierCounts(msgspec.Struct):
         if record.visit:
             self._count(f"visits/{record.visit}", 1)
 
+    def reopened(self, outcome: str) -> None:
+        """An end with *outcome* counts no more, as its URL is tried anew."""
+        self._count(f"outcome/{outcome}", -1)
+
     def _count(self, name: str, number: int) -> None:
         if number:
             self.crawl[name] = self.crawl.get(name, 0) + number

@@ -9,12 +9,14 @@ from scrapy.utils.test import get_crawler
 from webcrawl.crawl.job.totals import Totals, of_older_job
 
 
-def run(clock, saved, counts, secs, of_shards=()):
+def run(clock, saved, counts, secs, of_shards=(), *, is_over=True):
     """One run; the totals in its stats, and what a checkpoint saves of them. *of_shards* are what
     they have counted, at each time that they are asked."""
     stats = StatsCollector(get_crawler())
     asked = iter([dict(one) for one in of_shards or [{}, {}]])
-    totals = Totals(stats=stats, clock=clock, of_shards=lambda: next(asked))
+    totals = Totals(
+        stats=stats, clock=clock, of_shards=lambda: next(asked), is_over=lambda: is_over
+    )
     totals.open(saved)
     for name, count in counts.items():
         stats.set_value(name, count)
@@ -47,6 +49,13 @@ def test_each_run_adds_its_counts_and_nothing_else(clock):
         "pauses/network_secs": 1.5,
         "elapsed_time_seconds": 91,
     }
+
+
+def test_runs_that_were_cut_off_are_counted(clock):
+    saved = None
+    for is_over, before in ((True, 0), (False, 0), (False, 1), (True, 2), (True, 2)):
+        found, saved = run(clock, saved, {}, 1, is_over=is_over)
+        assert found.get("job/cut_off", 0) == before
 
 
 def test_what_shards_count_is_theirs_and_goes_with_them(clock):

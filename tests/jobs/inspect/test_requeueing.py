@@ -188,9 +188,8 @@ async def _down_and_up_again(job):
         stats = await crawl(sites, job, "a.test", **impatient)
         assert stats["outcome/http_200"] == 2
         whole = {name: count for name, count in stats.items() if name.startswith("crawl/outcome/")}
-        assert whole == {
-            "crawl/outcome/http_200": 3,
-            "crawl/outcome/http_503": 1,
-            "crawl/outcome/host_failing": 1,
+        # Each URL counts as it ended last.
+        assert {name: count for name, count in whole.items() if count} == {
+            "crawl/outcome/http_200": 3
         }
     assert sites.pages_asked.count("a.test/") == 1

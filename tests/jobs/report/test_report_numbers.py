@@ -18,10 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading_report import crawl_of, figure, line, report_of, write_log
 
+from webcrawl.doctor.diagnosis import Cause, Diagnosis
+from webcrawl.doctor.record import Line, Record, encode_line
+from webcrawl.doctor.states import State
 from webcrawl.jobs.inspect.info_log import pieces
 from webcrawl.jobs.report import chart, figures, host_totals, log_totals
 from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline
+from webcrawl.jobs.report.sections import report
 
 T0 = 1_800_000_000.0
 KNOWN = [
@@ -99,11 +103,16 @@ def test_pages_with_dead_links_are_bounded_and_the_worst_are_kept(tmp_path):
         assert totals.worst(1) == [("http://z.com/", (2, "http://c.com/", "http_410"))]
 
 
-def test_without_stats_the_log_gives_the_rate(tmp_path):
+@pytest.mark.parametrize("stats", [{}, STATS | {"crawl/job/cut_off": 1}])
+def test_times_that_nobody_counted_are_left_out(tmp_path, stats):
     write_log(tmp_path, KNOWN)
-    summary = dict(report_of(tmp_path, price=36.0).summary)
-    # A cent a second, four pages in nine seconds.
-    assert (summary["hosts"], summary["a million pages"]) == ("5", "$22,500.00")
+    (tmp_path / "stats.json").write_text(json.dumps(stats))
+    found = report_of(tmp_path, price=36.0)
+    summary = dict(found.summary)
+    assert summary["hosts"] == "5"
+    assert not {"time running", "pages a second", "a million pages"} & {*summary}
+    (row, *_) = figure(found, "cost").table.rows
+    assert row[2:] == ("not known", "not known", "not known")
 
 
 def test_full_files_compressed_ones_torn_lines_and_other_lines_are_read_as_they_are(tmp_path):
@@ -299,3 +308,53 @@ def test_of_many_documents_a_part_tells_how_lately_all_were_seen(tmp_path, monke
     assert 300 < len(crawl.log.seen) < 1000
     *_, last = figure(report_of(tmp_path), "freshness").table.rows
     assert last[1] == last[2] == pytest.approx(33.3, abs=5)
+
+
+def test_rates_are_those_of_the_last_minute_and_of_the_stats(tmp_path):
+    """Twelve pages and thirty visits in the last minute, as many a minute long before."""
+    lines = [
+        line(f"{n}", "http_200", T0 + at, visit="" if n % 7 < 2 else "changed")
+        for begin in (0, 900)
+        for n, at in enumerate(range(begin, begin + 42))
+    ]
+    write_log(tmp_path, lines)
+    counts = {"outcome/http_200": 90, "visits/unchanged": 180, "elapsed_time_seconds": 900.0}
+    (tmp_path / "stats.json").write_text(json.dumps({f"crawl/{x}": n for x, n in counts.items()}))
+    crawl = crawl_of(tmp_path)._replace(state="running")
+    summary = dict(report(crawl, price=None, at=T0 + 943).summary)
+    assert summary["pages a second"] == "0.2 in the last minute, 0.1 on average"
+    assert summary["visits a second"] == "0.5 in the last minute, 0.2 on average"
+    summary = dict(report(crawl, price=None, at=T0 + 1943).summary)
+    assert summary["pages a second"] == "0.0 in the last minute, 0.1 on average"
+
+
+def said(at, waiting):
+    """A line of a doctor."""
+    diagnosis = Diagnosis(Cause.POLITENESS, T0, "")
+    return encode_line(
+        Line(at, Record(state=State("running"), diagnosis=diagnosis, waiting=waiting))
+    )
+
+
+def test_drones_that_speak_in_turn_are_summed_also_when_one_has_gone(tmp_path):
+    for number in (0, 1):
+        log = tmp_path / f"drones/{number}/logs/stats.jsonl"
+        log.parent.mkdir(parents=True)
+        rounds = range(12 if number else 6)
+        write_log(log.parents[1], [])
+        log.write_bytes(b"".join(said(T0 + 10 * n + 5 * number, 100) + b"\n" for n in rounds))
+    rows = figure(report_of(tmp_path), "waiting").table.rows
+    assert [row[1] for row in rows] == [200] * 6 + [100] * 6
+
+
+def test_no_line_is_drawn_over_a_time_of_which_nothing_is_known(tmp_path):
+    log = tmp_path / "logs/stats.jsonl"
+    write_log(tmp_path, [])
+    ats = [*range(0, 1000, 10), *range(5000, 6000, 10), 9000]
+    log.write_bytes(b"".join(said(T0 + at, 100) + b"\n" for at in ats))
+    (path,) = [
+        path
+        for style, path in chart.laid_out(figure(report_of(tmp_path), "waiting").chart).marks
+        if style.startswith("line c0") and "L" in path
+    ]
+    assert path.count("M") == 3

@@ -51,6 +51,15 @@ def short(number: int) -> str:
     return f"{number // 1000}k" if number < 1_000_000 else f"{number / 1e6:,.1f}M"
 
 
+def per_second(rate: float) -> str:
+    """*rate* as a progress line has it.
+
+    >>> [per_second(rate) for rate in (0, 0.25, 17.8)]
+    ['0', '0.2', '18']
+    """
+    return f"{rate:,.{int(0 < rate < 1)}f}"
+
+
 def size(number: float) -> str:
     """*number* of bytes in three digits.
 

@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
-from webcrawl.crawl.job.totals import PREFIX
+from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.doctor.diagnosis import BUDGETS, shares_of
 from webcrawl.hosts.politeness.outage import OF_OUTAGES
@@ -61,6 +61,9 @@ def summary(
     items = 0 if "seeds/read" in stats else count("item_scraped_count")
     flagged = count("walls/flagged") + count("walls/soft_errors")
     now, received = stats.get("control/now", ""), count("fetch/bytes")
+    written = f", {count('warc/bytes'):,} written to WARC"
+    # Of what a process counts itself, the last minute before a kill is not known.
+    is_whole = not count(CUT_OFF)
     waiting = int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
     # Those without a text are left out.
     rows = [
@@ -72,21 +75,18 @@ def summary(
         ("visits", _visits(behind(f"{prefix}visits/", stats))),
         ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
         ("contacts", f"{counted(count('contacts'), 'request')}: each try of a URL, and robots.txt"),
-        ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
+        ("hosts", f"{count('robots/origins'):,} asked for robots.txt" * is_whole),
         ("walls", _walls(crawl.given_up, count("walls/hosts"))),
         ("", f"{counted(flagged, 'page')} stored that may be one" if flagged else ""),
-        ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
+        ("speed", _speed(crawl, seconds) if is_whole else ""),
         *_bound(stats, prefix),
         *_paused(stats, prefix),
         ("changed", now and f"in force: {now}"),
-        ("bytes", f"{received:,} received, {count('warc/bytes'):,} written to WARC"),
-        ("", _volume(received, count("fetch/decoded_bytes"), count("fetch/sent_bytes"))),
+        ("bytes", f"{received:,} received{written * is_whole}"),
+        ("", _volume(received, count("fetch/decoded_bytes"), count("fetch/sent_bytes")) * is_whole),
+        ("links", _links(count("links/submitted") * is_whole, crawl, waiting, held)),
         (
-            "links",
-            f"{count('links/submitted'):,} to the eliminator, {count('seen/new'):,} of them new",
-        ),
-        (
-            "",
+            "" if is_whole else "links",
             _links_per_page(
                 count("links/pages"), count("links/found"), count("links/found_unique")
             ),
@@ -114,8 +114,8 @@ def summary(
     if resumed:
         tried = counted(int(stats.get("contacts", 0)), "contact")
         lost = counted(sum(run.given_up.values()), "URL")
-        done = f"{counted(run.pages, 'page')}, {tried}, {lost} given up in {run_secs:.0f} s"
-        rows.append(("this run", done))
+        done = f"{counted(run.pages, 'page')}, {tried}, {lost} given up"
+        rows.append(("this run", f"{done}; {_speed(run, run_secs)}"))
     if not jobdir:
         return _text(rows)
     if count("warc/bytes"):
@@ -214,10 +214,21 @@ def _visits(found: Mapping[str, int]) -> str:
 
 def _freshness(due: int, fresh: int) -> str:
     """On the URLs that are visited again, if there are any."""
-    if not (known := max(due, fresh)):
-        return ""
-    share = f"{100 * fresh / known:.0f} % seen within 7 days"
-    return f"{counted(known, 'URL')} visited again, of them {share}"
+    seen = f"{counted(fresh, 'URL')} seen within 7 days"
+    return f"{seen}; {due:,} wait for their next visit" if due or fresh else ""
+
+
+def _speed(counts: Counts, secs: float) -> str:
+    """On the pages and visits in *secs*."""
+    visits = f", {counts.visits / secs:.1f} visits/s" if counts.visits and secs else ""
+    return f"{counts.pages / secs if secs else 0:.1f} pages/s{visits} over {secs:.0f} s"
+
+
+def _links(submitted: int, crawl: Counts, waiting: int, held: Mapping[str, int]) -> str:
+    """On links, if any were counted; new are those that the crawl knows."""
+    ended = crawl.pages + crawl.redirects + sum(crawl.given_up.values())
+    known = ended + waiting + sum(held.values())
+    return f"{submitted:,} to the eliminator, {known:,} of them new" if submitted else ""
 
 
 def _volume(received: int, decoded: int, sent: int) -> str:

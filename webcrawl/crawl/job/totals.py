@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: What the names of the totals begin with.
 PREFIX = "crawl/"
 _SECS = "elapsed_time_seconds"
+#: How many runs were cut off: what only the process counts is not known of their last minute.
+CUT_OFF = "job/cut_off"
 #: The beginnings of the names of what is counted in each run from 0 on.
 COUNTED = (
     *("outcome/", "retry/", "robots/", "side_downloads/", "redirects/", "critical/", "outage/"),
@@ -70,7 +72,8 @@ def of_older_job(saved: bytes | None) -> dict[str, float]:
 
 
 class Totals:
-    """*stats* are those of this run, *clock* gives epoch seconds, *of_shards* what they count."""
+    """*stats* are those of this run, *clock* gives epoch seconds, *of_shards* what they count, and
+    *is_over* says whether a snapshot is the run's last."""
 
     def __init__(
         self,
@@ -78,10 +81,12 @@ class Totals:
         stats: StatsCollector,
         clock: TimeSource,
         of_shards: Callable[[], dict[str, float]],
+        is_over: Callable[[], bool],
     ) -> None:
         self._stats = stats
         self._clock = clock
         self._of_shards = of_shards
+        self._is_over = is_over
         self._earlier: Mapping[str, float] = {}
         self._published: dict[str, float] = {}
         self._began = 0.0
@@ -100,7 +105,8 @@ class Totals:
 
     def snapshot(self) -> bytes:
         """See ``job.Part``."""
-        return _encode(self._sums())
+        sums = self._sums()
+        return _encode(sums if self._is_over() else added(sums, {CUT_OFF: 1}))
 
     def written(self) -> list[Path]:
         """All of it is in the snapshot."""

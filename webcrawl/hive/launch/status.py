@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
-from webcrawl.crawl.figures.counts import short
+from webcrawl.crawl.figures.counts import per_second, short
 from webcrawl.doctor.states import CrawlState
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient
@@ -116,7 +116,7 @@ def _lines(drone: DroneStatus, width: int) -> Iterator[str]:
     if figures is not None:
         values += [
             short(figures.pages),
-            f"{figures.rate:,.0f}",
+            per_second(figures.rate),
             short(figures.given_up),
             short(figures.waiting),
             f"{figures.in_process:,}",

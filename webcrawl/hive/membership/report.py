@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: Where the job directories of the drones of `scrapy hive` are.
 DRONES = "drones"
 # Over which rates are taken.
-_SECS = 10.0
+_SECS = 60.0
 
 
 class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
     #: Of the shards that it holds, whichever drones had them: pages, and URLs given up.
     pages: Count = 0
     given_up: Count = 0
-    #: Pages per second, of late.
+    #: Pages and visits per second, in the last minute.
     rate: Seconds = 0.0
     #: URLs in its frontiers; contacts and pages under way.
     waiting: Count = 0
@@ -128,7 +128,7 @@ class Gauge:
     health: Health
     stats: StatsCollector
     clock: TimeSource
-    # When it was read, with the pages until then.
+    # When it was read, with the pages and visits until then.
     _readings: deque[tuple[float, int]] = field(default_factory=deque)
 
     def read(self, *, unsent: int, lag: float) -> DroneFigures:
@@ -139,10 +139,10 @@ class Gauge:
         # Shards that come and go are no reason for a rate.
         run, counts = Counts.of(stats), Counts.of(stats, PREFIX)
         readings = self._readings
-        readings.append((at, run.pages))
+        readings.append((at, run.pages + run.visits))
         while len(readings) > 2 and readings[1][0] <= at - _SECS:
             readings.popleft()
-        began, pages_then = readings[0]
+        began, then = readings[0]
         secs = max(at - began, 1.0)
         activity = self.health.activity()
         return DroneFigures(
@@ -150,7 +150,7 @@ class Gauge:
             metrics=str(stats.get("metrics/address", "")),
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
-            rate=round((run.pages - pages_then) / secs, 1),
+            rate=round((run.pages + run.visits - then) / secs, 2),
             waiting=activity.waiting,
             in_process=activity.in_process,
             unsent=unsent,

@@ -199,7 +199,7 @@ class RobotsSearch:
             search.failures += 1
             return self._sent(search, origin)
         del self._searches[origin]
-        self.settled += 1
+        self.settled += self.robots.facts(origin) is None
         if response is not None:
             self.robots.put(origin, response.status, response.body)
             self._reasons.pop(origin, None)

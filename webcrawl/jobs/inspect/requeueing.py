@@ -284,7 +284,8 @@ def _requeue(state: JobState, line: OutcomeLine, *, visits: bool) -> None:
         shard.hosts.robots.forgive(line.url)
     # A power failure may have taken the URL from the eliminator, and not from the log.
     shard.eliminator.add(fingerprint(state.links.comparison_form(line.url)))
-    shard.frontier.requeue(entry_of(line, key, rank=shard.ranks.rank(key), visits=visits))
+    entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=visits)
+    shard.frontier.requeue(entry, ended="" if entry.history else line.outcome)
 
 
 def entry_of(line: OutcomeLine, key: str, *, rank: int, visits: bool) -> Entry:

@@ -32,6 +32,7 @@ from webcrawl.jobs.report.log_totals import (
     PAGES,
     TEXTS,
 )
+from webcrawl.jobs.report.now import BEFORE_VISITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +69,7 @@ def outcomes(crawl: Crawl) -> Figure:
     """Figure 6."""
     pages = share(crawl.pages, crawl.urls)
     lead = f"Of {{total:,}} URLs, {pages} gave a document; 81.4 % did in Mercator's crawl."
+    lead += BEFORE_VISITS * bool(crawl.log.visits)
     why = "No URL has come to its end yet."
     counts = crawl.outcomes
     return shares(
@@ -142,11 +144,7 @@ def filters(crawl: Crawl) -> Figure:
     """Links and seeds that did not become URLs."""
     refused = crawl.counts("urls/refused/")
     refused |= {f"{name} (seeds)": n for name, n in crawl.counts("seeds/refused/").items()}
-    submitted, new = (int(crawl.stats.get(name, 0)) for name in ("links/submitted", "seen/new"))
-    lead = (
-        f"Filters refused {{total:,}} links and seeds; {submitted:,} passed and went to the "
-        f"duplicate URL eliminator, which found {new:,} of them new."
-    )
+    lead = "Filters refused {total:,} links and seeds."
     why = "No link was refused by a filter."
     title = "Links refused by filters"
     return shares("filters", title, refused, what="filter", of="links", lead=lead, why=why)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from itertools import chain
+from itertools import chain, pairwise
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from webcrawl.wording import visible
@@ -32,6 +33,8 @@ _COLOURS = 4
 # With less than this between its ends a logarithmic axis has ticks between its powers, too; by so
 # much it goes on beyond its values.
 _FEW_DECADES, _MARGIN = 300, 1.5
+# Of an axis of time: a gap can be seen from this share on.
+_SEEN = 0.05
 # Steps of an axis of time, in seconds, and how its ticks are told from each of them on.
 _SECS = (
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
@@ -106,11 +109,11 @@ def laid_out(chart: Chart) -> Layout:
         style = f"line c{number % _COLOURS} d{number // _COLOURS % 3}"
         # What is not above 0 has no place on a logarithmic axis.
         points = [
-            f"{x.at(one)} {y.at(other)}"
+            (one, other)
             for one, other in zip(*values, strict=True)
             if (one > 0 or not x.is_log) and (other > 0 or not y.is_log)
         ]
-        marks.append((style, f"M{'L'.join(points)}" if points else ""))
+        marks.append((style, _path(points, x, y, chart.is_time)))
         if len(chart.series) > 1:
             width = 26 + _CHAR * len(_short(name))
             if not number or left + width > WIDTH:
@@ -135,6 +138,18 @@ class _Scale(NamedTuple):
         if self.is_log:
             low, high, value = math.log(low), math.log(high), math.log(value)
         return round(self.start + (self.end - self.start) * (value - low) / (high - low), 1)
+
+
+def _path(points: Sequence[tuple[float, float]], x: _Scale, y: _Scale, is_time: bool) -> str:
+    """A line through *points*, but none over a time of which nothing is known: one much longer than
+    the usual, that can be seen."""
+    gaps = [after - before for (before, _), (after, _) in pairwise(points)]
+    widest = max(3 * median(gaps), _SEEN * (x.high - x.low)) if gaps and is_time else math.inf
+    # A point of its own is a dot.
+    begin, on = "M{} {}h0", "L{} {}"
+    joins = [begin, *(begin if gap > widest else on for gap in gaps)]
+    places = ((x.at(one), y.at(other)) for one, other in points)
+    return "".join(join.format(*at) for join, at in zip(joins, places, strict=False))
 
 
 def _bars(chart: Chart) -> Layout:

@@ -85,6 +85,9 @@ DEAD = frozenset({"http_404", "http_410", "dns_not_found"})
 #: A document that has no Content-Type.
 NO_TYPE = "none sent"
 
+#: Of present rates, in seconds.
+MINUTE = 60
+
 # Lines that are decoded at once fit into a processor's cache: half the time.
 _AT_ONCE = 1 << 19
 # Servers may send any number of types, and as many pages have dead links; those kept when there are
@@ -127,6 +130,7 @@ class LogTotals:
     were first found on it, and the last of them with its outcome. *examples* are the last URLs by
     outcome. *visits* are those of URLs that
     were finished before, by what they found: of all else they only count as bytes and fetches.
+    *recent* are pages and visits by the second, of the last minute of all lines.
     *seen* are by URL the epoch seconds at which its document was fetched, or found to be unchanged:
     of all documents that are still there, or of a part drawn at random.
     """
@@ -141,6 +145,7 @@ class LogTotals:
         self.dead: dict[str, tuple[int, str, str]] = {}
         self.timeline = Timeline(columns=OTHER_TYPES + 1)
         self.examples: dict[str, str] = {}
+        self.recent: dict[int, list[int]] = {}
         self.seen: dict[str, list[float]] = {}
         self._part = ""  # how the form of those ends that are counted
         self._times = 0
@@ -181,6 +186,9 @@ class LogTotals:
             row = self.timeline.row(line.at)
             is_page = is_document(line.outcome) and not line.visit
             row[PAGES] += is_page
+            lately = self.recent.setdefault(int(line.at), [0, 0])
+            lately[0] += is_page
+            lately[1] += bool(line.visit)
             row[BYTES] += line.bytes
             row[DUPLICATES] += is_page and line.duplicate
             row[CHANGES] += line.visit == CHANGED
@@ -199,6 +207,8 @@ class LogTotals:
                 host[3] += line.took
                 host[4] += is_wall
         self._hosts.add(hosts)
+        newest = max(self.recent, default=0)
+        self.recent = {at: one for at, one in self.recent.items() if at > newest - MINUTE}
 
     def _see(self, line: _Line) -> None:
         if line.visit in (MOVED, GONE):

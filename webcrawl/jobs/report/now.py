@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.sources import Crawl
 
 _MOST_ROWS = 8
+#: Of URLs by their ends, if some were visited again.
+BEFORE_VISITS = " Each counts as it ended first: what visits have found since is not in it."
 # Stats by what they count.
 _HELD = {
     "URLs waiting": "frontier/waiting",
@@ -36,8 +38,7 @@ def gauges(crawl: Crawl) -> Iterator[Figure]:
         ("workers", "Workers and hosts", GAUGES[2:], "workers or hosts"),
     ):
         if edges:
-            lead = f"At last {', '.join(f'{means[one][-1]:,} {one}' for one in shown)}."
-            yield over_time(name, title, lead, edges, {one: means[one] for one in shown}, y=y)
+            yield over_time(name, title, "", edges, {one: means[one] for one in shown}, y=y)
         else:
             yield Figure(name, title, "The doctor has not spoken yet.")
 
@@ -91,6 +92,7 @@ def known_urls(crawl: Crawl) -> Figure:
         **{f"parked by {gate}": n for gate, n in crawl.counts("frontier/parked/").items()},
     }
     lead, title = "Of {total:,} URLs that the crawl knows, {part} are {first}.", "Where URLs are"
+    lead += BEFORE_VISITS * bool(crawl.log.visits)
     return shares("known", title, found, what="place", of="URLs", lead=lead, why="No URL yet.")
 
 

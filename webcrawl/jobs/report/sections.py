@@ -12,16 +12,16 @@ from itertools import accumulate
 from shutil import disk_usage
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.figures.counts import module_failures, short
+from webcrawl.crawl.figures.counts import Counts, module_failures, short
 from webcrawl.jobs.caches import figures as cache_figures
 from webcrawl.jobs.report import breakdowns, now
 from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table, over_time, rate, share, size, span
-from webcrawl.jobs.report.log_totals import BYTES, DUPLICATES, PAGES
+from webcrawl.jobs.report.log_totals import BYTES, DECODED, DUPLICATES, MINUTE, PAGES
 from webcrawl.jobs.report.model import ReportPage, alarms_of
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from webcrawl.jobs.report.sources import Crawl
 
@@ -46,7 +46,7 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
         head=[f"{crawl.state}{drones}; {period}report of {_date(at)} (UTC)"],
         alarms=alarms_of(crawl.processes, failing) + damage,
         processes=crawl.processes,
-        summary=_summary(crawl, price),
+        summary=_summary(crawl, price, at),
         rates=[documents(crawl), megabits(crawl), *now.gauges(crawl)],
         held=now.held(crawl.stats),
         failures=[now.given_up(crawl), *now.failing_modules(crawl.errors, failing)],
@@ -87,14 +87,14 @@ def _date(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
 
 
-def _summary(crawl: Crawl, price: float | None) -> list[tuple[str, str]]:
+def _summary(crawl: Crawl, price: float | None, at: float) -> list[tuple[str, str]]:
     log = crawl.log
     found = [
         ("pages", f"{crawl.pages:,}"),
-        ("time running", span(crawl.secs)),
-        ("pages a second", f"{rate(crawl.pages, crawl.secs):,.1f}"),
+        *([("time running", span(crawl.secs))] if crawl.secs else []),
+        *_rates(crawl, at),
         ("received", size(log.bytes)),
-        ("hosts", _hosts(crawl)),
+        ("hosts", f"{crawl.servers.number:,}"),
         ("duplicates", share(log.duplicates, log.pages)),
         ("URLs given up", share(sum(breakdowns.given_up(crawl).values()), crawl.urls)),
     ]
@@ -102,15 +102,22 @@ def _summary(crawl: Crawl, price: float | None) -> list[tuple[str, str]]:
     found += [(f"parked by {gate}", f"{number:,} URLs") for gate, number in parked.items()]
     with suppress(OSError):
         found.append(("free on its disk", size(disk_usage(crawl.path).free)))
-    if price is not None:
-        found.append(("a million pages", _per_million(price * crawl.secs / 3600, crawl.pages)))
+    if price is not None and crawl.secs:
+        cost = price * crawl.secs / 3600
+        found.append(("a million pages", _per_million(cost, Counts.of(crawl.stats).pages)))
     return found
 
 
-def _hosts(crawl: Crawl) -> str:
-    """The hosts as the summary of the crawl counts them, and those of the figures."""
-    asked, contacted = int(crawl.stats.get("robots/origins", 0)), crawl.servers.number
-    return f"{asked:,} asked for robots.txt, {contacted:,} for a URL" if asked else f"{contacted:,}"
+def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
+    """Of pages, and of visits if there were any: the present rate if it runs, and the average as of
+    the stats, which may be older than the log."""
+    counts = Counts.of(crawl.stats)
+    for column, (name, count) in enumerate((("pages", counts.pages), ("visits", counts.visits))):
+        lately = [one[column] for then, one in crawl.log.recent.items() if then > at - MINUTE]
+        now = f"{sum(lately) / MINUTE:,.1f} in the last minute" * (crawl.state == "running")
+        average = f"{count / crawl.secs:,.1f} on average" if crawl.secs else ""
+        if (now or average) and (column == 0 or count):
+            yield f"{name} a second", ", ".join(filter(None, (now, average)))
 
 
 def _per_million(cost: float | None, pages: int) -> str:
@@ -118,20 +125,20 @@ def _per_million(cost: float | None, pages: int) -> str:
 
 
 def _cost(crawl: Crawl, price: float | None) -> Figure:
-    hours = crawl.secs / 3600
-    own = None if price is None else price * hours
-    lead = "What the machines cost an hour was not given (--price-per-hour)."
-    if own is not None:
+    hours, then = crawl.secs / 3600, Counts.of(crawl.stats).pages
+    own = price * hours if price and hours else None
+    lead = "What the machines cost an hour was not given (--price-per-hour), or how long they ran."
+    if own:
         lead = f"At ${price:,.2f} an hour, the crawl has cost ${own:,.2f} so far."
     rows = [
         (
             who,
             short(pages),
-            span(hours * 3600),
-            f"{rate(pages, hours * 3600):,.1f}",
+            span(hours * 3600) if hours else UNKNOWN,
+            f"{pages / hours / 3600:,.1f}" if hours else UNKNOWN,
             _per_million(cost, pages),
         )
-        for who, pages, hours, cost in (("this crawl", crawl.pages, hours, own), *_OTHERS)
+        for who, pages, hours, cost in (("this crawl", then, hours, own), *_OTHERS)
     ]
     table = Table(("crawl", "pages", "time", "pages a second", "a million pages"), rows)
     return Figure("cost", "Cost of a million pages", lead, table)
@@ -141,21 +148,16 @@ def documents(crawl: Crawl) -> Figure:
     """Figure 5a."""
     count, counts = crawl.pages, crawl.log.timeline.sums(PAGES)
     width = crawl.log.timeline.width
-    lead = (
-        f"{counted(count, 'document')}, {rate(count, crawl.secs):,.1f} a second on average; at "
-        f"most {max(counts, default=0):,} in {width:,} s."
-    )
+    lead = f"{counted(count, 'document')}; at most {max(counts, default=0):,} in {width:,} s."
     values = [one / width for one in counts]
     return _over_time(crawl, "documents", "Documents downloaded", lead, values, y="documents/s")
 
 
 def megabits(crawl: Crawl) -> Figure:
     """Figure 5b."""
-    count, timeline = crawl.log.bytes, crawl.log.timeline
-    lead = (
-        f"{size(count)} of bodies as received, {rate(count * 8e-6, crawl.secs):,.2f} Mbit/s on "
-        f"average, {size(rate(count, crawl.log.pages))} for each document."
-    )
+    timeline = crawl.log.timeline
+    mean = rate(sum(timeline.sums(DECODED)), crawl.log.pages)
+    lead = f"{size(crawl.log.bytes)} of bodies as received; documents, decoded: {size(mean)} each."
     values = [one * 8e-6 / timeline.width for one in timeline.sums(BYTES)]
     return _over_time(crawl, "megabits", "Megabits received", lead, values, y="Mbit/s")
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from contextlib import suppress
-from itertools import chain, compress
+from heapq import merge
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError, json_lines_decoder
-from webcrawl.crawl.figures.counts import Counts, behind
+from webcrawl.crawl.figures.counts import behind
 from webcrawl.crawl.figures.summary import finished
 from webcrawl.crawl.job.control_journal import last_changes
-from webcrawl.crawl.job.totals import PREFIX
+from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import merged, shard_counts, stats_of
@@ -96,13 +97,9 @@ class Crawl(NamedTuple):
 
     @property
     def secs(self) -> float:
-        """For how long it ran, all its runs together. The stats may be older than the rest: as much
-        longer as there are more pages now. Without stats, from the first line to the last."""
-        timeline, counted = self.log.timeline, Counts.of(self.stats).pages
-        secs = float(self.stats.get("elapsed_time_seconds", 0))
-        if not secs:
-            return float(timeline.width * len(timeline.edges[1:]))
-        return secs * self.pages / counted if counted else secs
+        """For how long it ran as of the stats, all its runs together; 0 if that is not known: there
+        are none, or a run was cut off, whose last minute nobody has counted."""
+        return 0.0 if self.stats.get(CUT_OFF) else float(self.stats.get("elapsed_time_seconds", 0))
 
     def counts(self, prefix: str) -> dict[str, int]:
         """The stats that begin with *prefix*, without it; no zeros."""
@@ -200,19 +197,33 @@ def _present(processes: Sequence[Examination]) -> dict[str, int]:
 
 def _gauges(jobdirs: Sequence[Path]) -> tuple[list[int], dict[str, list[int]]]:
     timeline = Timeline(columns=1 + len(GAUGES))
-    for line in chain.from_iterable(map(doctor_lines, jobdirs)):
-        row, said = timeline.row(line.at), line.doctor
-        assert said is not None
-        values = (1, said.waiting, sum(said.parked.values()), said.busy, said.ready, said.resting)
-        row[:] = map(sum, zip(row, values, strict=True))
+    for at, values in _rounds(jobdirs):
+        row = timeline.row(at)
+        row[:] = map(sum, zip(row, (1, *values), strict=True))
     counts = timeline.sums(0)
     means = {
-        name: [
-            len(jobdirs) * one // n for one, n in zip(timeline.sums(at), counts, strict=True) if n
-        ]
+        name: [one // n for one, n in zip(timeline.sums(at), counts, strict=True) if n]
         for at, name in enumerate(GAUGES, start=1)
     }
     return [*compress(timeline.edges, counts)], means
+
+
+def _rounds(jobdirs: Sequence[Path]) -> Iterator[tuple[float, list[int]]]:
+    """The gauges of all processes together, each time that all who run have spoken: when one speaks
+    again, the round is over."""
+    spoken: dict[int, list[int]] = {}
+    at = 0.0
+    named = [zip(doctor_lines(one), repeat(n)) for n, one in enumerate(jobdirs)]
+    for line, name in merge(*named, key=lambda one: one[0].at):
+        said = line.doctor
+        assert said is not None
+        if name in spoken:
+            yield at, [*map(sum, zip(*spoken.values(), strict=True))]
+            spoken.clear()
+        at, parked = line.at, sum(said.parked.values())
+        spoken[name] = [said.waiting, parked, said.busy, said.ready, said.resting]
+    if spoken:
+        yield at, [*map(sum, zip(*spoken.values(), strict=True))]
 
 
 def _last_errors(jobdirs: Sequence[Path]) -> list[str]:

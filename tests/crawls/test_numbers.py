@@ -1,0 +1,329 @@
+"""Numbers for people: summary, progress line, table, monitor, report and ``hive status`` of three
+crawls say what the servers' record and logs/info.jsonl say, and what a summary advises loses
+nothing."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+import warm
+from crawling import access_log, is_robots, simulated, url_of_hit, wait_until
+from faulty_crawl import Fault
+from local_hive import Hive
+from monitored import Monitor
+from reading_report import crawl_of, figure, report_of
+from redis_server import free_port
+from virtual_crawl import VirtualCrawl
+
+from webcrawl.hive.launch.job_directories import jobdirs_of
+from webcrawl.jobs.inspect.info_log import ends
+from webcrawl.simweb import allowed_urls, fetchable_urls
+
+pytestmark = pytest.mark.long
+
+AGENT = "webcrawl"
+EVERY = {"STATISTICS_INTERVAL_SECS": 10, "STATS_FILE_INTERVAL_SECS": 10}
+EVERY |= {"CHECKPOINT_INTERVAL_SECS": 60, "REDIRECT_MAX_TIMES": 100}
+WORLD = {"redirects": 0.1, "errors": 0.1, "restricting": 0.3}
+PROGRESS = re.compile(
+    r"^(?P<at>\S+ \S+) \[webcrawl\] INFO: \d+:\d\d:\d\d (?P<pages>[\d,]+) pages? "
+    r"\((?P<rate>[\d.,]+)/s\)(?:, (?P<visits>[\d,]+) visits? \((?P<visit_rate>[\d.,]+)/s\), "
+    r"(?P<fresh>[\d,]+) URLs? seen within 7 days)?, (?P<given_up>[\d,]+) given up; "
+    r"(?P<waiting>[\d,]+) waiting, (?P<in_process>[\d,]+) in process; (?P<bound>.*)$",
+    re.MULTILINE,
+)
+
+
+class Truth:
+    """What the servers and the logs of finished URLs below *job* say."""
+
+    def __init__(self, job, hits):
+        self.hits = hits
+        self.lines = lines = [line for jobdir in jobdirs_of(job) for line in ends(jobdir)]
+        # A URL whose end a kill has hidden ends once more.
+        self.ends = {line.url: line for line in lines if not line.visit}
+        self.visits = [line for line in lines if line.visit]
+        self.decoded = sum((line.decoded or line.bytes) - line.bytes for line in lines)
+        self.origins = {hit.origin for hit in hits if is_robots(hit)}
+        pages = [hit for hit in hits if not is_robots(hit)]
+        self.bytes = sum(hit.size for hit in pages)
+        self.decoded += self.bytes
+        self.contacted = {hit.host for hit in pages}
+        self.answered = {url_of_hit(hit) for hit in pages if hit.status == 200}
+
+    def count(self, kind, until=float("inf")):
+        kinds = {"pages": "http_2", "redirects": "http_3"}
+        found = [one.outcome for one in self.ends.values() if one.at <= until]
+        if kind in kinds:
+            return sum(one.startswith(kinds[kind]) for one in found)
+        return sum(not one.startswith((*kinds.values(),)) for one in found)
+
+    def waiting(self, at):
+        """URLs that were known *at* a time, and had not come to their end."""
+        known = (self.ends.get(one.via) for one in self.ends.values() if one.at > at)
+        return sum(via is None or via.at <= at for via in known)
+
+
+def of_clock(text):
+    hours, minutes, seconds = map(int, text.split(":"))
+    return 3600 * hours + 60 * minutes + seconds
+
+
+def numbers(text):
+    return [float(one.replace(",", "")) for one in re.findall(r"\d[\d,]*(?:\.\d+)?", text)]
+
+
+def summary_of(said):
+    """The rows of the summary by their first words, those without to the one above."""
+    rows, name = {}, ""
+    for line in said.partition("=== crawl summary ===\n")[2].splitlines():
+        name = line[:10].strip() or name
+        rows[name] = f"{rows.get(name, '')} {line[12:]}".strip()
+    return rows
+
+
+def progress_of(said):
+    """Each progress line: when it was, and its numbers."""
+    for found in PROGRESS.finditer(said):
+        at = datetime.strptime(found["at"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+        words = found.groupdict(default="0")
+        values = {one: numbers(words[one])[0] for one in words if one not in ("at", "bound")}
+        yield at, values, words["bound"]
+
+
+def wrong(found):
+    """Those of the numbers *found*, pairs of what is shown and what is true, that differ."""
+    return {name: pair for name, pair in found.items() if pair[0] != pytest.approx(pair[1])}
+
+
+def of_summary(said, truth):
+    rows = {name: numbers(text) for name, text in summary_of(said).items()}
+    visits = rows.get("visits", [0])
+    by_outcome = re.findall(r"(\d+)  [a-z]\w+", summary_of(said)["errors"])
+    by_kind = Counter(line.visit for line in truth.visits)
+    return {
+        "summary pages": (rows["pages"][0], truth.count("pages")),
+        "summary pages by servers": (rows["pages"][0], len(truth.answered & {*truth.ends})),
+        "summary duplicates": (rows["pages"][1], sum(x.duplicate for x in truth.ends.values())),
+        "summary redirects": (rows["redirects"][0], truth.count("redirects")),
+        "summary contacts": (rows["contacts"][0], len(truth.hits)),
+        "summary visits": (visits[0], len(truth.visits)),
+        "summary visits by kind": (sorted(visits[1:]), sorted(by_kind.values())),
+        "summary bytes": (rows["bytes"][0], truth.bytes),
+        "summary given up": (rows["errors"][0], truth.count("given up")),
+        "summary given up, summed": (sum(map(int, by_outcome)), truth.count("given up")),
+    }
+
+
+def of_whole_run(said, truth):
+    """What only a crawl has that was never cut off."""
+    rows = {name: numbers(text) for name, text in summary_of(said).items()}
+    rate, secs = rows["speed"]
+    return {
+        "summary hosts": (rows["hosts"][0], len(truth.origins)),
+        "summary rate": (rate, pytest.approx(truth.count("pages") / secs, abs=0.06 + 6 / secs)),
+        "summary decoded": (rows["bytes"][2], truth.decoded),
+        "summary times decoded": (
+            rows["bytes"][3],
+            pytest.approx(truth.decoded / truth.bytes, abs=0.06),
+        ),
+        # Seeds and links that were found, but for robots.txt.
+        "summary new links": (rows["links"][1], len(truth.ends)),
+        "summary links are enough": (rows["links"][0] >= rows["links"][1], True),
+    }
+
+
+def of_report(path, truth):
+    found = report_of(path)
+    rows = {name: numbers(text) for name, text in found.summary}
+    held = {row[0]: row[1] for row in figure(found, "held").table.rows}
+    known = {row[0]: row[1] for row in figure(found, "known").table.rows}
+    documents = figure(found, "documents").table.rows
+    width = crawl_of(path).log.timeline.width
+    pages, given_up = truth.count("pages"), truth.count("given up")
+    fetched = [x for x in truth.lines if x.outcome[:6] == "http_2" and not x.visit]
+    sizes = [x.decoded or x.bytes for x in fetched]
+    told = numbers(figure(found, "megabits").lead)
+    return {
+        "report pages": (rows["pages"][0], pages),
+        "report given up": (rows["URLs given up"][0], round(100 * given_up / len(truth.ends), 1)),
+        "report hosts": (rows["hosts"], [len(truth.contacted)]),
+        "report received": (rows["received"][0], round(truth.bytes / 1e6, 1)),
+        "report duplicates": (
+            rows["duplicates"][0],
+            round(100 * sum(x.duplicate for x in truth.ends.values()) / pages, 1),
+        ),
+        "report size of a document": (told[1], round(sum(sizes) / len(sizes) / 1000, 1)),
+        "report known pages": (known["pages"], pages),
+        "report known redirects": (known["redirects"], truth.count("redirects")),
+        "report known given up": (known["given up"], given_up),
+        "report documents over time": (
+            round(sum(row[1] for row in documents) * width),
+            len(fetched),
+        ),
+        "report waiting": (held["URLs waiting"], 0),
+        "report in process": (held["URLs in process"], 0),
+        "report resting": (held["hosts resting"], 0),
+        "report ready": (held["hosts ready"], 0),
+        "report visits": ("visits" in {x.name for x in found.figures()}, bool(truth.visits)),
+    }
+
+
+def of_gauges(path, truth):
+    """Waiting URLs by the report's chart, at each of its times, within two of the truth."""
+    found = {}
+    for stamp, waiting, *_ in figure(report_of(path), "waiting").table.rows:
+        at = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+        found[f"waiting at {stamp}"] = (waiting, pytest.approx(truth.waiting(at), abs=2))
+    return found
+
+
+def of_progress(said, truth):
+    found = {}
+    lines = list(progress_of(said))
+    for at, shown, bound in lines:
+        # A line's time is in whole seconds.
+        for name in ("pages", "given_up"):
+            bounds = [truth.count(name.replace("_", " "), until) for until in (at - 1, at + 1)]
+            is_true = bounds[0] <= shown[name] <= bounds[1]
+            found[f"{name} at {at}"] = (is_true, True)
+        found[f"nothing left at {at}"] = ("nothing left" in bound and shown["waiting"] > 0, False)
+        found[f"hosts at {at}"] = (bound.startswith("politeness: 0 hosts rest"), False)
+    for (before, was, _), (after, shown, _) in pairwise(lines):
+        for name, rate in (("pages", "rate"), ("visits", "visit_rate")):
+            true = (shown[name] - was[name]) / (after - before)
+            near = pytest.approx(true, abs=0.51 if true >= 1 else 0.11)
+            found[f"{rate} at {after}"] = (shown[rate], near)
+    return found
+
+
+def test_a_plain_crawl_says_what_is_true_and_its_advice_loses_nothing(tmp_path):
+    crawl = VirtualCrawl(tmp_path, hosts=12, mean_pages=20, max_pages=60, **WORLD)
+    crawl.run(1, BUDGET_HOST_PAGES=12, **EVERY)
+    truth = Truth(crawl.job, crawl.hits())
+    said = crawl.said
+    held = numbers(summary_of(said)["waiting"])
+    assert held[0] == 0 < held[1] == numbers(summary_of(said)["end"])[0]
+    whole = of_whole_run(said, truth)
+    # New links are those that are held back, too.
+    whole["summary new links"] = (whole["summary new links"][0], len(truth.ends) + held[1])
+    began, ended = (re.search(rf"(\S+) \[\S+ INFO: {x}", said)[1] for x in ("Spider o", "Closing"))
+    secs = of_clock(ended) - of_clock(began)
+    whole["summary seconds"] = (numbers(summary_of(said)["speed"])[1], pytest.approx(secs, abs=2))
+    assert wrong(of_summary(said, truth) | whole | of_report(crawl.job, truth)) == {}
+    assert wrong(of_progress(said, truth)) == {}
+    summary = dict(report_of(crawl.job).summary)
+    assert numbers(summary["pages a second"]) == numbers(summary_of(said)["speed"])[:1]
+    assert "..." not in said
+    assert "\r" not in said
+
+    # raise BUDGET_HOST_PAGES, run again
+    assert "raise BUDGET_HOST_PAGES or _BYTES, run again" in said
+    ended = set(truth.ends)
+    crawl.run(1, **EVERY)
+    assert "end  finished: nothing is left to fetch\n" in crawl.said
+    truth = Truth(crawl.job, crawl.hits())
+    assert ended < set(truth.ends)
+    assert truth.answered >= fetchable_urls(crawl.world, AGENT)
+    allowed = allowed_urls(crawl.world, AGENT)
+    assert wrong(of_summary(crawl.said, truth) | of_report(crawl.job, truth)) == {}
+    # Each command, and the same command again.
+    commands = re.findall(r"^ +(?:report  |why  )?(scrapy [^:\n]+)", crawl.said, re.MULTILINE)
+    url = min(truth.ends)
+    for command in commands:
+        words = shlex.split(command.replace(" URL", f" {url}"))[1:]
+        done = warm.scrapy(*words, cwd=tmp_path)
+        assert done.returncode == 0, (command, done)
+    assert any("--retry" in command for command in commands), crawl.said
+    crawl.run(1, **EVERY)
+    again = Truth(crawl.job, crawl.hits())
+    assert again.ends.keys() >= truth.ends.keys() >= allowed
+    assert wrong(of_summary(crawl.said, again) | of_report(crawl.job, again)) == {}
+
+
+def test_a_crawl_with_visits_and_kills_says_what_is_true(tmp_path):
+    values = {"hosts": 8, "mean_pages": 20, "max_pages": 60, "changes_per_day": 0.5}
+    crawl = VirtualCrawl(tmp_path, **values, **WORLD)
+    revisit = {"REVISIT": 1, "REVISIT_FIRST_SECS": "1d", **EVERY}
+    slow = {"STATISTICS_INTERVAL_SECS": 60, "STATS_FILE_INTERVAL_SECS": 600}
+    slow |= {"CHECKPOINT_INTERVAL_SECS": 3600}
+    for after in (60, 90):
+        told = crawl.run(1, fault=Fault("kill", room="done", after=after), **revisit)
+        assert told.has_failed
+    crawl.run(1.4, **revisit | slow)
+    truth = Truth(crawl.job, crawl.hits())
+    rows = summary_of(crawl.said)
+    shown = of_summary(crawl.said, truth) | of_report(crawl.job, truth)
+    # What was on the wire at a kill has no end that somebody could have counted.
+    lost = len(truth.hits) - shown.pop("summary contacts")[0]
+    assert 0 <= lost <= 2 * 8
+    received = shown.pop("summary bytes")[0]
+    assert 0.9 * truth.bytes < received <= truth.bytes
+    del shown["report received"]
+    assert wrong(shown) == {}
+    lines = list(progress_of(crawl.said))
+    found = {}
+    for (before, was, _), (after, line, bound) in pairwise(lines):
+        true = (line["visits"] - was["visits"]) / (after - before)
+        found[f"visits a second at {after}"] = (line["visit_rate"], pytest.approx(true, abs=0.51))
+        idle = "nothing left" in bound
+        found[f"nothing left at {after}"] = (idle and line["waiting"] > 0, False)
+    assert wrong(found) == {}
+    assert truth.visits
+    assert any(line["visit_rate"] for _, line, _ in lines), crawl.said
+    # What was counted only until a kill, or not since, is left out.
+    assert "speed" not in rows
+    assert "hosts" not in rows
+    assert "new" not in rows["links"]
+    assert numbers(rows["bytes"]) == [received]
+    summary = dict(report_of(crawl.job).summary)
+    assert "time running" not in summary
+    assert "pages a second" not in summary
+    assert "Each counts as it ended first" in figure(report_of(crawl.job), "known").lead
+
+
+def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
+    with simulated(tmp_path, hosts=25, mean_pages=12, max_pages=60, **WORLD) as web:
+        settings = {"STATISTICS_INTERVAL_SECS": 1, "STATS_FILE_INTERVAL_SECS": 1}
+        settings |= {"MONITOR_PORT": free_port()}
+        with Hive(web, tmp_path / "said", **settings) as hive:
+            monitor = Monitor(web.job)
+            wait_until(lambda: hive.has_pages(40), secs=60, every=0.5)
+            least = Truth(web.job, access_log(web.log))
+            drones, page = hive.figures(), monitor.state()
+            time.sleep(1)  # what they reported may be so old
+            most = Truth(web.job, access_log(web.log))
+            status = {x: sum(one[x] for one in drones) for x in ("pages", "given_up", "waiting")}
+            assert status["pages"] <= most.count("pages")
+            assert least.count("pages") - 40 <= status["pages"]
+            assert status["given_up"] <= most.count("given up")
+            shown = dict(page["summary"])
+            assert numbers(shown["pages"])[0] <= most.count("pages")
+            now, average = numbers(re.sub("last minute", "", shown["pages a second"]))
+            assert now == pytest.approx(numbers(shown["pages"])[0] / 60, rel=0.5)
+            assert average > now  # it has run for less than a minute
+            said = hive.ends()
+        truth = Truth(web.job, access_log(web.log))
+        known, end = len(truth.ends), of_whole_run(said, truth)
+        found = of_summary(said, truth) | end | of_report(web.job, truth)
+        gauges = [row[1] for row in figure(report_of(web.job), "waiting").table.rows]
+        # Run the same command again: nothing is lost, nothing is fetched again.
+        with Hive(web, tmp_path / "again") as hive:
+            again = {name: numbers(text) for name, text in summary_of(hive.ends()).items()}
+        assert len(web.hits()) == len(truth.hits)
+    assert wrong(found) == {}
+    assert 0 < status["waiting"] < known
+    assert len(gauges) > 5
+    assert max(gauges) < known - 25
+    # Of the hive's table the last one in which both drones are.
+    *_, (pages, given_up) = re.findall(r"^all +8 +(\d+) +[\d.]+ +(\d+) ", said, re.MULTILINE)
+    assert truth.count("pages") - 60 <= int(pages) <= truth.count("pages")
+    assert truth.count("given up") - 30 <= int(given_up) <= truth.count("given up")
+    ends = (truth.count("pages"), truth.count("given up"), truth.count("redirects"))
+    assert (again["pages"][0], again["errors"][0], again["redirects"][0]) == ends
