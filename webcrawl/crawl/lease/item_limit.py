@@ -3,6 +3,10 @@
 A module whose answer never comes would hold its page, its lease and the end of the crawl. Costs 1
 us an item: there is no timer for each. An item whose module has not answered within the limit fails
 with ``ItemOverdueError``, which counts like any exception of a module.
+
+The limit is for a module that does not answer, not for one that is slow. Items may queue in a
+module, which takes them in their order. So only the first one can be overdue, and its clock starts
+when those that came before it have left.
 """
 
 from __future__ import annotations
@@ -63,6 +67,7 @@ class ItemLimit:
         self._signals = crawler.signals
         self._crawler = crawler
         self._items: dict[asyncio.Task[Any], _Processing] = {}
+        self._first: _Processing | None = None
 
     def bound(
         self, process: Callable[[Any], Coroutine[Any, Any, Any]]
@@ -70,7 +75,9 @@ class ItemLimit:
         """*process*, which takes an item through all modules, under this limit."""
 
         def process_in_time(item: Any) -> Coroutine[Any, Any, Any]:
-            return self._in_time(process(item), item if isinstance(item, Page) else None)
+            if not isinstance(item, Page):
+                return self._in_time(process(item))
+            return self._in_time(process(item), item.origin, item)
 
         return process_in_time
 
@@ -79,11 +86,18 @@ class ItemLimit:
         """The Page in whose processing this is called, in its task; None elsewhere."""
         return _page.get()
 
-    async def _in_time(self, processing: Coroutine[Any, Any, Any], page: Page | None = None) -> Any:
+    async def _in_time(
+        self,
+        processing: Coroutine[Any, Any, Any],
+        fetch: Fetch | None = None,
+        page: Page | None = None,
+    ) -> Any:
         token = _page.set(page)
         task = asyncio.current_task()
         assert task is not None
         mine = self._items[task] = _Processing(self._clock())
+        if fetch is not None:
+            fetch.is_in_modules = True
         try:
             return await processing
         except asyncio.CancelledError as error:
@@ -92,6 +106,8 @@ class ItemLimit:
             raise mine.cut from error
         finally:
             _page.reset(token)
+            if fetch is not None:
+                fetch.is_in_modules = False
             self._items.pop(task, None)
             while mine.cut is not None and task.cancelling():
                 task.uncancel()
@@ -104,7 +120,7 @@ class ItemLimit:
         signals = self._crawler.engine.scraper.signals  # the fast path's, if it is taken
         try:
             answers = await self._in_time(
-                signals.send_catch_log_async(unprocessed, page=page, why=why)
+                signals.send_catch_log_async(unprocessed, page=page, why=why), fetch
             )
         except ItemOverdueError as error:
             logger.warning(
@@ -117,11 +133,20 @@ class ItemLimit:
                 raise answer
 
     def cut(self, older_than: float, *, at_end: bool = False) -> None:
-        """Break off the items that have been in their modules for more than *older_than* seconds;
-        with *at_end* because the crawl ends. What goes on regardless is broken off again."""
+        """Break off the first items if a module has had them for more than *older_than* seconds;
+        with *at_end* all that came so long ago, because the crawl ends. What goes on regardless is
+        broken off again. To be called every few moments."""
         now = self._clock()
+        first = next(iter(self._items.values()), None)
+        if first is not self._first:
+            if first is not None and self._first is not None and self._first.cut is None:
+                first.since = now  # the others have got their answers
+            self._first = first
         for task, item in self._items.items():
-            if now - item.since > older_than:
+            if now - item.since <= older_than:
+                if not at_end and item.cut is None:
+                    break
+            else:
                 item.cut = ItemOverdueError(now - item.since, at_end=at_end)
                 item.since = now
                 self._stats.inc_value("items/overdue")
