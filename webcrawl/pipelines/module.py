@@ -29,7 +29,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from msgspec.structs import replace
 from scrapy.exceptions import DropItem
@@ -44,8 +44,6 @@ from webcrawl.urls import SCHEMES, Link, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from typing import TypeAlias
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
