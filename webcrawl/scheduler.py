@@ -37,6 +37,7 @@ from webcrawl.crawl.engine._engine import (
     takes_fast_path,
     undo_failed_opening,
     wake,
+    watch_modules,
     watch_requests,
 )
 from webcrawl.crawl.job.jobdir import unopened
@@ -146,6 +147,7 @@ class MercatorScheduler(BaseScheduler):
             from webcrawl.crawl.engine._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
             take_fast_path(engine)
+        watch_modules(engine, process.parts.leases.module_times.watch)
         bound_items(engine, self._items.bound)
         self._stop.listen()
         self._completion.listen()

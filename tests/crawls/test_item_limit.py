@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 import pytest
@@ -54,6 +55,7 @@ class TakesItForAnError:
                 await asyncio.Event().wait()
         return page
 """
+WEB = {"hosts": 300, "mean_pages": 4, "max_pages": 6, "restricting": 0.0}
 MODULES = '{"mute.NeverFires": 1, "mute.NeverEnds": 2, "mute.TakesItForAnError": 3}'
 
 
@@ -91,8 +93,7 @@ def test_mute_modules_hold_back_neither_crawl_nor_end(user_module, tmp_path, mon
 def slow(tmp_path_factory):
     """A crawl of small pages with a module that is slow: its limit is 20 s, and 600 pages, the most
     that are in process, take it two minutes."""
-    web = {"hosts": 300, "mean_pages": 4, "max_pages": 6, "restricting": 0.0}
-    crawl = VirtualCrawl(tmp_path_factory.mktemp("slow"), **web)
+    crawl = VirtualCrawl(tmp_path_factory.mktemp("slow"), **WEB)
     crawl.run(
         1,
         ITEM_PIPELINES='{"slow_module.OneByOne": 1}',
@@ -117,3 +118,15 @@ def test_contacts_follow_the_rate_of_a_slow_module(slow):
     later = [at for at in begins if at - begins[0] > 30]
     assert later
     assert all(sum(at <= one < at + 10 for one in later) <= at_most for at in later)
+
+
+def test_a_module_that_blocks_the_event_loop_is_named_and_the_network_is_not(tmp_path):
+    crawl = VirtualCrawl(tmp_path, **WEB)
+    modules = '{"slow_module.Blocking": 1}'
+    crawl.run(1, ITEM_PIPELINES=modules, OUTAGE_HOSTS=20, STATISTICS_INTERVAL_SECS=20)
+    stats = crawl.stats()
+    assert "outage/count" not in stats
+    bound_by = {name: secs for name, secs in stats.items() if re.match("doctor/.*_secs", name)}
+    assert max(bound_by, key=bound_by.get) == "doctor/modules_secs"
+    assert "doctor/disk_secs" not in bound_by
+    assert "modules: slow_module.Blocking blocks the event loop " in crawl.said

@@ -17,3 +17,11 @@ class OneByOne:
         async with self._turn:
             await asyncio.sleep(SECS)
         return page
+
+
+class Blocking:
+    """In the event loop, which does nothing else meanwhile, as if it called ``time.sleep``."""
+
+    async def process_item(self, page):
+        asyncio.get_running_loop().pass_time(SECS)
+        return page

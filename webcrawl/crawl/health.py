@@ -15,6 +15,7 @@ from webcrawl.crawl.engine._engine import scraper_is_full
 from webcrawl.crawl.figures.counts import behind
 from webcrawl.crawl.figures.outlook import sample_of
 from webcrawl.crawl.job.totals import added
+from webcrawl.crawl.lease.module_times import Hold, ModuleTimes
 from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.doctor import Doctor
 from webcrawl.doctor.histogram import latencies_of
@@ -35,6 +36,8 @@ _LOOK_SECS = 1.0
 _IDLE_LOOK_SECS = 10.0
 # A contact that has been on the wire for so long keeps its worker from others.
 _SLOW_SECS = 3.0
+# The event loop is so late that time-outs may be its own.
+_LATE_SECS = 0.5
 # Stats of a module: what its thread waited, for the disk if it writes files.
 _WAITS = ("disk_wait_seconds", "wait_seconds")
 
@@ -59,6 +62,7 @@ class Health:
         state: JobState,
         services: ProcessServices,
         completion: Completion,
+        module_times: ModuleTimes,
         may_end: Callable[[], bool],
         reported: list[HasStats],
         totals: Totals,
@@ -66,6 +70,8 @@ class Health:
         self._state = state
         self._services = services
         self._completion = completion
+        self._module_times = module_times
+        self._hold = Hold()
         self._may_end = may_end
         self._totals = totals
         self._doctor = Doctor(clock=now, latencies=latencies_of(services.crawler))
@@ -83,7 +89,11 @@ class Health:
 
     def _look(self, due: float) -> None:
         """Let the doctor look at the crawl, and again in a while; this look was *due* then."""
-        self._doctor.look(self.activity(), now() - due)
+        lag = now() - due
+        if lag > _LATE_SECS:
+            self._state.rules.outage.note_late_loop()
+        self._hold = self._module_times.take()
+        self._doctor.look(self.activity(), lag)
         secs = _IDLE_LOOK_SECS if self.waits_for else _LOOK_SECS
         loop = asyncio.get_running_loop()
         self._next_look = loop.call_later(secs, self._look, now() + secs)
@@ -164,7 +174,7 @@ class Health:
         stats = shards.stats()
         undecided, workers = int(stats.get("seen/waiting", 0)), self._services.live.workers
         pages = len(under_way) - len(on_wire)
-        module, waits = self._module()
+        module, waits = self._module(pages)
         return CrawlActivity(
             waiting=int(stats.get("frontier/waiting", 0)) + undecided,
             queued=int(stats.get("frontier/front", 0)),
@@ -183,6 +193,9 @@ class Health:
             is_backed_up=pages >= workers or scraper_is_full(self._services.crawler.engine),
             module=module,
             module_waits=waits,
+            holds_loop=self._hold.module,
+            holds_share=self._hold.share,
+            holds_secs=self._hold.page_secs,
             limit=rules.rates.limit,
             pauses=rules.pauses.names,
             bound_for=self._bound_for(),
@@ -200,9 +213,11 @@ class Health:
             return None
         return max(0.0, ready_at - now())
 
-    def _module(self) -> tuple[str, float]:
-        """The processing module whose thread has worked longest, and for which share of that time
-        it waited for the disk; "" if none has a thread."""
+    def _module(self, pages: int) -> tuple[str, float]:
+        """The processing module that has most of the *pages*, or else whose thread has worked
+        longest, and for which share of that time it waited for the disk; "" if there is none."""
+        if name := self._module_times.module_with(pages):
+            return name, 0.0
         stats = self._services.crawler.stats.get_stats()
         took: dict[str, tuple[float, float]] = {}
         for key, waited in list(stats.items()):  # modules count in threads

@@ -183,6 +183,16 @@ def bound_items(engine: ExecutionEngine, bound: Callable[..., Any]) -> None:
     pipelines.process_item_async = bound(pipelines.process_item_async)  # type: ignore[method-assign]  # the seam itself
 
 
+def watch_modules(engine: ExecutionEngine, watch: Callable[..., Any]) -> None:
+    """Put what *watch* makes of it in the place of ``process_item`` of each pipeline."""
+    pipelines: Any = engine.scraper.itemproc
+    methods = getattr(pipelines, "methods", {}).get("process_item", ())
+    for place, method in enumerate(methods):
+        methods[place] = watch(method)
+        if method in pipelines._mw_methods_requiring_spider:
+            pipelines._mw_methods_requiring_spider.add(methods[place])
+
+
 async def process_item(engine: ExecutionEngine, item: object) -> None:
     """Send *item*, which came of no response, through the item pipelines.
 
