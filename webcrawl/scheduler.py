@@ -37,7 +37,6 @@ from webcrawl.crawl.engine._engine import (
     takes_fast_path,
     undo_failed_opening,
     wake,
-    watch_modules,
     watch_requests,
 )
 from webcrawl.crawl.job.jobdir import unopened
@@ -147,8 +146,7 @@ class MercatorScheduler(BaseScheduler):
             from webcrawl.crawl.engine._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
             take_fast_path(engine)
-        watch_modules(engine, process.parts.leases.module_times.watch)
-        bound_items(engine, self._items.bound)
+        bound_items(engine, self._items.bound, process.parts.leases.module_times.watch)
         self._stop.listen()
         self._completion.listen()
         if self.drone is not None:

@@ -15,7 +15,6 @@ from webcrawl.crawl.engine._engine import scraper_is_full
 from webcrawl.crawl.figures.counts import behind
 from webcrawl.crawl.figures.outlook import sample_of
 from webcrawl.crawl.job.totals import added
-from webcrawl.crawl.lease.module_times import Hold, ModuleTimes
 from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.doctor import Doctor
 from webcrawl.doctor.histogram import latencies_of
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job.totals import Totals
     from webcrawl.crawl.job_state import JobState
     from webcrawl.crawl.lease.completion import Completion
+    from webcrawl.crawl.lease.module_times import ModuleTimes
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.doctor.diagnosis import Diagnosis
 
@@ -71,7 +71,7 @@ class Health:
         self._services = services
         self._completion = completion
         self._module_times = module_times
-        self._hold = Hold()
+        self._hold = "", 0.0
         self._may_end = may_end
         self._totals = totals
         self._doctor = Doctor(clock=now, latencies=latencies_of(services.crawler))
@@ -174,7 +174,7 @@ class Health:
         stats = shards.stats()
         undecided, workers = int(stats.get("seen/waiting", 0)), self._services.live.workers
         pages = len(under_way) - len(on_wire)
-        module, waits = self._module(pages)
+        module, waits = self._module()
         return CrawlActivity(
             waiting=int(stats.get("frontier/waiting", 0)) + undecided,
             queued=int(stats.get("frontier/front", 0)),
@@ -193,9 +193,8 @@ class Health:
             is_backed_up=pages >= workers or scraper_is_full(self._services.crawler.engine),
             module=module,
             module_waits=waits,
-            holds_loop=self._hold.module,
-            holds_share=self._hold.share,
-            holds_secs=self._hold.page_secs,
+            holds_loop=self._hold[0],
+            holds_share=self._hold[1],
             limit=rules.rates.limit,
             pauses=rules.pauses.names,
             bound_for=self._bound_for(),
@@ -213,11 +212,9 @@ class Health:
             return None
         return max(0.0, ready_at - now())
 
-    def _module(self, pages: int) -> tuple[str, float]:
-        """The processing module that has most of the *pages*, or else whose thread has worked
-        longest, and for which share of that time it waited for the disk; "" if there is none."""
-        if name := self._module_times.module_with(pages):
-            return name, 0.0
+    def _module(self) -> tuple[str, float]:
+        """The processing module whose thread has worked longest, and for which share of that time
+        it waited for the disk; "" if none has a thread."""
         stats = self._services.crawler.stats.get_stats()
         took: dict[str, tuple[float, float]] = {}
         for key, waited in list(stats.items()):  # modules count in threads

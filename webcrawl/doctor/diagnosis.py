@@ -106,23 +106,19 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     is_held = now.holds_share >= (_HOLDS_LATE if is_late else _HOLDS)
     # A loop that has nothing to send or to read holds nothing back.
     is_wanted = now.ready > 0 or now.in_process - now.on_wire > _SOME * now.workers
+    is_wanted, is_full = (not is_held and one for one in (is_wanted, now.is_backed_up))
     is_empty = not (now.waiting or now.in_process or now.looking_up)
     parked = sum(_parked(now).values())
     most_parked = _MOST_PARKED * (now.waiting + now.in_process)
-    is_full = now.is_backed_up
     # The first that holds: what stands further down may be for want of what stands above.
     held = {
         Cause.OUTAGE: not _OUTAGES.isdisjoint(now.pauses),
         Cause.PAUSED: bool(now.pauses),
         Cause.STARTING: now.awaits_seeds,
         Cause.NOTHING_LEFT: bool(now.waits_for) or (is_empty and not parked),
-        Cause.CPU: not is_held
-        and (
-            (is_wanted and use.loop + use.waited >= _FULL_CORE)
-            or (is_full and use.process >= _FULL_CORE)
-        ),
-        Cause.DISK: not is_held
-        and ((is_wanted and is_late) or (is_full and now.module_waits > _MOST_WAITS)),
+        Cause.CPU: (is_wanted and use.loop + use.waited >= _FULL_CORE)
+        or (is_full and use.process >= _FULL_CORE),
+        Cause.DISK: (is_wanted and is_late) or (is_full and now.module_waits > _MOST_WAITS),
         Cause.BANDWIDTH: now.limit == "BANDWIDTH_MAX",
         Cause.CONTACT_RATE: bool(now.limit),
         Cause.MODULES: is_full or is_held,
@@ -146,12 +142,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     limited = f"{now.limit} is reached, {workers}"
     pauses = ", ".join(name.replace("_", " ") for name in now.pauses)
     late = f"event loop held up for {use.lag * 1000:,.0f} ms on {use.loop:.0%} of a core"
-    held_up = ""
-    if now.holds_share >= _HOLDS_LATE:
-        held_up = (
-            f"{now.holds_loop} blocks the event loop {now.holds_share:.0%} of the time, "
-            f"{now.holds_secs * 1000:,.0f} ms a page"
-        )
+    blocked = f"{now.holds_loop} blocks the event loop {now.holds_share:.0%} of the time"
     words = {
         Cause.STARTING: "all seeds are read first",
         Cause.WORKERS: f"{workers}{slow}, {counted(now.ready, 'host')} ready",
@@ -160,7 +151,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.BANDWIDTH: limited,
         Cause.CONTACT_RATE: limited,
         Cause.DISK: backed_up if now.is_backed_up else late,
-        Cause.MODULES: held_up or backed_up,
+        Cause.MODULES: blocked if now.holds_share >= _HOLDS_LATE else backed_up,
         Cause.BUDGETS: f"{sum(_parked(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
         Cause.OUTAGE: pauses,
         Cause.PAUSED: pauses,

@@ -52,7 +52,6 @@ class Fetch(msgspec.Struct, eq=False):
     abort: breaks the download off, soon; None when it cannot be.
     expected_bytes: what it is taken to bring, see net/rates.py; None if nothing is sent.
     is_released: the host was given back, or the frontier has taken URL and host back.
-    is_in_modules: its page is in processing modules, which have a time limit of their own.
     page: what became of its page.
     history: that of its URL before this fetch; None if it was not finished before.
     """
@@ -73,7 +72,6 @@ class Fetch(msgspec.Struct, eq=False):
     abort: Callable[[], object] | None = None
     expected_bytes: float | None = None
     is_released: bool = False
-    is_in_modules: bool = False
     page: PageResult = msgspec.field(default_factory=PageResult)
     history: History | None = None
 

@@ -75,9 +75,7 @@ class ItemLimit:
         """*process*, which takes an item through all modules, under this limit."""
 
         def process_in_time(item: Any) -> Coroutine[Any, Any, Any]:
-            if not isinstance(item, Page):
-                return self._in_time(process(item))
-            return self._in_time(process(item), item.origin, item)
+            return self._in_time(process(item), item if isinstance(item, Page) else None)
 
         return process_in_time
 
@@ -86,18 +84,11 @@ class ItemLimit:
         """The Page in whose processing this is called, in its task; None elsewhere."""
         return _page.get()
 
-    async def _in_time(
-        self,
-        processing: Coroutine[Any, Any, Any],
-        fetch: Fetch | None = None,
-        page: Page | None = None,
-    ) -> Any:
+    async def _in_time(self, processing: Coroutine[Any, Any, Any], page: Page | None = None) -> Any:
         token = _page.set(page)
         task = asyncio.current_task()
         assert task is not None
         mine = self._items[task] = _Processing(self._clock())
-        if fetch is not None:
-            fetch.is_in_modules = True
         try:
             return await processing
         except asyncio.CancelledError as error:
@@ -106,8 +97,6 @@ class ItemLimit:
             raise mine.cut from error
         finally:
             _page.reset(token)
-            if fetch is not None:
-                fetch.is_in_modules = False
             self._items.pop(task, None)
             while mine.cut is not None and task.cancelling():
                 task.uncancel()
@@ -120,7 +109,7 @@ class ItemLimit:
         signals = self._crawler.engine.scraper.signals  # the fast path's, if it is taken
         try:
             answers = await self._in_time(
-                signals.send_catch_log_async(unprocessed, page=page, why=why), fetch
+                signals.send_catch_log_async(unprocessed, page=page, why=why)
             )
         except ItemOverdueError as error:
             logger.warning(

@@ -1,8 +1,8 @@
-"""Time of the event loop that each processing module takes, and the pages that it has in hand.
+"""Time of the event loop that each processing module takes.
 
 An item pipeline runs in the event loop unless it says otherwise. If it blocks there, for instance
 by ``time.sleep`` or ``requests.get``, nothing else happens meanwhile: downloads time out, timers
-are late. Costs 1 us for each call of a module, and another one for a coroutine.
+are late. Costs 1 us for each call of a module, and another one for each wait of a coroutine.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.errors import path_of
 
@@ -22,87 +21,54 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
 
 
-class Hold(NamedTuple):
-    """How much *module* held the event loop: a *share* of the time, and seconds for each page."""
-
-    module: str = ""
-    share: float = 0.0
-    page_secs: float = 0.0
-
-
-class _Use(msgspec.Struct):
-    """Use of the event loop by *module*: seconds for *calls*. *pages* are in its coroutines now."""
-
-    module: str
-    secs: float = 0.0
-    calls: int = 0
-    pages: int = 0
-
-
 class ModuleTimes:
     """Times of all processing modules of a process. *clock* gives seconds."""
 
     def __init__(self, *, clock: TimeSource) -> None:
         self._clock = clock
         self._since = clock()
-        self._uses: list[_Use] = []
+        self._secs: Counter[str] = Counter()
 
-    def watch(self, process: Callable[..., Any]) -> Callable[..., Any]:
+    def watch(self, process: Any) -> Callable[..., Any]:
         """Return *process*, the ``process_item`` of a module, with its time measured."""
-        module, clock = getattr(process, "__self__", None), self._clock
-        if getattr(module, "off_loop", False):
-            return process  # it takes the loop's time for nothing but to hand over
-        use = _Use(path_of(module))
-        self._uses.append(use)
+        if getattr(process.__self__, "off_loop", False):
+            return process  # type: ignore[no-any-return]  # it only hands over to a thread
+        name = path_of(process.__self__)
 
         @functools.wraps(process)
         def measured(*item: Any) -> Any:
-            began = clock()
-            try:
-                made = process(*item)
-            finally:
-                use.secs += clock() - began
-                use.calls += 1
-            return self._run(made, use) if inspect.iscoroutine(made) else made
+            made = self._measure(name, process, *item)
+            return self._run(made, name) if inspect.iscoroutine(made) else made
 
         return measured
 
-    def take(self) -> Hold:
-        """The module that held the event loop longest since the last call."""
+    def take(self) -> tuple[str, float]:
+        """The module that held the event loop longest since the last call, and for which share of
+        that time. Not to be called twice at one time."""
         at = self._clock()
-        most = max(self._uses, key=lambda use: use.secs, default=None)
-        hold = Hold()
-        if most is not None and at > self._since:
-            secs = most.secs / max(1, most.calls)
-            hold = Hold(most.module, most.secs / (at - self._since), secs)
-        for use in self._uses:
-            use.secs, use.calls = 0.0, 0
+        ((name, secs),) = self._secs.most_common(1) or [("", 0.0)]
+        share = secs / (at - self._since)
         self._since = at
-        return hold
+        self._secs.clear()
+        return name, share
 
-    def module_with(self, pages: int) -> str:
-        """The module whose coroutines have most of *pages*; "" if none has."""
-        return next((use.module for use in self._uses if 2 * use.pages > pages), "")
-
-    async def _run(self, work: Coroutine[Any, Any, Any], use: _Use) -> Any:
-        use.pages += 1
+    def _measure(self, name: str, call: Callable[..., Any], *values: Any) -> Any:
+        began = self._clock()
         try:
-            return await self._step(work, use)
+            return call(*values)
         finally:
-            use.pages -= 1
+            self._secs[name] += self._clock() - began
 
     @types.coroutine
-    def _step(self, work: Coroutine[Any, Any, Any], use: _Use) -> Generator[Any, Any, Any]:
+    def _run(self, work: Coroutine[Any, Any, Any], name: str) -> Generator[Any, Any, Any]:
         """Run *work* as ``await`` would, and measure what lies between its waits."""
-        resume, value = work.send, None
+        resume: Callable[[Any], Any] = work.send
+        value: Any = None
         while True:
-            began = self._clock()
             try:
-                awaited = resume(value)
+                awaited = self._measure(name, resume, value)
             except StopIteration as end:
                 return end.value
-            finally:
-                use.secs += self._clock() - began
             try:
                 resume, value = work.send, (yield awaited)
             except BaseException as error:  # noqa: BLE001  # a cancellation, too, is for the module

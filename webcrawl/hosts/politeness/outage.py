@@ -15,9 +15,8 @@ The name servers are gone when they fail to find enough hosts in a row, and then
 that they found before, too. Hosts with known addresses would still be answering. "No such name" is
 an answer and is believed.
 
-While the event loop here is late, as a processing module holds it up, answers come and are not
-read. So time-outs of a contact and failed look-ups say nothing about the network then, and for a
-minute.
+While the event loop here is late, as a processing module blocks it, answers come and are not read
+in time. So no outage begins then, and for a minute.
 
 The last names that were found are kept with the checkpoints, and whether any host has answered. If
 none has in any run, the crawl ends after a while: such a pause needs a person, or another start.
@@ -55,7 +54,6 @@ SILENT = frozenset(
 OF_OUTAGES = SILENT | {
     *("dns_failed", "dns_not_found", "host_failing", "robots_unreachable"),
 }
-_TIMEOUTS = frozenset({"connect_timeout", "first_byte_timeout", "timeout"})
 # Outcomes that show that something came, besides answers with a status.
 _ANSWERED = frozenset(
     {
@@ -65,7 +63,7 @@ _ANSWERED = frozenset(
 )
 # With fewer hosts than this failing in a row, it is the hosts.
 _FEWEST = 3
-# For so long after the event loop was late, time-outs may be its own.
+# For so long after the event loop was late, failures may be its own.
 _LATE_SECS = 60.0
 # Seconds between two tries in an outage.
 _PROBE_SECS = 5.0
@@ -181,8 +179,6 @@ class Outage:
             # A network is there, unless the connection is older than the outage.
             if self.clock() - accepted_secs >= self._contacts.began:
                 self._end(self._contacts)
-        elif outcome in _TIMEOUTS and self._is_late:
-            pass
         elif has_answered or not self._contacts.answered:
             self._contacts.add(host, outcome)
             if self._contacts.is_long:
@@ -193,10 +189,9 @@ class Outage:
         """Take in that the name servers failed for *host*. True as for ``contact_ended``."""
         if not self.hosts:
             return False
-        if not self._is_late:
-            self._lookups.add(host, "dns_failed")
-            if self._lookups.is_long and math.isinf(self._lookups.began):
-                self._ask()
+        self._lookups.add(host, "dns_failed")
+        if self._lookups.is_long and math.isinf(self._lookups.began):
+            self._ask()
         return self._is_excused()
 
     def lookup_worked(self, host: str) -> None:
@@ -208,10 +203,6 @@ class Outage:
     def note_late_loop(self) -> None:
         """Note that the event loop is late."""
         self._late_until = self.clock() + _LATE_SECS
-
-    @property
-    def _is_late(self) -> bool:
-        return self.clock() < self._late_until
 
     def probed(self) -> None:
         """Note that a host is being contacted or looked up."""
@@ -252,15 +243,16 @@ class Outage:
             self._is_checking = False
             if is_found:
                 self.lookup_worked(host)
-            elif self._lookups.is_long and not self._is_late:
+            elif self._lookups.is_long:
                 self._begin(self._lookups)
 
         self.check(host, answered)
 
     def _begin(self, gone: _Streak) -> None:
-        if gone.began < math.inf:
+        now = self.clock()
+        if gone.began < math.inf or now < self._late_until:
             return
-        now = gone.began = self.clock()
+        gone.began = now
         self._first_at = min(self._first_at, now)
         self._probe_at = self._check_at = now + self.probe_secs
         outcomes = ", ".join(f"{name} {count}" for name, count in gone.outcomes.most_common(3))
