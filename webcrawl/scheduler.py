@@ -146,7 +146,7 @@ class MercatorScheduler(BaseScheduler):
             from webcrawl.crawl.engine._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
             take_fast_path(engine)
-        bound_items(engine, self._items.bound)
+        bound_items(engine, self._items.bound, process.parts.leases.module_times.watch)
         self._stop.listen()
         self._completion.listen()
         if self.drone is not None:

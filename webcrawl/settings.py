@@ -94,8 +94,9 @@ DISK_MIN_FREE_BYTES = 1 << 28
 MEMORY_BUDGET = 1 << 29
 # Seconds that downloads under way get when the crawl is stopped; then their URLs go back.
 SHUTDOWN_GRACE_SECS = 4.0
-# Seconds that an item may take in processing modules; below FRONTIER_LEASE_SECS. Not while modules
-# wait for downloads of their own. When the crawl is stopped, one second after the grace.
+# Seconds that an item may take in processing modules, once those that came before it have left. Not
+# while modules wait for downloads of their own. When the crawl is stopped, one second after the
+# grace.
 ITEM_TIMEOUT_SECS = 120.0
 # The circuit breaker: so many unforeseen errors within a minute end the crawl; 0: never.
 BREAKER_MAX_ERRORS = 50

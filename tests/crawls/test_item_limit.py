@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
+import pytest
 from crawling import output_of, simulated, start_crawl, wait_until
+from slow_module import SECS
+from virtual_crawl import VirtualCrawl
 
 # Each of them keeps a part of the pages.
 MUTE = """
@@ -51,6 +55,7 @@ class TakesItForAnError:
                 await asyncio.Event().wait()
         return page
 """
+WEB = {"hosts": 300, "mean_pages": 4, "max_pages": 6, "restricting": 0.0}
 MODULES = '{"mute.NeverFires": 1, "mute.NeverEnds": 2, "mute.TakesItForAnError": 3}'
 
 
@@ -82,3 +87,46 @@ def test_mute_modules_hold_back_neither_crawl_nor_end(user_module, tmp_path, mon
     assert len(overdue) == len(set(overdue)) <= web.stats["items/overdue"]
     assert (tmp_path / "handed").exists()
     assert web.stats["frontier/leased"] == 0
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    """A crawl of small pages with a module that is slow: its limit is 20 s, and 600 pages, the most
+    that are in process, take it two minutes."""
+    crawl = VirtualCrawl(tmp_path_factory.mktemp("slow"), **WEB)
+    crawl.run(
+        1,
+        ITEM_PIPELINES='{"slow_module.OneByOne": 1}',
+        ITEM_TIMEOUT_SECS=20,
+        FRONTIER_LEASE_SECS=100,
+        DOWNLOAD_TIMEOUT=60,
+        SCRAPER_SLOT_MAX_ACTIVE_SIZE=10**9,
+    )
+    return crawl
+
+
+def test_a_slow_module_ends_no_crawl(slow):
+    assert "finished: nothing is left to fetch" in slow.said
+    stats = slow.stats()
+    assert stats["item_scraped_count"] > 1000
+    assert not {"items/overdue", "scheduler/expired"} & {*stats}
+
+
+def test_contacts_follow_the_rate_of_a_slow_module(slow):
+    begins = sorted(hit.start for hit in slow.hits())
+    at_most = 10 / SECS + 5
+    later = [at for at in begins if at - begins[0] > 30]
+    assert later
+    assert all(sum(at <= one < at + 10 for one in later) <= at_most for at in later)
+
+
+def test_a_module_that_blocks_the_event_loop_is_named_and_the_network_is_not(tmp_path):
+    crawl = VirtualCrawl(tmp_path, **WEB)
+    modules = '{"slow_module.Blocking": 1}'
+    crawl.run(1, ITEM_PIPELINES=modules, OUTAGE_HOSTS=20, STATISTICS_INTERVAL_SECS=20)
+    stats = crawl.stats()
+    assert "outage/count" not in stats
+    bound_by = {name: secs for name, secs in stats.items() if re.match("doctor/.*_secs", name)}
+    assert max(bound_by, key=bound_by.get) == "doctor/modules_secs"
+    assert "doctor/disk_secs" not in bound_by
+    assert "modules: slow_module.Blocking blocks the event loop " in crawl.said

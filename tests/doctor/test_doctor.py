@@ -95,6 +95,23 @@ def sign(activity, cause, evidence, *, advice="", **use):
             busy(**BACKED_UP, module="mine"),
             "modules",
             "400 pages wait for the module mine",
+            advice="make that module faster, or run it later with scrapy replay",
+        ),
+        *(
+            sign(
+                busy(**BACKED_UP, holds_loop="mine.M", holds_share=share),
+                "modules",
+                f"mine.M blocks the event loop {share:.0%} of the time",
+                advice="let that module do its work in a thread: off_loop, or asyncio.to_thread",
+                **use,
+            )
+            for share, use in ((0.9, {"lag": 2.0}), (0.2, {"lag": 0.2}), (0.6, {"loop": 0.9}))
+        ),
+        sign(
+            busy(holds_loop="mine.M", holds_share=0.4),
+            "cpu",
+            "event loop on 90% of a core",
+            loop=0.9,
         ),
         sign(
             busy(**BACKED_UP, module="text"),

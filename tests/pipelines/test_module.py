@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 import textwrap
@@ -151,6 +152,36 @@ async def test_the_loop_waits_for_no_page_when_state_is_taken_and_drops_cancelle
         await asyncio.wait(waiting)
         urls = b"http://a.test/ http://a.test/"
         assert [in_between, run.states.snapshot()] == [none, {"module:held": urls}]
+
+
+async def test_pages_come_back_one_by_one_from_a_slow_module_and_none_is_begun_in_vain(
+    jobdir, monkeypatch
+):
+    time = itertools.count()
+    monkeypatch.setattr("webcrawl.pipelines.module.now", time.__next__)  # each page takes a second
+    begun, may_end = threading.Semaphore(0), threading.Semaphore(0)
+
+    class Slow(OffLoop):
+        def process(self, page):
+            begun.release()
+            may_end.acquire(timeout=5)
+            super().process(page)
+
+        def batch_done(self):
+            self._note("batch_done")
+
+    async with Run(Slow, jobdir) as run:
+        pages = [asyncio.ensure_future(run.process(one)) for one in with_depths(*range(5))]
+        for page in pages[:2]:
+            await asyncio.to_thread(begun.acquire)
+            may_end.release()
+            await page
+        await asyncio.to_thread(begun.acquire)
+        for page in pages[2:]:
+            page.cancel()
+        may_end.release()
+    assert calls_of(run) == ["open", *["process", "batch_done"] * 3, "close"]
+    assert run.stats["pages"] == 3
 
 
 async def test_state_is_taken_before_the_next_page_of_a_batch_begins(jobdir, monkeypatch):

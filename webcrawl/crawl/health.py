@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job.totals import Totals
     from webcrawl.crawl.job_state import JobState
     from webcrawl.crawl.lease.completion import Completion
+    from webcrawl.crawl.lease.module_times import ModuleTimes
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.doctor.diagnosis import Diagnosis
 
@@ -35,6 +36,8 @@ _LOOK_SECS = 1.0
 _IDLE_LOOK_SECS = 10.0
 # A contact that has been on the wire for so long keeps its worker from others.
 _SLOW_SECS = 3.0
+# The event loop is so late that time-outs may be its own.
+_LATE_SECS = 0.5
 # Stats of a module: what its thread waited, for the disk if it writes files.
 _WAITS = ("disk_wait_seconds", "wait_seconds")
 
@@ -59,6 +62,7 @@ class Health:
         state: JobState,
         services: ProcessServices,
         completion: Completion,
+        module_times: ModuleTimes,
         may_end: Callable[[], bool],
         reported: list[HasStats],
         totals: Totals,
@@ -66,6 +70,8 @@ class Health:
         self._state = state
         self._services = services
         self._completion = completion
+        self._module_times = module_times
+        self._hold = "", 0.0
         self._may_end = may_end
         self._totals = totals
         self._doctor = Doctor(clock=now, latencies=latencies_of(services.crawler))
@@ -83,7 +89,11 @@ class Health:
 
     def _look(self, due: float) -> None:
         """Let the doctor look at the crawl, and again in a while; this look was *due* then."""
-        self._doctor.look(self.activity(), now() - due)
+        lag = now() - due
+        if lag > _LATE_SECS:
+            self._state.rules.outage.note_late_loop()
+        self._hold = self._module_times.take()
+        self._doctor.look(self.activity(), lag)
         secs = _IDLE_LOOK_SECS if self.waits_for else _LOOK_SECS
         loop = asyncio.get_running_loop()
         self._next_look = loop.call_later(secs, self._look, now() + secs)
@@ -185,6 +195,8 @@ class Health:
             is_backed_up=pages >= workers or scraper_is_full(self._services.crawler.engine),
             module=module,
             module_waits=waits,
+            holds_loop=self._hold[0],
+            holds_share=self._hold[1],
             limit=rules.rates.limit,
             pauses=rules.pauses.names,
             bound_for=self._bound_for(),

@@ -7,8 +7,8 @@ docs/modules.md shows how to write one, ``scrapy genpipeline NAME`` makes a skel
 The life of a page in a module::
 
     process_item ─► wanted? ─► process(page)                     in the event loop
-                         └───► worker thread: process(page), ... off_loop: pages that came meanwhile
-                                                                 are handed over together
+                         └───► worker thread: process(page), ... off_loop: one page after the
+                                                                 other, handed back when it is done
     checkpoint ─► state() ─► sync() ─► published                 in that order
 
 State that is only in memory is that of the last checkpoint after ``kill -9``.
@@ -29,7 +29,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from msgspec.structs import replace
 from scrapy.exceptions import DropItem
@@ -49,10 +49,15 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from scrapy.statscollectors import StatsCollector
 
+    #: Those who wait for a page, and what was made of it.
+    _Batch: TypeAlias = list[tuple[asyncio.Future[Any], Any]]
+
 logger = logging.getLogger(__name__)
 
-# So long the event loop waits for a module in a thread to come to the end of a page.
+# The event loop waits this long for a module in a thread to come to the end of a page.
 _STATE_WAIT_SECS = 0.02
+# A thread hands its pages back after this time, or after one page that takes longer.
+_BATCH_SECS = 0.1
 #: Pages that a module failed on that are remembered, and MODULE_MAX_FAILURES at most.
 MOST_IN_A_ROW = 1000
 # Of answers that say what a URL has: a document, or one elsewhere, or none.
@@ -162,8 +167,8 @@ class ProcessingModule:
         type that is not wanted. Of an index, which has what was there before; as ``process``."""
 
     def batch_done(self) -> Any:
-        """With ``off_loop``: called in the thread after the pages that were handed over together,
-        for what is dear, as a commit. What it raises, each of these pages has raised."""
+        """With ``off_loop``: called in the thread after each batch (the pages of 0.1 s, one at
+        least), for what is dear, as a commit. What it raises, each of these pages has raised."""
 
     def sync(self) -> Any:
         """fsync what ``process`` has written so far. An OSError refuses the checkpoint."""
@@ -448,28 +453,22 @@ class _Worker:
         self._batch_done = module.batch_done
         self._writes_files = module.output is not None
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=module.stats.name)
-        self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+        self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._is_busy = False
         self._page = threading.Lock()  # held while a page is processed
         self._next = threading.Lock()  # held by who is to have that next
 
     async def call(self, method: Callable[[], Any]) -> Any:
-        """The result of *method*, after the pages that were handed over before."""
+        """The result of *method*, called between two batches of pages."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, method)
 
     async def process(self, call: Callable[[], Any]) -> Any:
         """The result of *call*, in its turn. If it is cancelled before, it is not called."""
         done = asyncio.get_running_loop().create_future()
-        one = call, done
-        self._waiting.append(one)
+        self._waiting.append((call, done))
         if not self._is_busy:
             self._hand_over()
-        try:
-            return await done
-        except asyncio.CancelledError:
-            if one in self._waiting:
-                self._waiting.remove(one)
-            raise
+        return await done
 
     @contextmanager
     def between_pages(self) -> Iterator[bool]:
@@ -487,60 +486,58 @@ class _Worker:
         self._executor.shutdown(wait=False)
 
     def _hand_over(self) -> None:
-        batch, self._waiting = self._waiting, []
-        calls = [call for call, _ in batch]
-        waiters = [done for _, done in batch]
         try:
-            work = asyncio.get_running_loop().run_in_executor(self._executor, self._process, calls)
+            work = asyncio.get_running_loop().run_in_executor(self._executor, self._process)
         except RuntimeError as error:  # closed, or no thread to be had
-            self._hand_back(waiters, [error] * len(waiters))
+            self._hand_back([(done, error) for _, done in self._waiting])
+            self._waiting.clear()
             return
         self._is_busy = True
-        work.add_done_callback(partial(self._processed, waiters))
+        work.add_done_callback(self._processed)
 
-    def _processed(
-        self,
-        waiters: list[asyncio.Future[Any]],
-        work: asyncio.Future[tuple[list[Any], float, float]],
-    ) -> None:
+    def _processed(self, work: asyncio.Future[tuple[_Batch, float, float]]) -> None:
         self._is_busy = False
         if self._waiting:
             self._hand_over()
-        made, cpu_secs, waited = work.result()
-        self._stats.worked(len(waiters), cpu_secs)
+        batch, cpu_secs, waited = work.result()
+        self._stats.worked(len(batch), cpu_secs)
         self._stats.waited(waited, for_disk=self._writes_files)
-        self._hand_back(waiters, made)
+        self._hand_back(batch)
 
     @staticmethod
-    def _hand_back(waiters: list[asyncio.Future[Any]], made: list[Any]) -> None:
-        for waiter, one in zip(waiters, made, strict=True):
+    def _hand_back(batch: _Batch) -> None:
+        for waiter, made in batch:
             if waiter.cancelled():
                 continue  # the time limit of items; the page was processed
-            if isinstance(one, Exception):
-                waiter.set_exception(one)
+            if isinstance(made, Exception):
+                waiter.set_exception(made)
             else:
-                waiter.set_result(one)
+                waiter.set_result(made)
 
-    def _process(self, calls: list[Callable[[], Any]]) -> tuple[list[Any], float, float]:
-        """In the thread: what each of *calls* returned or raised, the seconds of CPU, and those
-        without."""
+    def _process(self) -> tuple[_Batch, float, float]:
+        """In the thread: process the next batch of the pages that wait. Returns what was made of
+        them, the seconds of CPU, and those without. Pages that were given up are skipped."""
         began, began_at = cpu_time(), now()
-        made: list[Any] = []
-        for call in calls:
+        batch: _Batch = []
+        while self._waiting and (not batch or now() - began_at < _BATCH_SECS):
+            call, done = self._waiting.popleft()
+            if done.cancelled():
+                continue
             with self._next:
                 self._page.acquire()
             try:
-                made.append(call())
+                batch.append((done, call()))
             except BaseException as error:  # noqa: BLE001  # raised where the page came from
-                made.append(_raisable(error))
+                batch.append((done, _raisable(error)))
             finally:
                 self._page.release()
         try:
-            self._batch_done()
+            if batch:
+                self._batch_done()
         except Exception as error:  # noqa: BLE001  # as above
-            made = [_raisable(error)] * len(made)
+            batch = [(done, _raisable(error)) for done, _ in batch]
         cpu_secs = cpu_time() - began
-        return made, cpu_secs, max(0.0, now() - began_at - cpu_secs)
+        return batch, cpu_secs, max(0.0, now() - began_at - cpu_secs)
 
 
 def _raisable(error: BaseException) -> Exception:

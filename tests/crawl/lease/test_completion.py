@@ -209,8 +209,9 @@ def test_a_download_that_outlives_its_lease_is_broken_off(desk):
     fetch.end_download(page())
     desk.wait(LEASE_SECS + 1)
     desk.expire(LEASE_SECS)
-    # The other one has left the wire.
+    # The other one has left the wire, and a slow module may have its page.
     assert broken_off == ["http://a.test/0"]
+    assert desk.stats.get_value("scheduler/expired") == 1
 
 
 def test_a_request_with_the_meta_of_another_ends_no_lease(desk):

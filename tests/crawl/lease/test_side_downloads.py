@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from frontier_rig import entry
-from lease_rig import LEASE_SECS, page
+from lease_rig import LEASE_SECS, ordinary, page
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
@@ -137,8 +137,8 @@ def test_side_downloads_are_refused_when_the_crawl_is_closed(desk):
         asyncio.run(desk.side_downloads.turn(Request("http://b.test/")))
 
 
-def test_a_page_that_may_wait_for_a_side_download_does_not_expire(desk):
-    desk.urls(1)
+def test_a_request_whose_page_may_wait_for_a_side_download_does_not_expire(desk):
+    desk.push(ordinary(desk))
     request = desk.next()
     fetch = request.meta["fetch"]
     fetch.end_download(page())

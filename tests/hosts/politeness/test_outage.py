@@ -74,6 +74,20 @@ def rig(clock):
     return Rig(clock)
 
 
+def test_failures_under_a_late_event_loop_are_no_outage(rig):
+    rig.answers(*"abcdef")
+    rig.found(*"abcdef")
+    rig.outage.note_late_loop()
+    rig.silent(*"abcdef", outcome="first_byte_timeout")
+    rig.nameless(*"abcdef")
+    rig.name_servers_say(False)
+    assert not rig.is_on
+    rig.answers("a")
+    rig.clock.advance(60)
+    rig.silent(*"abcd")
+    assert rig.is_on
+
+
 def test_when_all_known_hosts_fall_silent_the_crawl_pauses_for_one(rig):
     rig.answers(*"abcdef")
     assert rig.silent(*"abcd") == [False, False, False, True]

@@ -177,10 +177,18 @@ def go_on_for_pages_in_process(engine: ExecutionEngine, wait: Callable[[], bool]
     engine.needs_backout = needs_backout  # type: ignore[method-assign]  # the seam itself
 
 
-def bound_items(engine: ExecutionEngine, bound: Callable[..., Any]) -> None:
-    """Put what *bound* makes of it in the place of the way of an item through the pipelines."""
-    pipelines = engine.scraper.itemproc
-    pipelines.process_item_async = bound(pipelines.process_item_async)  # type: ignore[method-assign]  # the seam itself
+def bound_items(
+    engine: ExecutionEngine, bound: Callable[..., Any], watch: Callable[[Any], Any]
+) -> None:
+    """Put what *bound* makes of it in the place of the way of an item through the pipelines, and
+    what *watch* makes of it in the place of ``process_item`` of each pipeline."""
+    pipelines: Any = engine.scraper.itemproc
+    methods = getattr(pipelines, "methods", {}).get("process_item", ())
+    for place, method in enumerate(methods):
+        methods[place] = watch(method)
+        if method in pipelines._mw_methods_requiring_spider:
+            pipelines._mw_methods_requiring_spider.add(methods[place])
+    pipelines.process_item_async = bound(pipelines.process_item_async)
 
 
 async def process_item(engine: ExecutionEngine, item: object) -> None:

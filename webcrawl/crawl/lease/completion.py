@@ -167,13 +167,15 @@ class Completion:
         """Take back the leases that were not given back within *older_than* seconds; downloads
         under way are broken off.
 
-        With *spares_pages* not those of pages that are being processed: they may wait for a
-        download in another host's turn, and would be fetched again and again.
+        Not those of pages that are being processed: a slow module has its own limit, and with
+        *spares_pages* ordinary Requests may wait for a download in another host's turn. They would
+        be fetched again and again.
         """
 
         def is_spared(lease: Lease[Shard]) -> bool:
             fetch = self.under_way.get(lease.id)
-            return spares_pages and fetch is not None and fetch.is_released
+            is_spared = spares_pages or not lease.entry.extra
+            return is_spared and fetch is not None and fetch.is_released
 
         for lease in self._shards.expire(older_than, except_if=is_spared):
             self.host_release.expire(lease)

@@ -3,6 +3,10 @@
 A module whose answer never comes would hold its page, its lease and the end of the crawl. Costs 1
 us an item: there is no timer for each. An item whose module has not answered within the limit fails
 with ``ItemOverdueError``, which counts like any exception of a module.
+
+The limit is for a module that does not answer, not for one that is slow. Items may queue in a
+module, which takes them in their order. So only the first one can be overdue, and its clock starts
+when those that came before it have left.
 """
 
 from __future__ import annotations
@@ -63,6 +67,7 @@ class ItemLimit:
         self._signals = crawler.signals
         self._crawler = crawler
         self._items: dict[asyncio.Task[Any], _Processing] = {}
+        self._first: _Processing | None = None
 
     def bound(
         self, process: Callable[[Any], Coroutine[Any, Any, Any]]
@@ -117,11 +122,20 @@ class ItemLimit:
                 raise answer
 
     def cut(self, older_than: float, *, at_end: bool = False) -> None:
-        """Break off the items that have been in their modules for more than *older_than* seconds;
-        with *at_end* because the crawl ends. What goes on regardless is broken off again."""
+        """Break off the first items if a module has had them for more than *older_than* seconds;
+        with *at_end* all that came so long ago, because the crawl ends. What goes on regardless is
+        broken off again. To be called every few moments."""
         now = self._clock()
+        first = next(iter(self._items.values()), None)
+        if first is not self._first:
+            if first is not None and self._first is not None and self._first.cut is None:
+                first.since = now  # the others have got their answers
+            self._first = first
         for task, item in self._items.items():
-            if now - item.since > older_than:
+            if now - item.since <= older_than:
+                if not at_end and item.cut is None:
+                    break
+            else:
                 item.cut = ItemOverdueError(now - item.since, at_end=at_end)
                 item.since = now
                 self._stats.inc_value("items/overdue")

@@ -15,6 +15,9 @@ The name servers are gone when they fail to find enough hosts in a row, and then
 that they found before, too. Hosts with known addresses would still be answering. "No such name" is
 an answer and is believed.
 
+While the event loop here is late, as a processing module blocks it, answers come and are not read
+in time. So no outage begins then, and for a minute.
+
 The last names that were found are kept with the checkpoints, and whether any host has answered. If
 none has in any run, the crawl ends after a while: such a pause needs a person, or another start.
 """
@@ -60,6 +63,8 @@ _ANSWERED = frozenset(
 )
 # With fewer hosts than this failing in a row, it is the hosts.
 _FEWEST = 3
+# For so long after the event loop was late, failures may be its own.
+_LATE_SECS = 60.0
 # Seconds between two tries in an outage.
 _PROBE_SECS = 5.0
 
@@ -129,6 +134,7 @@ class Outage:
         #: Whether a host has answered, in any run of the job.
         self.has_answered = False
         self._first_at = math.inf
+        self._late_until = -math.inf
         self._probe_at = self._check_at = 0.0
         self._is_checking = False
 
@@ -194,6 +200,10 @@ class Outage:
             self._lookups.remember(host)
             self._end(self._lookups)
 
+    def note_late_loop(self) -> None:
+        """Note that the event loop is late."""
+        self._late_until = self.clock() + _LATE_SECS
+
     def probed(self) -> None:
         """Note that a host is being contacted or looked up."""
         if self._is_on:
@@ -239,9 +249,10 @@ class Outage:
         self.check(host, answered)
 
     def _begin(self, gone: _Streak) -> None:
-        if gone.began < math.inf:
+        now = self.clock()
+        if gone.began < math.inf or now < self._late_until:
             return
-        now = gone.began = self.clock()
+        gone.began = now
         self._first_at = min(self._first_at, now)
         self._probe_at = self._check_at = now + self.probe_secs
         outcomes = ", ".join(f"{name} {count}" for name, count in gone.outcomes.most_common(3))
