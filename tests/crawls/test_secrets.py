@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
+import stat
 from pathlib import Path
 
 import pytest
 import warm
 from crawling import run_crawl, simulated
+from hive_crawl import HiveCrawl
 from redis_server import RedisServer
+
+from webcrawl.crawl.job.jobdir import seed_of
+from webcrawl.crawl.job.state_directory import read_state
 
 MARK = "Geheim"
 URL = f"me:{MARK}@127.0.0.1:1"
@@ -52,3 +58,32 @@ def test_a_crawl_shows_no_credential_of_its_settings(tmp_path, settings, code, s
         texts[path.name] = read(path.read_bytes())
     assert [name for name, text in texts.items() if MARK.encode() in text] == []
     assert code or b"Authorization: (withheld)\r\n" in b"".join(texts.values())
+
+
+def test_only_its_owner_can_read_the_seed_of_fingerprints(tmp_path):
+    """In a job, its kept checkpoints, and a hive's job and store; also of an earlier version."""
+    with (
+        simulated(tmp_path, hosts=3, max_pages=5) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(1)) as hive,
+    ):
+        (drone,) = hive.join()
+        hive.end()
+        for version in ("new", "old"):
+            kept = {"CHECKPOINTS_KEPT": 9, "CHECKPOINTS_KEPT_INTERVAL_SECS": 0.01}
+            web.crawl(CHECKPOINT_INTERVAL_SECS=0.3, **kept)
+            told = files_with({seed_of(read_state(job)) for job in (web.job, drone.job)}, tmp_path)
+            names = {path.relative_to(tmp_path).parts[0] for path in told}
+            assert names == {"job", "drone-0", "store"}
+            assert len([path for path in told if "checkpoints" in path.parts]) > 1
+            assert [path for path in told if stat.S_IMODE(path.stat().st_mode) != 0o600] == []
+            if version == "new":
+                for path in told:
+                    path.chmod(0o644)
+                hive.start_again(drone)
+                hive.end()
+
+
+def files_with(seeds, directory):
+    words = [f"{seed}".encode() for seed in seeds] + [seed.to_bytes(8, "little") for seed in seeds]
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return [path for path in files if any(one in path.read_bytes() for one in words)]

@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import islice
 from types import SimpleNamespace
@@ -186,11 +187,63 @@ def test_what_is_wrong_is_refused_and_changes_nothing(monitor):
     time.sleep(1)  # for twenty requests
     monitor.give_token()
     assert monitor.status("POST", "/commands/pause", "token=x", Content_Type=FORM) == 401
-    with socket.create_connection(("127.0.0.1", monitor.port), 10) as raw:
-        raw.sendall(b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n")
-        assert b" 400 " in raw.recv(100)
     assert monitor.journal() == before
     assert (monitor.job / "logs/monitor.log").read_text() == ""
+
+
+FIELDS = {
+    "not HTTP": b"\xff" * 5000,
+    "no colon": b"abc",
+    "no text": b"A: \x00\xff",
+    "too long": b"A: " + b"b" * 100_000,
+    "too many": b"\r\n".join([b"A: b"] * 20_000),
+    "length": b"Content-Length: -3",
+    "two lengths": b"Content-Length: 3\r\nTransfer-Encoding: chunked",
+    "multipart": b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 3",
+    "coding": b"Content-Encoding: gzip\r\nContent-Length: 9\r\n\r\nnot gzip",
+    "chunk": b"Transfer-Encoding: chunked\r\n\r\nzz\r\nabc",
+    "long chunk": b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 5000,
+    "broken chunk": b"Transfer-Encoding: chunked\r\n\r\n3\r\nabcdefgh\r\n0",
+    "gone": b"Content-Length: 9\r\n\r\nabc",
+}
+
+
+def test_a_request_that_cannot_be_read_is_refused_in_one_short_line(tmp_path):
+    with monitored(tmp_path) as monitor:
+        log = monitor.job / "logs/monitor.log"
+        head = f"POST /commands/pause HTTP/1.1\r\nHost: 127.0.0.1:{monitor.port}\r\n".encode()
+
+        def status(fields):
+            with socket.create_connection(("127.0.0.1", monitor.port), 60) as raw:
+                raw.sendall(head + fields)
+                if fields == FIELDS["gone"]:
+                    return b"4"
+                raw.sendall(b"\r\n\r\nabc")
+                return raw.recv(100).split()[1]
+
+        for name, fields in FIELDS.items():
+            before = log.stat().st_size
+            assert status(fields)[:1] == b"4", name
+            wait_until(lambda: name != "gone" or log.stat().st_size > before)  # noqa: B023
+            assert log.stat().st_size - before < 300, name
+        lines = len(log.read_text().splitlines())
+        assert len(FIELDS) - 2 <= lines <= len(FIELDS)
+        for _ in range(120):  # more than are logged
+            assert status(FIELDS["chunk"]) == b"400"
+        assert len(log.read_text().splitlines()) == 100
+
+
+def test_pages_are_served_while_commands_hang(tmp_path):
+    """More of them than the threads of an event loop, of which there are 32 at most."""
+    with monitored(tmp_path) as monitor, ThreadPoolExecutor(40) as threads:
+        wait_until(lambda: int(monitor.state()["summary"]["pages"]) > 5)
+        monitor.crawl.send_signal(signal.SIGSTOP)
+        commands = [threads.submit(monitor.command, "state") for _ in range(40)]
+        time.sleep(1)  # they are on their way
+        assert monitor.status("GET", "/", **monitor.bearer) == 200
+        assert [one for one in commands if one.done()] == []
+        monitor.crawl.send_signal(signal.SIGCONT)
+        assert {one.result()[0] for one in commands} == {200}
 
 
 def test_requests_that_are_half_are_ended(monitor):

@@ -62,6 +62,19 @@ def converted(value: Any, kind: type[T], *, strict: bool = True) -> T:
         raise UndecodableError(str(error)) from error
 
 
+def check_depth(value: Any, most: int) -> None:
+    """Raise UndecodableError if lists and dicts of *value*, which was decoded without a type, are
+    nested more than *most* deep. Python's own bound depends on its version and on the caller."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [one for one in level if isinstance(one, dict | list)]
+        if not level:
+            return
+        insides = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [one for inside in insides for one in inside]
+    raise UndecodableError(f"nested more than {most} deep")
+
+
 def _guarded(decode: Callable[[Any], T]) -> Callable[[Any], T]:
     def decoded(data: Any) -> T:
         try:

@@ -59,6 +59,8 @@ class Control:
         self._deciding, self._writing = asyncio.Lock(), asyncio.Lock()
         self._again: asyncio.Task[None] | None = None
         self._sent = 0
+        #: Commands that came by Redis and could not be read, or not be carried out.
+        self.refused = 0
 
     async def open(self) -> None:
         """Put in force what earlier processes have left so, and begin what they have not done.
@@ -188,6 +190,10 @@ class Control:
         )
 
     def stats(self) -> Mapping[str, int | str]:
-        """The number of commands in this run, and what is in force."""
+        """The numbers of commands in this run, and what is in force."""
         told = "; ".join(change.command for change in self.journal.in_force.values())
-        return {"control/commands": self._sent, "control/now": told}
+        return {
+            "control/commands": self._sent,
+            "control/refused": self.refused,
+            "control/now": told,
+        }

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import logging
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.control.control import CommandAnswer, Control
-from webcrawl.control.table import CommandError, Seeds, State, Stop, parse
+from webcrawl.control.table import Seeds, State, Stop, parse
 from webcrawl.crawl.job.control_journal import Request, decode_request
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, client_of, close, no_answer
@@ -48,7 +49,9 @@ for i = 1, #ARGV, 2 do
   end
 end
 """
+_MOST_LOGGED = 20
 _decode_answer = json_decoder(CommandAnswer)
+logger = logging.getLogger(__name__)
 
 
 class HiveControl:
@@ -95,7 +98,7 @@ class HiveControl:
         done = max(self._last, self._control.journal.hive or self._last, key=order_of)
         for number, fields in ((number.decode(), fields) for number, fields in found):
             if order_of(number) > order_of(done):
-                await self._take(number, fields[b"entry"], missed=missed)
+                await self._take(number, fields.get(b"entry", b""), missed=missed)
             self._last = max(self._last, number, key=order_of)
 
     async def _take(self, number: str, data: bytes, *, missed: bool) -> None:
@@ -105,8 +108,11 @@ class HiveControl:
             if isinstance(command, Seeds | Stop) or (missed and not command.lasts):
                 return
             answer = await self._control.run(request, hive=number)
-        except (CommandError, UndecodableError) as error:
+        except ValueError as error:  # CommandError, UndecodableError
             answer = CommandAnswer(str(error), refused=True)
+            self._control.refused += 1
+            if self._control.refused <= _MOST_LOGGED:
+                logger.warning("Command %s to the hive is refused: %s", number, error)
         key = self._keys.answers(number)
         data = msgspec.json.encode(answer)
         await self._client.execute_command("HSET", key, self._name, data)
@@ -146,7 +152,7 @@ async def send_to_hive(
     while beat.alive - answers.keys() and now() < until:
         await asyncio.sleep(_POLL_SECS)
         found = await client.execute_command("HGETALL", keys.answers(number))
-        answers = {name.decode(): _decode_answer(data) for name, data in found.items()}
+        answers = {name.decode("utf-8", "replace"): _read(data) for name, data in found.items()}
     if isinstance(command, State):
         await client.execute_command("XDEL", keys.control, number)
     late = CommandAnswer(
@@ -157,3 +163,10 @@ async def send_to_hive(
         replace(answers.get(name, late), drone=names.get(name) or name)
         for name in sorted(beat.alive | answers.keys())
     ]
+
+
+def _read(data: bytes) -> CommandAnswer:
+    try:
+        return _decode_answer(data)
+    except UndecodableError as error:
+        return CommandAnswer(f"its answer cannot be read: {error}", refused=True)

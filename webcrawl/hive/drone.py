@@ -218,6 +218,8 @@ class Drone:
         hive, holding = self._hive, self._holding
         try:
             beat = await hive.keeper.beat(self._report())
+            unreadable = hive.membership.unreadable + hive.keeper.membership.unreadable
+            hive.stats.set_value("hive/unreadable", unreadable)
             if beat.state.born != self._born:
                 await self._enter_again()
                 return

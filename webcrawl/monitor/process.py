@@ -8,7 +8,7 @@ it does not. What goes wrong later is in ``JOBDIR/logs/monitor.log``.
 from __future__ import annotations
 
 import asyncio
-import logging
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
-from aiohttp.http import HttpProcessingError
 from scrapy.utils.project import get_project_settings
 
 from webcrawl.clock import now
@@ -24,14 +23,18 @@ from webcrawl.configuration.decoding import json_decoder
 from webcrawl.errors import FatalError
 from webcrawl.monitor.access import Access, is_loopback, token_in
 from webcrawl.monitor.launch import MonitorOrder, MonitorPlace
-from webcrawl.monitor.site import Site
+from webcrawl.monitor.site import LOG, UNREADABLE, Site
 from webcrawl.monitor.watch import Watch
 
 if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable
+
     from scrapy.settings import Settings
 
 _TOKEN = "monitor.token"  # noqa: S105  # a file's name
 _NICE = 10
+_MOST_LOGGED = 100
 _decode = json_decoder(MonitorOrder)
 
 
@@ -50,7 +53,7 @@ async def _serve(order: MonitorOrder) -> None:
     token = Path(settings["MONITOR_TOKEN_FILE"] or Path(settings["JOBDIR"], _TOKEN))
     access = _access_of(settings, token)
     host, port = str(settings["MONITOR_HOST"]), int(settings["MONITOR_PORT"])
-    logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
+    LOG.addFilter(_first_lines())
     site = Site(Watch(settings, order.shown), access)
     runner = web.AppRunner(site.app(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
@@ -73,9 +76,19 @@ async def _serve(order: MonitorOrder) -> None:
     await runner.cleanup()
 
 
-def _is_our_fault(record: logging.LogRecord) -> bool:
-    """Whether *record* is not of a request that is no HTTP, of which anybody may send many."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+def _first_lines() -> Callable[[logging.LogRecord], bool]:
+    """Return a filter that lets the first records through, as anybody may send many requests that
+    cannot be read: each of these is one short line."""
+    numbers = itertools.count()
+
+    def is_among_first(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, UNREADABLE):
+            record.msg, record.args = "%s: %.200r", (record.getMessage(), error)
+            record.exc_info = None
+        return next(numbers) < _MOST_LOGGED
+
+    return is_among_first
 
 
 def _say(place: MonitorPlace) -> None:

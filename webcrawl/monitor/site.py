@@ -15,6 +15,7 @@ token more than can be for a person or a program that asks at ease (429).
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from urllib.parse import urlencode
 
 import msgspec
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 from msgspec.structs import replace
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
 
 # Of reading a job, or of writing to a page.
 _FAILURES = (FatalError, OSError, sqlite3.Error)
+# Of reading a request: chunks, a content coding, a connection that has gone.
+UNREADABLE = (HttpProcessingError, web.RequestPayloadError, OSError, ValueError)
+#: aiohttp's own, which process.py bounds.
+LOG = logging.getLogger("aiohttp.server")
 _MOST_BYTES = 1 << 16
 _decode = json_decoder(Request)
 _MOST_STREAMS = 32
@@ -112,6 +118,9 @@ class Site:
                 await request.read()
         except TimeoutError:
             raise web.HTTPRequestTimeout(text="The request did not come in time.\n") from None
+        except UNREADABLE as error:
+            LOG.warning("The request from %s cannot be read", request.remote, exc_info=error)
+            raise web.HTTPBadRequest(text="The request cannot be read.\n") from None
         try:
             return await handler(request)
         except _FAILURES as error:

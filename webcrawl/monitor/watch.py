@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _LEAST_SECS = 4.0
 _SHARE = 100
 _READING_SECS = 2.0
+_COMMANDS = 4  # that are sent at once
 
 
 class Watch:
@@ -54,6 +55,8 @@ class Watch:
         self._given = Figure("settings", "Settings", lead, table)
         self._reader: CrawlReader | None = None
         self._thread = ThreadPoolExecutor(1)
+        # A crawl that hangs must not keep pages waiting.
+        self._senders = ThreadPoolExecutor(_COMMANDS)
         self._page: ReportPage | None = None
         self._parked: Mapping[str, int] = {}
         self._looking: asyncio.Future[None] | None = None
@@ -137,7 +140,8 @@ class Watch:
 
     async def send(self, request: Request) -> list[CommandAnswer]:
         """Send *request* to the crawl. FatalError."""
-        return await asyncio.to_thread(send_to_crawl, self._settings.copy(), request)
+        sending = partial(send_to_crawl, self._settings.copy(), request)
+        return await asyncio.get_running_loop().run_in_executor(self._senders, sending)
 
 
 def arguments_of(name: str, form: Mapping[str, str]) -> dict[str, Any]:

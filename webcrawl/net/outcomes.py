@@ -151,7 +151,7 @@ _BY_CLASS: tuple[tuple[type[BaseException], str], ...] = (
 
 #: Every outcome but ``http_NNN``, for documentation and tests.
 OUTCOMES = frozenset(
-    {"poison", "other", *WALLS}
+    {"poison", "unreadable", "other", *WALLS}
     | {cls.outcome for cls in FetchError.__subclasses__()}
     | {outcome for _, outcome in _BY_CLASS}
 )

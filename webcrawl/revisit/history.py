@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from webcrawl.configuration.decoding import Count, Epoch, msgpack_decoder
+from webcrawl.configuration.decoding import Count, Epoch, UndecodableError, msgpack_decoder
 from webcrawl.net.outcomes import is_document
 from webcrawl.seen.fingerprint import document_fingerprint, hexadecimal
 
@@ -124,8 +124,11 @@ def encode_history(history: History) -> bytes:
 
 
 def history_of(entry: Entry) -> History | None:
-    """That of *entry*; None if its URL was never finished. UndecodableError."""
-    return decode_history(entry.history) if entry.history else None
+    """The history of *entry*; None if its URL was never finished, or it cannot be read."""
+    try:
+        return decode_history(entry.history) if entry.history else None
+    except UndecodableError:
+        return None
 
 
 def links_fingerprint(links: Sequence[Link]) -> int:

@@ -39,7 +39,9 @@ _SITEMAP = "sitemap"
 # By how much the interval of a sitemap grows while nothing has changed in it.
 _LONGER = 1.4
 # Outcomes of URLs that are not this crawl's.
-_FOR_GOOD = frozenset({"excluded", "address_forbidden", "bad_url", "poison", "replaced"})
+_FOR_GOOD = frozenset(
+    {"excluded", "address_forbidden", "bad_url", "poison", "replaced", "unreadable"}
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,19 +7,32 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+_OWNERS = 0o600
 
-def write_atomic(path: Path, data: bytes, *, aside: str = ".tmp") -> None:
+
+def write_atomic(path: Path, data: bytes, *, aside: str = ".tmp", is_secret: bool = False) -> None:
     """Replace *path* by *data*: after a crash or power loss it has its old content or the new. As
-    ``replacing``."""
+    ``replacing``. Only its owner can read a secret."""
     with replacing(path, aside=aside) as beside, beside.open("wb", buffering=0) as file:
+        if is_secret:
+            os.fchmod(file.fileno(), _OWNERS)
         write_all(file.fileno(), data)
+
+
+def restrict(path: Path) -> bool:
+    """Have only the owner of the file *path* read it, if that is us; whether others could."""
+    is_open = bool(path.stat().st_mode & ~_OWNERS & 0o777)
+    if is_open:
+        with suppress(PermissionError):
+            path.chmod(_OWNERS)
+    return is_open
 
 
 def unshare(path: Path) -> None:

@@ -7,6 +7,8 @@
 *checksum* is the CRC-32 (zlib) of the other members as compact JSON; it may be removed to edit a
 manifest by hand.
 
+Only its owner can read a manifest, which has the seed of the job's fingerprints.
+
 As LevelDB's ``SetCurrentFile``: a manifest is written and fsynced under a new name, then CURRENT is
 replaced by rename. A crash at any point leaves the old state live or the new one. What the live
 manifest does not name is disposable.
@@ -94,7 +96,7 @@ class ManifestStore:
         manifest = {"format": FORMAT, "sequence": sequence, **content}
         manifest["crc32"] = _checksum(manifest)
         data = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
-        write_atomic(self._path / name, data + b"\n")
+        write_atomic(self._path / name, data + b"\n", is_secret=True)
         write_atomic(self._path / "CURRENT", f"{name}\n".encode("ascii"))
         for path in self._path.glob("manifest-*.json"):
             if path.name != name:

@@ -5,9 +5,10 @@ who look, and in a directory it survives a power failure. Names are as ``is_plai
 call but ``move`` refuses other ones, which may come from a file in the store, or from Redis.
 
 A directory is written to by webcrawl itself, as fsspec neither syncs nor links; files of the same
-file system go in and out as hard links. At a URL an object store (S3, Google, Azure) makes each
-object at once or not at all. Other protocols may leave half of one when the process dies: no name
-that somebody goes by is written before all that it stands for.
+file system go in and out as hard links, and what ``write`` and ``create`` make only its owner can
+read. At a URL an object store (S3, Google, Azure) makes each object at once or not at all. Other
+protocols may leave half of one when the process dies: no name that somebody goes by is written
+before all that it stands for.
 
 ``create``, of which the first one wins: in a directory by link(2), at a URL by
 ``pipe_file(mode="create")``, which s3fs and gcsfs make conditional requests (If-None-Match,
@@ -97,7 +98,7 @@ class ObjectStore:
                 self._pipe(name, data)
             else:
                 # Many processes may write one name at once.
-                write_atomic(self._place(name), data, aside=_aside())
+                write_atomic(self._place(name), data, aside=_aside(), is_secret=True)
 
     def create(self, name: str, data: bytes) -> None:
         """Make an object if there is none of that name."""
@@ -107,7 +108,7 @@ class ObjectStore:
                 return
             place = self._place(name)
             aside = place.with_name(place.name + _aside())
-            write_atomic(aside, data)
+            write_atomic(aside, data, is_secret=True)
             try:
                 os.link(aside, place)
             finally:

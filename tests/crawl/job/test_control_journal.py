@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
+import warm
+from crawling import damage_in, finish, simulated
 
 from webcrawl.crawl.job.control_journal import Change, Journal, encode
 from webcrawl.errors import FatalError
@@ -41,3 +45,30 @@ def test_lines_of_earlier_versions_have_no_checksum(journal, tmp_path):
 
 def test_a_reason_with_a_line_break_is_told_in_one_line():
     assert PAUSE.told == "pause, 1970-01-01 00:00:01 UTC, by me (two lines)"
+
+
+def test_who_reads_a_job_names_the_line(tmp_path):
+    with simulated(tmp_path, hosts=2, max_pages=3) as web:
+        web.crawl(STATISTICS_INTERVAL_SECS=0.2)
+        journal = Journal(web.job)
+        journal.append(PAUSE)
+        journal.append(SLOWER)
+        assert damage_in(web.job) == []
+        path = web.job / "logs/control.jsonl"
+        path.write_bytes(path.read_bytes().replace(b"a.test", b"b.test", 1))
+        told = [
+            finish(web.command(), code=2),
+            *(
+                warm.scrapy(*words).stderr
+                for words in (
+                    ("why", web.job, min(web.world.seeds())),
+                    ("doctor", web.job),
+                )
+            ),
+            warm.scrapy("job", "check", web.job).stdout,
+        ]
+        assert warm.scrapy("report", web.job).returncode == 0
+        told.append((web.job / "report.html").read_text())
+        assert [re.findall(r"logs/control.jsonl.*?line (\d)", one)[:1] for one in told] == [
+            ["2"]
+        ] * 5, told

@@ -19,20 +19,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from webcrawl.configuration.decoding import Count, Seconds, UndecodableError, json_decoder
+from webcrawl.configuration.decoding import (
+    Count,
+    Seconds,
+    UndecodableError,
+    check_depth,
+    json_decoder,
+)
 from webcrawl.errors import FatalError
 from webcrawl.hosts.host_rules import COMMANDS
 from webcrawl.storage.line_log import LineLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from webcrawl.hosts.host_rules import HostRules
 
-_NAME = "logs/control.jsonl"
+#: The journal in a job directory.
+JOURNAL = "logs/control.jsonl"
 # Of its end, for the last commands.
 _END_BYTES = 1 << 20
+# Arguments are words, numbers, and lists of words.
+_MOST_DEEP = 2
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -42,6 +51,9 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     arguments: dict[str, Any] = {}
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
     origin: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+    def __post_init__(self) -> None:
+        check_depth(self.arguments, _MOST_DEEP)
 
 
 decode_request = json_decoder(Request)
@@ -61,7 +73,7 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
     ends: bool = False
     undo: str = ""
     again: bool = False
-    hive: str = ""
+    hive: Annotated[str, msgspec.Meta(pattern="^([0-9]{1,20}-[0-9]{1,20})?$")] = ""
     answer: str | None = None
 
     @property
@@ -107,7 +119,7 @@ class Journal:
     """
 
     def __init__(self, jobdir: Path) -> None:
-        self._log = LineLog(path=jobdir / _NAME, max_bytes=sys.maxsize)
+        self._log = LineLog(path=jobdir / JOURNAL, max_bytes=sys.maxsize)
         self.in_force: dict[str, Change] = {}
         self.undone: dict[int, Change] = {}
         self.number = 0
@@ -115,15 +127,13 @@ class Journal:
 
     def read(self) -> None:
         """Read it, but for a torn last line. Blocks. FatalError for a line that cannot be read."""
-        data = self._log.path.read_bytes() if self._log.path.exists() else b""
-        for place, line in enumerate(data.split(b"\n")[:-1], 1):
-            try:
-                self._take(_decode(line))
-            except UndecodableError as error:
+        for _, line in _lines(self._log.path):
+            if isinstance(line, str):
                 raise FatalError(
-                    f"{self._log.path}, line {place}, cannot be read ({error}): mend it, or remove "
-                    "it if nothing of it is to be in force."
-                ) from error
+                    f"{self._log.path}, {line}: mend it, or remove it if nothing of it is to be in "
+                    "force."
+                )
+            self._take(line)
 
     def append(self, line: Change) -> None:
         """Append *line*; on the platter when this returns. Blocks. OSError."""
@@ -148,11 +158,29 @@ class Journal:
             self.undone[line.n] = line
 
 
+def _lines(path: Path) -> Iterator[tuple[int, Change | str]]:
+    """The lines in *path*, but for a torn last one, each with its offset; of one that cannot be
+    read which it is, and why."""
+    data, offset = path.read_bytes() if path.exists() else b"", 0
+    for place, line in enumerate(data.split(b"\n")[:-1], 1):
+        try:
+            yield offset, _decode(line)
+        except UndecodableError as error:
+            yield offset, f"line {place}, cannot be read ({error})"
+        offset += len(line) + 1
+
+
+def damaged_lines(jobdir: Path) -> list[tuple[int, str]]:
+    """The lines of the journal in *jobdir* that cannot be read: their offsets, and what is wrong.
+    OSError."""
+    return [(at, line) for at, line in _lines(jobdir / JOURNAL) if isinstance(line, str)]
+
+
 def last_changes(jobdir: Path, most: int) -> list[Change]:
     """The last commands to the job in *jobdir*, the newest first, with their answers; what cannot
     be read is left out."""
     found: dict[int, Change] = {}
-    for line in _end(jobdir / _NAME).split(b"\n")[:-1]:
+    for line in _end(jobdir / JOURNAL).split(b"\n")[:-1]:
         with suppress(UndecodableError):
             one = _decode(line)
             begun = found.pop(one.n, one) if one.answer is not None else one

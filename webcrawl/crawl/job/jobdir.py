@@ -32,8 +32,9 @@ import shutil
 import threading
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints, refuse_kept
+from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, KeptCheckpoints, refuse_kept
 from webcrawl.crawl.job.state_directory import (
+    MANIFESTS,
     SHARDS,
     PreparedState,
     SavedState,
@@ -44,7 +45,7 @@ from webcrawl.crawl.job.state_directory import (
     shard_path,
 )
 from webcrawl.errors import FatalError, refusal
-from webcrawl.storage.atomic import sync_path
+from webcrawl.storage.atomic import restrict, sync_path
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls.hash_seed import new_seed, use_seed
@@ -237,6 +238,9 @@ class Job:
                     "choose another one with -s JOBDIR=DIR."
                 )
             self.own.go_on(own)
+        for above in ("", f"{SHARDS}/*/"):
+            for path in self.path.glob(f"{DIRECTORY}/*/{above}{MANIFESTS}"):
+                restrict(path)
         for name, state in shards.items():
             self._shards[name] = self._state_of(name)
             self._shards[name].go_on(state)

@@ -22,7 +22,7 @@ import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import Count, UndecodableError, converted
-from webcrawl.storage.atomic import sync_path, sync_paths
+from webcrawl.storage.atomic import restrict, sync_path, sync_paths
 from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.record_log import MAX_PAYLOAD, CorruptRecordError, RecordLog, read_records
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 SHARDS = "shards"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SNAPSHOTS = "snapshot-*.log"
+#: All manifests of a directory.
+MANIFESTS = "manifest-*.json"
 
 
 class Part(Protocol):
@@ -213,6 +215,8 @@ class StateDirectory:
         # Its process may have died before the last fsync. After a power failure CURRENT must not be
         # found to name what is about to be deleted here and by the parts.
         sync_path(self.path)
+        for path in self.path.glob(MANIFESTS):  # of an earlier version, or from elsewhere
+            restrict(path)
         self._delete_snapshots(keep=state.sequence)
         self.resumed = True
         self.rebooted = not self._boot or state.boot_id != self._boot

@@ -28,7 +28,7 @@ from msgspec import UNSET, UnsetType
 from scrapy import FormRequest, Request
 from scrapy_redis.defaults import START_URLS_KEY
 
-from webcrawl.configuration.decoding import UndecodableError, converted, json_decoder
+from webcrawl.configuration.decoding import UndecodableError, check_depth, converted, json_decoder
 from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
@@ -60,6 +60,7 @@ _MOST_LOGGED = 20
 _LOGGED_BYTES = 80
 _MAX_RANK = 0xFFFF_FFFF
 _MAX_DEPTH = 1 << 31
+_MOST_DEEP = 100  # of JSON, how deep it is nested
 
 # What takes items from a list, set or sorted set, as scrapy-redis does.
 _POPS = {
@@ -85,7 +86,12 @@ return items
 _TAKEN = """
 local batches = redis.call('HGETALL', KEYS[1])
 for i = 2, #batches, 2 do
-  batches[i] = cmsgpack.unpack(batches[i])
+  local is_whole, items = pcall(cmsgpack.unpack, batches[i])
+  is_whole = is_whole and type(items) == 'table'
+  for _, item in ipairs(is_whole and items or {}) do
+    is_whole = is_whole and type(item) == 'string'
+  end
+  batches[i] = is_whole and items or {batches[i]}
 end
 return batches
 """
@@ -191,8 +197,8 @@ class LiveSeeds:
         self._poll = poll
         # Batches that were submitted: since the last checkpoint was published, and before. Only of
         # these the next one is certain to have all.
-        self._new: set[str] = set()
-        self._older: set[str] = set()
+        self._new: set[bytes] = set()
+        self._older: set[bytes] = set()
         self._is_known = False
         #: Whether there was nothing to read when this process, which holds shard 0, last looked.
         self.is_idle = False
@@ -243,10 +249,10 @@ class LiveSeeds:
             batches = dict(zip(flat[::2], flat[1::2], strict=True))
             self._is_known = True
             for name, items in batches.items():
-                if name.decode() not in self._new | self._older:
-                    self._take(name.decode(), items)
+                if name not in self._new | self._older:
+                    self._take(name, items)
             return True
-        name = random_hex("live seeds")
+        name = random_hex("live seeds").encode()
         items = await self._client.execute_command(
             "EVAL", self._take_script, 2, self._key, self._taken, name, self._batch
         )
@@ -255,7 +261,7 @@ class LiveSeeds:
             self._take(name, items)
         return bool(items)
 
-    def _take(self, name: str, items: Sequence[bytes]) -> None:
+    def _take(self, name: bytes, items: Sequence[bytes]) -> None:
         if not self._process.intake.may_read_seeds():
             # The shard is gone: its next holder finds them in the hash.
             self._is_known = False
@@ -287,6 +293,7 @@ def found_in(item: bytes) -> list[Seed | Request | Entry]:
     if item.lstrip()[:1] == b"{":
         try:
             given, fields = _decode_item(item), _decode_fields(item)
+            check_depth(fields, _MOST_DEEP)
         except UndecodableError as error:
             raise BadLine(f"not a JSON object with a url: {error}") from None
         ignored = fields.pop("meta", {}).keys() - _META_KEYS
@@ -317,10 +324,8 @@ def visit_item(entry: Entry) -> bytes:
 def _entry(url: str, meta: _Meta, visit: _Visit) -> Entry:
     depth = meta.depth if isinstance(meta.depth, int) else 0
     entry = Entry(url, "", depth, via=visit.via, kind=visit.kind, history=visit.history)
-    try:
-        history_of(entry)
-    except UndecodableError as error:
-        raise BadLine(f"no visit: {error}") from None
+    if history_of(entry) is None:
+        raise BadLine("no visit: its history cannot be read")
     if visit.kind in NO_URLS | {"request"}:
         raise BadLine("no visit: of what is no link")
     return entry

@@ -14,6 +14,9 @@ Each change of the table of shards gives it a new random version, in the same sc
 the version that the drone has, and its answer has the table only if there is another, or if the
 drone's lease had ended: then others may have taken its shards.
 
+What cannot be read is counted and logged. A state is made again, as in a Redis that was emptied.
+The holder of a shard writes its row again; a row that is still there after a lease is removed.
+
 A Redis whose memory is full of links refuses what takes memory, or all of a script that begins with
 it. Each script here begins with a deletion, of nothing: beats, and acknowledgements, which make
 room, must not wait for room.
@@ -23,14 +26,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from redis.exceptions import ResponseError
 
 from webcrawl.clock import now
+from webcrawl.configuration.decoding import MOST
 from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, servers
-from webcrawl.hive.membership.keys import after
+from webcrawl.hive.membership.keys import after, order_of
 from webcrawl.hive.membership.report import (
     HiveState,
     Report,
@@ -42,9 +47,13 @@ from webcrawl.hive.membership.report import (
 from webcrawl.randomness import random_hex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from webcrawl.hive.membership.keys import Keys
+
+logger = logging.getLogger(__name__)
+
+_Row = TypeVar("_Row")
 
 # No answer for this share of a lease is a failure: there is time for another try.
 _PATIENCE = 0.25
@@ -103,7 +112,7 @@ local had_lease = redis.call('EXISTS', lease)
 redis.call('SET', lease, 1, 'PX', milliseconds)
 redis.call('HSET', drones, me, report)
 local queen = redis.call('GET', queen_key)
-if not queen or queen == me then
+if not queen or queen == me or redis.call('EXISTS', leases .. queen) == 0 then
   redis.call('SET', queen_key, me, 'PX', milliseconds)
   queen = me
 end
@@ -134,7 +143,7 @@ for i = 3, #ARGV, 2 do
   local mine = token .. ' ' .. me
   local held = redis.call('HGET', shards, shard)
   local known = held and tonumber(string.match(held, '^%d+'))
-  if not held or held == mine or known < tonumber(token) then
+  if not held or held == mine or not known or known < tonumber(token) then
     set_owner(shard, mine)
     table.insert(accepted, shard)
   end
@@ -257,6 +266,10 @@ class Membership:
         # The table of shards as the last beat had it.
         self._version = b""
         self._owners: dict[int, Owner] = {}
+        #: Fields that could not be read; a state is one.
+        self.unreadable = 0
+        # The fields that cannot be read now, with their keys, and since when that is so.
+        self._damaged: dict[tuple[str, bytes], float] = {}
 
     async def found(self, shards: int, *, secs: float | None = None) -> HiveState:
         """Make the hive's state if there is none; the one that is there.
@@ -272,7 +285,12 @@ class Membership:
             self._keys.leases,
             secs=secs,
         )
-        return decode_state(_hash(fields))
+        state = self._state(fields)
+        if not state.born:
+            self._report([(self._keys.state, b"")])
+            await self._client.execute_command("DEL", self._keys.state)
+            return await self.found(shards, secs=secs)
+        return state
 
     async def beat(self, report: Report) -> Beat:
         """Renew the drone's lease and store its *report*; what there is in the hive.
@@ -293,7 +311,8 @@ class Membership:
             )
             # After the acks were read: what gave their IDs has been there all the time.
             names = await servers(self._client)
-        beat = self._read(answer)
+            beat = self._read(answer)
+            await self._remove_damaged()
         return beat._replace(incarnation=f"{beat.state.born} {names}", began=began)
 
     async def renew(self) -> bool:
@@ -408,33 +427,74 @@ class Membership:
             return await pipeline.execute(raise_on_error=False)
 
     def _read(self, answer: list[Any]) -> Beat:
-        (seconds, microseconds), queen, state, version, shards, *answer = answer
+        (seconds, microseconds), queen, fields, version, shards, *answer = answer
         acks, alive, reports, had_lease = answer
+        state, damaged = self._state(fields), self._damaged
+        self._damaged = {}
         if shards is not None:
             self._version = version or b""
-            self._owners = {int(shard): _owner(value) for shard, value in _hash(shards).items()}
+            self._owners = self._rows(self._keys.shards, shards, state, _owner)
         owners = self._owners
-        acknowledged = _hash(acks)
-        living = frozenset(drone.decode() for drone in alive)
+        acknowledged = self._rows(self._keys.acks, acks, state, _acknowledged)
+        self._report(self._damaged.keys() - damaged.keys())
+        self._damaged |= {one: damaged[one] for one in self._damaged.keys() & damaged.keys()}
+        living = frozenset(map(_text, alive))
         return Beat(
             now=int(seconds) + int(microseconds) / 1e6,
-            queen=queen.decode(),
-            is_queen=queen.decode() == self._drone,
-            state=decode_state(_hash(state)),
+            queen=_text(queen),
+            is_queen=_text(queen) == self._drone,
+            state=state,
             leases={
                 shard: owner.token for shard, owner in owners.items() if owner.drone == self._drone
             },
             owners=owners,
             alive=living,
-            acks={int(shard): value.partition(" ")[0] for shard, value in acknowledged.items()},
-            acknowledged={int(shard): _key(value) for shard, value in acknowledged.items()},
+            acks={shard: position for shard, (position, _) in acknowledged.items()},
+            acknowledged={shard: checkpoint for shard, (_, checkpoint) in acknowledged.items()},
             reports={
-                drone.decode(): decode_report(report)
+                _text(drone): decode_report(report)
                 for drone, report in zip(reports[::2], reports[1::2], strict=True)
-                if drone.decode() in living
+                if _text(drone) in living
             },
             had_lease=bool(had_lease),
         )
+
+    def _state(self, flat: list[bytes]) -> HiveState:
+        """As of an empty Redis if it cannot be read."""
+        try:
+            return decode_state(_hash(flat))
+        except ValueError:
+            return HiveState()
+
+    def _rows(
+        self, key: str, flat: list[bytes], state: HiveState, read: Callable[[str], _Row]
+    ) -> dict[int, _Row]:
+        """By shard, what *read* makes of the hash *key*."""
+        rows: dict[int, _Row] = {}
+        for name, value in zip(flat[::2], flat[1::2], strict=True):
+            try:
+                number, row = int(name), read(value.decode())
+            except ValueError:
+                number = -1
+            if 0 <= number < (state.shards or number + 1):
+                rows[number] = row
+            else:
+                self._damaged[key, name] = now()
+        return rows
+
+    def _report(self, damaged: Collection[tuple[str, bytes]]) -> None:
+        if damaged:
+            self.unreadable += len(damaged)
+            told = "What cannot be read is refused: %d fields in Redis, such as %.80r of %s"
+            key, name = min(damaged)
+            logger.warning(told, len(damaged), name, key)
+
+    async def _remove_damaged(self) -> None:
+        if self._damaged:
+            self._version = b""  # the table is read again
+        for (key, name), since in self._damaged.items():
+            if now() >= since + self._lease_secs:
+                await self._client.execute_command("HDEL", key, name)
 
 
 def _hash(flat: list[bytes]) -> dict[str, str]:
@@ -445,12 +505,21 @@ def _hash(flat: list[bytes]) -> dict[str, str]:
 
 def _owner(value: str) -> Owner:
     token, _, drone = value.partition(" ")
+    if not 0 <= int(token) <= MOST:
+        raise ValueError("no token")
     return Owner(int(token), drone)
 
 
-def _key(acknowledged: str) -> tuple[int, int]:
-    token, _, sequence = acknowledged.partition(" ")[2].partition("-")
-    return int(token or 0), int(sequence or 0)
+def _acknowledged(value: str) -> tuple[str, tuple[int, int]]:
+    """The ID and the checkpoint."""
+    position, _, checkpoint = value.partition(" ")
+    order_of(position)
+    token, _, sequence = checkpoint.partition("-")
+    return position, (int(token or 0), int(sequence or 0))
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "replace")
 
 
 def _last_id(answer: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,7 @@ from webcrawl.configuration.decoding import (
 )
 from webcrawl.crawl.figures.counts import Counts
 from webcrawl.crawl.job.totals import PREFIX
+from webcrawl.hive.membership.keys import order_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 DRONES = "drones"
 # Over which rates are taken.
 _SECS = 60.0
+# As `frontier.supply.Supply`; rounds, by which budgets are shifted.
+_Supply: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=3)]
+_Round: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=64)]
 
 
 class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,10 +85,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Of each shard that it has adopted, the ID in its stream up to which it has read.
     positions: dict[int, str] = {}
     #: The least supply of its shards (`frontier.supply.Supply`), and the reputation round it is of.
-    supply: Count = 0
-    round: Count = 0
+    supply: _Supply = 0
+    round: _Round = 0
     #: The round since which admitted URLs are counted.
-    counted_since: Count = 0
+    counted_since: _Round = 0
     figures: DroneFigures = DroneFigures()
 
 
@@ -97,15 +101,15 @@ class HiveState(msgspec.Struct, frozen=True, kw_only=True):
     #: When a drone came and none was alive.
     begun_at: Seconds = 0.0
     #: HIVE_SHARDS.
-    shards: Count = 0
+    shards: Annotated[int, msgspec.Meta(ge=0, le=4096)] = 0
     #: Of the last checkpoint that all drones were to make.
     checkpoint: Count = 0
     #: How many shards a drone should hold at most; 0: not decided yet.
     share: Count = 0
     #: The least supply of all shards, and the reputation round that all are in.
-    supply: Count = 0
-    round: Count = 0
-    counted_since: Count = 0
+    supply: _Supply = 0
+    round: _Round = 0
+    counted_since: _Round = 0
     #: The crawl has ended. Drones end with a checkpoint.
     finished: bool = False
     #: The crawl is to be stopped. Drones end with a checkpoint.
@@ -171,9 +175,12 @@ _decode = msgpack_decoder(Report)
 def decode_report(data: bytes) -> Report | None:
     """None for what is no report."""
     try:
-        return _decode(data)
-    except UndecodableError:
+        report = _decode(data)
+        for position in report.positions.values():
+            order_of(position)
+    except ValueError:
         return None
+    return report
 
 
 def encode_state(fields: Mapping[str, Any]) -> dict[str, str]:
@@ -183,5 +190,8 @@ def encode_state(fields: Mapping[str, Any]) -> dict[str, str]:
 
 
 def decode_state(fields: Mapping[str, str]) -> HiveState:
-    """The other way; UndecodableError for a value that is none."""
-    return converted(fields, HiveState, strict=False)
+    """The other way; UndecodableError for a value that is none, and of a hive without shards."""
+    state = converted(fields, HiveState, strict=False)
+    if state.born and not state.shards:
+        raise UndecodableError("a hive without shards")
+    return state

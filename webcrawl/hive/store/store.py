@@ -51,7 +51,7 @@ from webcrawl.hive.store.checkpoint_files import (
 )
 from webcrawl.hive.store.download import Download
 from webcrawl.hive.store.upload import HOSTS, SupersededError, Upload, live_files
-from webcrawl.storage.atomic import sync_path
+from webcrawl.storage.atomic import restrict, sync_path
 from webcrawl.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
@@ -122,6 +122,10 @@ class CheckpointStore:
             known = self._facts()
         if known is None:
             raise ObjectStoreError(f"HIVE_STORE {self._objects.name} does not keep what is written")
+        directory = self._objects.directory
+        if directory is not None and restrict(directory / _HIVE):  # of an earlier version
+            for path in directory.glob("shards/*/*"):
+                restrict(path)
         return known
 
     def _facts(self) -> HiveFacts | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
+from webcrawl.crawl.job.control_journal import JOURNAL, damaged_lines
 from webcrawl.crawl.seeds.ranks import PAIR, decode_ranks, log_of
 from webcrawl.hive.bus.messages import decode
 from webcrawl.hive.bus.outbox import messages_of, segments_of
@@ -32,6 +33,7 @@ _LOGS = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl", "logs/ref
 #: Longer ones nobody writes: see crawl/lease/outcome_log.py, critical_errors.py.
 _MAX_LINE_BYTES = 1 << 20
 _LINE = "what became of that URL is not told; the crawl itself does not read it"
+_JOURNAL = "no crawl begins here until it is mended, or removed"
 _CUT = "the next start cuts it off: it was being written when the process or the power died"
 
 _decode_line = json_decoder(dict[str, msgspec.Raw])
@@ -86,6 +88,8 @@ def check_logs(jobdir: Path, findings: Findings) -> None:
             if file.exists():
                 may_be_torn = file == active or not findings.trusted
                 _check_log(file, findings, may_be_torn=may_be_torn)
+    for offset, what in damaged_lines(jobdir):
+        findings.add(jobdir / JOURNAL, offset, what, _JOURNAL)
 
 
 def _check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:

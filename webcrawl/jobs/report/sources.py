@@ -20,7 +20,7 @@ from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError, json_lines_decoder
 from webcrawl.crawl.figures.counts import behind
 from webcrawl.crawl.figures.summary import finished
-from webcrawl.crawl.job.control_journal import last_changes
+from webcrawl.crawl.job.control_journal import JOURNAL, damaged_lines, last_changes
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
@@ -172,13 +172,18 @@ class CrawlReader:
             outcomes=behind("outcome/", shard_counts(jobdirs)) or log.outcomes,
             log=log,
             servers=servers,
-            damage=self._damage,
+            damage=[*self._damage, *_damaged_commands(jobdirs)],
             processes=processes,
             gauges=_gauges(jobdirs),
             facts=read_facts(path, self._settings, hosts=[host for host, *_ in servers.largest]),
             errors=errors,
             commands=last_changes(jobdirs[0], _LAST),
         )
+
+
+def _damaged_commands(jobdirs: Sequence[Path]) -> Iterator[str]:
+    for jobdir in jobdirs:
+        yield from (f"{jobdir / JOURNAL}, {what}" for _, what in damaged_lines(jobdir))
 
 
 def _present(processes: Sequence[Examination]) -> dict[str, int]:
