@@ -51,13 +51,13 @@ def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was
 
         (third,) = hive.join()
         hive.kill(first)
-        journal = f"webcrawl:{{{NAME}}}:control"
+        journal = f"webcrawl:{{{NAME}}}:commands"
         client.delete(journal)
         # What is no command is refused, and the next one is heard.
         wrong = (b'{"name": "\xff"}', b"[" * 100_000)
-        for entry in wrong:
-            client.xadd(journal, {"entry": entry})
-        wait_until(lambda: client.xlen(journal) > len(wrong))  # what is in force is there again
+        client.hset(journal, mapping={"1": wrong[0], "2": wrong[1], "not a number": "{}"})
+        # What is in force is there again, with the highest number.
+        wait_until(lambda: client.hlen(journal) == 5)
         assert is_left_alone(host)
         for drones in (2, 3):
             told = control("state")

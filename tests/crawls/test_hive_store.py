@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import shutil
 import signal
+import sys
 import time
 
 import pytest
+import warm
 from crawling import simulated, stats_of, wait_until
-from hive_crawl import LEASE_SECS, HiveCrawl
+from hive_crawl import LEASE_SECS, HiveCrawl, play
+from s3_server import s3_environment, s3_server
 
 from webcrawl.hive.store.store import CheckpointStore
 
@@ -68,6 +73,60 @@ def test_a_store_that_cannot_be_reached_for_a_while_costs_nothing(hive, store, n
     for drone in hive.drones:
         assert stats_of(drone.job)["hive/publish/failed"] > 0
     assert are_released(newest())
+
+
+# Of a client that keeps threads, and so not in the process of the tests.
+PROMISES = """
+from s3_server import KnownS3
+from webcrawl.storage.object_store import ObjectStore
+
+KnownS3.from_crawler(None)
+store = ObjectStore("s3://bucket/hive")
+for data in (b"0123456789", b"second"):
+    store.create("a/x", data)
+store.copy({"a/x": "a/y"})
+store.copy({"a/y": "a/z"})
+store.delete(["a/y", "a/none"])
+print([store.read("a/x"), store.read("a/x", 0, 4), store.read("a/z", 8, 40), store.names("b")])
+print(sorted(store.names("a")))
+try:
+    store.read("a/y", 0, 4)
+except FileNotFoundError:
+    print("not there")
+"""
+
+
+@pytest.fixture
+def s3(tmp_path, monkeypatch):
+    """A bucket of an S3 server, to which obstore goes in processes."""
+    bucket = tmp_path / "s3/bucket"
+    bucket.mkdir(parents=True)
+    with s3_server(bucket.parent) as server:
+        for name, value in s3_environment(server.server_port).items():
+            monkeypatch.setenv(name, value)
+        yield bucket
+
+
+@pytest.mark.usefixtures("s3")
+def test_an_object_store_keeps_its_promises_in_s3():
+    done = warm.run([sys.executable, "-c", PROMISES], env=dict(os.environ))
+    assert done.stdout.splitlines() == [
+        "[b'0123456789', b'0123', b'89', set()]",
+        "['x', 'z']",
+        "not there",
+    ], done.stderr
+
+
+@pytest.mark.long
+def test_a_hive_whose_store_is_in_s3_is_complete_and_polite(tmp_path, s3):
+    """The client is obstore, by which the first drone has to begin alone."""
+    settings = {
+        "HIVE_STORE": "s3://bucket/hive",
+        "EXTENSIONS": json.dumps({"s3_server.KnownS3": -1}),
+    }
+    disturbances = [(0.1, "two join"), (0.3, "kill a drone"), (0.6, "one leaves")]
+    assert play(tmp_path, disturbances, rng=random.Random(3), drones=1, hosts=30, **settings)
+    assert len([*(s3 / "hive/shards").glob("*/*.json")]) >= SHARDS
 
 
 @pytest.mark.long

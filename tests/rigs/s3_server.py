@@ -6,6 +6,9 @@ s3fs, which fsspec takes for s3:// otherwise, wants an older python-dateutil tha
 from __future__ import annotations
 
 import contextlib
+import os
+import re
+import sys
 
 import fsspec
 import localbucket
@@ -39,12 +42,35 @@ def s3_options(port):
     }
 
 
+def s3_environment(port):
+    """The same in the environment of a process, which finds these modules, too."""
+    return {
+        "PYTHONPATH": os.pathsep.join(map(str, sys.path)),
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "me",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }
+
+
 @contextlib.contextmanager
 def s3_server(root):
-    """Serves the directory *root*, which has a directory for each bucket."""
+    """Serves the directory *root*, which has a directory for each bucket. Deletions of several
+    objects, which localbucket lacks and obstore makes, are added."""
 
     class Handler(localbucket.S3Handler):
         data_root = root
+
+        def _post_request(self, bucket, key):
+            if "delete" not in self.query:
+                super()._post_request(bucket, key)
+                return
+            keys = re.findall(r"<Key>(.*?)</Key>", self._read_body().decode())
+            for one in keys:
+                (root / bucket / one).unlink(missing_ok=True)
+            deleted = "".join(f"<Deleted><Key>{one}</Key></Deleted>" for one in keys)
+            self._send(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
 
     server = localbucket.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     with serving(server):

@@ -107,8 +107,8 @@ class Control:
             await self.run(request)
 
     async def run(self, request: Request, *, hive: str = "") -> CommandAnswer:
-        """Carry out *request*; its effect is durable when this returns. *hive* is its ID in the
-        journal of a hive. CommandError with one sentence."""
+        """Carry out *request*; its effect is durable when this returns. *hive* is its number in
+        the journal of a hive. CommandError with one sentence."""
         command = parse(request.name, request.arguments)
         if isinstance(command, State):
             return self._state()
@@ -138,10 +138,13 @@ class Control:
 
     async def _begin(self, command: ControlCommand, change: Change) -> None:
         """Journal *change*, and have the crawl go by it if it lasts."""
-        before, after = self.journal.in_force, self.journal.with_(change)
-        if change.ends and change.lasts not in before:
+        in_force = self.journal.in_force
+        if change.ends and change.lasts not in in_force:
+            if change.hive:  # a drone that was away may still have it in force
+                await self._write(change)
             raise CommandError(f"{change.command}: nothing of it is in force; state says what is.")
-        if len(after) > _MOST_IN_FORCE:
+        is_new = not change.ends and change.lasts and change.lasts not in in_force
+        if is_new and len(in_force) >= _MOST_IN_FORCE:
             raise CommandError(f"{_MOST_IN_FORCE:,} are in force: use the files of rules.")
         try:
             command.check(self._steering)

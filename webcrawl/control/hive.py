@@ -1,9 +1,14 @@
-"""Commands to a hive: by a stream in its Redis, which is its journal, to all drones.
+"""Commands to a hive: by a journal in its Redis to all drones.
 
-Each drone carries out the entries in their order and has them in its own journal, with their IDs;
-so it knows how far it came. One that comes later, or comes back, takes of what it has missed only
-what lasts: what is done once was for the drones of then. If Redis has lost an entry, a drone puts
-there again what is in force with it. Answers are in a hash beside the stream, for an hour.
+The journal is a hash of the commands by their numbers. A number is larger than those before it: the
+microseconds of its time, or one more than the highest. Each drone carries out the commands in the
+order of their numbers, and has them in its own journal. One that comes later, or comes back, takes
+of what it has missed only what lasts: what is done once was for the drones of then.
+
+Of commands that change the same thing the one with the highest number holds, also if it ended that.
+Drones keep it, and put it back under its number if Redis has lost it. So nothing that was ended
+comes back with a drone that was away. A Redis that was emptied gives no number before a drone has
+told it the highest one: its clock may be behind. Answers are in hashes beside it, for an hour.
 
 Seeds go to the list of live seeds of the hive, and the end of it is an order to all drones.
 """
@@ -22,34 +27,54 @@ from msgspec.structs import replace
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.control.control import CommandAnswer, Control
-from webcrawl.control.table import Seeds, State, Stop, parse
+from webcrawl.control.table import Seeds, Stop, parse
 from webcrawl.crawl.job.control_journal import Request, decode_request
 from webcrawl.errors import FatalError
-from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, client_of, close, no_answer
-from webcrawl.hive.membership.keys import Keys, order_of
+from webcrawl.hive.membership.connection import (
+    UNREACHABLE,
+    BackOff,
+    client_of,
+    close,
+    is_cancelled,
+    no_answer,
+)
+from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy.settings import BaseSettings
 
     from webcrawl.hive.bus.live_seeds import SeedSource
 
 _LOOK_EVERY_SECS = 1.0
-# Looks between two whether the stream is still there.
-_LOOKS = 8
 _POLL_SECS = 0.1
 _ANSWERS_SECS = 3600
 # How long drones may take to answer; Redis, a quarter of it.
 _PATIENCE_SECS = 15.0
-# Of pairs of an ID and the entry that had it.
+# The number of a new entry; nil while the highest is not known.
+_APPEND = """
+local highest = tonumber(redis.call('HGET', KEYS[1], 'highest') or '')
+if not highest then
+  return false
+end
+local time = redis.call('TIME')
+local number = string.format('%.0f', math.max(highest + 1, time[1] * 1000000 + time[2]))
+redis.call('HSET', KEYS[1], 'highest', number, number, ARGV[1])
+return number
+"""
+# The highest number, and pairs of a number and its entry.
 _RESTORE = """
-for i = 1, #ARGV, 2 do
-  if #redis.call('XRANGE', KEYS[1], ARGV[i], ARGV[i]) == 0 then
-    redis.call('XADD', KEYS[1], '*', 'entry', ARGV[i + 1])
-  end
+local highest = tonumber(redis.call('HGET', KEYS[1], 'highest') or '') or 0
+redis.call('HSET', KEYS[1], 'highest', string.format('%.0f', math.max(highest, ARGV[1])))
+for i = 2, #ARGV, 2 do
+  redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1])
 end
 """
+_MOST_DIGITS = 16
 _MOST_LOGGED = 20
+_LATE = CommandAnswer("A later command holds: send this one again.", refused=True)
 _decode_answer = json_decoder(CommandAnswer)
 logger = logging.getLogger(__name__)
 
@@ -62,13 +87,13 @@ class HiveControl:
         self._keys = Keys(settings["HIVE"])
         self._name = name
         self._control = control
-        self._last = "0-0"
+        # Numbers of entries that were taken.
+        self._taken: set[int] = set()
         self._taking: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Put in force what the drone has missed. FatalError."""
         try:
-            await self._restore()
             await self._look(missed=True)
         except UNREACHABLE as error:
             raise no_answer(error) from error
@@ -78,36 +103,38 @@ class HiveControl:
         """Take no more."""
         if self._taking is not None:
             self._taking.cancel()
+            await asyncio.gather(self._taking, return_exceptions=True)
         await close(self._client)
 
     async def _keep_looking(self) -> None:
-        back_off, looks = BackOff(), 0
-        while True:
+        back_off = BackOff()
+        while not is_cancelled():
             await asyncio.sleep(_LOOK_EVERY_SECS)
-            looks += 1
             try:
-                if looks % _LOOKS == 0:
-                    await self._restore()
                 await self._look()
                 back_off.reset()
             except UNREACHABLE:
                 await back_off.wait()
 
     async def _look(self, *, missed: bool = False) -> None:
-        found = await self._client.execute_command("XRANGE", self._keys.control, "-", "+")
-        done = max(self._last, self._control.journal.hive or self._last, key=order_of)
-        for number, fields in ((number.decode(), fields) for number, fields in found):
-            if order_of(number) > order_of(done):
-                await self._take(number, fields.get(b"entry", b""), missed=missed)
-            self._last = max(self._last, number, key=order_of)
+        fields = await self._client.execute_command("HGETALL", self._keys.commands)
+        found = {_number(field): entry for field, entry in fields.items() if _number(field)}
+        await self._restore(found, highest=_number(fields.get(b"highest", b"")))
+        for number in sorted(found.keys() - self._taken):
+            self._taken.add(number)
+            await self._take(number, found[number], missed=missed)
 
-    async def _take(self, number: str, data: bytes, *, missed: bool) -> None:
+    async def _take(self, number: int, data: bytes, *, missed: bool) -> None:
         try:
             request = decode_request(data)
             command = parse(request.name, request.arguments)
-            if isinstance(command, Seeds | Stop) or (missed and not command.lasts):
+            last = self._control.journal.last.get(command.fill(command.lasts))
+            is_late = last is not None and number <= last.order
+            if missed and (is_late or not command.lasts):
                 return
-            answer = await self._control.run(request, hive=number)
+            answer = _LATE
+            if not is_late:
+                answer = await self._control.run(request, hive=str(number))
         except ValueError as error:  # CommandError, UndecodableError
             answer = CommandAnswer(str(error), refused=True)
             self._control.refused += 1
@@ -118,13 +145,24 @@ class HiveControl:
         await self._client.execute_command("HSET", key, self._name, data)
         await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
 
-    async def _restore(self) -> None:
-        kept: list[str | bytes] = []
-        for one in self._control.journal.in_force.values():
+    async def _restore(self, found: Mapping[int, bytes], *, highest: int) -> None:
+        """Put back what of this drone's journal is not among *found*, what Redis has."""
+        last = {one.order: one for one in self._control.journal.last.values() if one.order}
+        self._taken |= last.keys()
+        lost, known = last.keys() - found.keys(), max(self._taken, default=1)
+        if not lost and known <= highest:
+            return
+        arguments: list[int | bytes] = [known]
+        for number in sorted(lost):
+            one = last[number]
             again = Request(one.name, one.arguments, one.reason, origin=one.origin)
-            kept += [one.hive or "0-1", msgspec.json.encode(again)]
-        if kept:
-            await self._client.execute_command("EVAL", _RESTORE, 1, self._keys.control, *kept)
+            arguments += [number, msgspec.json.encode(again)]
+        await self._client.execute_command("EVAL", _RESTORE, 1, self._keys.commands, *arguments)
+
+
+def _number(field: bytes) -> int:
+    """0 of a field that is no number."""
+    return int(field) if len(field) <= _MOST_DIGITS and field.isdigit() else 0
 
 
 async def send_to_hive(
@@ -140,21 +178,28 @@ async def send_to_hive(
     user = f"{getpass.getuser()}@{socket.gethostname()}"
     origin = f"{request.origin or 'scrapy control'}, user {user}"
     entry = msgspec.json.encode(replace(request, origin=origin))
-    number = (await client.execute_command("XADD", keys.control, "*", "entry", entry)).decode()
     if isinstance(command, Seeds):
         await client.execute_command(*source.push([line.encode() for line in command.lines]))
         return [CommandAnswer("seeds: pushed to the live seeds of the hive")]
     if isinstance(command, Stop):
         await membership.stop()
         return [CommandAnswer("stop: all drones end with checkpoints")]
-    answers: dict[str, CommandAnswer] = {}
     until = now() + _PATIENCE_SECS
+    while not (number := await client.execute_command("EVAL", _APPEND, 1, keys.commands, entry)):
+        if now() > until:
+            raise FatalError(
+                f"Redis was emptied, and no drone of the hive {keys.name} has put the commands "
+                "back: send it again when they have."
+            )
+        await asyncio.sleep(_POLL_SECS)
+    number = int(number)
+    answers: dict[str, CommandAnswer] = {}
     while beat.alive - answers.keys() and now() < until:
         await asyncio.sleep(_POLL_SECS)
         found = await client.execute_command("HGETALL", keys.answers(number))
         answers = {name.decode("utf-8", "replace"): _read(data) for name, data in found.items()}
-    if isinstance(command, State):
-        await client.execute_command("XDEL", keys.control, number)
+    if not command.lasts:
+        await client.execute_command("HDEL", keys.commands, number)
     late = CommandAnswer(
         "has not answered yet: what lasts is in force when it is back", refused=True
     )

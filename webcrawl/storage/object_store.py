@@ -12,8 +12,9 @@ before all that it stands for.
 
 ``create``, of which the first one wins: in a directory by link(2), at a URL by
 ``pipe_file(mode="create")``, which s3fs and gcsfs make conditional requests (If-None-Match,
-ifGenerationMatch). Where a protocol has nothing of the kind fsspec looks first and then writes: of
-two at one moment both may believe to have won, so a hive there is begun with one drone.
+ifGenerationMatch). Where a client has nothing of the kind, as obstore, it is looked for first and
+then written: of two at one moment both may believe to have won, so a hive there is begun with one
+drone.
 
 All calls block: for threads. Besides FileNotFoundError they raise ObjectStoreError.
 """
@@ -104,7 +105,7 @@ class ObjectStore:
         """Make an object if there is none of that name."""
         with self._translated(may_be_gone=False), suppress(FileExistsError):
             if self.directory is None:
-                self._pipe(name, data, mode="create")
+                self._create(name, data)
                 return
             place = self._place(name)
             aside = place.with_name(place.name + _aside())
@@ -137,9 +138,10 @@ class ObjectStore:
 
     def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
         """*size* bytes, or all, from *start* on; fewer where the object ends. FileNotFoundError."""
-        end = None if size is None else start + size
+        # Both ends or none: obstore takes no other range.
+        part = {} if size is None else {"start": start, "end": start + size}
         with self._translated():
-            return bytes(self._fs.cat_file(self._path(name), start=start or None, end=end))
+            return bytes(self._fs.cat_file(self._path(name), **part))
 
     def names(self, folder: str) -> set[str]:
         """The last parts of the names in *folder*; none if it is not there."""
@@ -205,6 +207,21 @@ class ObjectStore:
         place = Path(self._path(name))
         sync_paths(make_directory(place.parent))
         return place
+
+    def _create(self, name: str, data: bytes) -> None:
+        # obstore writes without asking; s3fs has an error of its own for what is there.
+        if self._is_there(name):
+            return
+        try:
+            self._pipe(name, data, mode="create")
+        except Exception:
+            if not self._is_there(name):
+                raise
+
+    def _is_there(self, name: str) -> bool:
+        path = self._path(name)
+        self._fs.invalidate_cache(path)
+        return bool(self._fs.exists(path))
 
     def _pipe(self, name: str, data: bytes, **options: str) -> None:
         path = self._path(name)

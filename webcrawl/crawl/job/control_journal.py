@@ -64,7 +64,7 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
 
     *lasts* is the key of what it changes, *ends* that it ends what another line of that key has
     changed, *undo* the command line that ends it; *again*: it is done again without an answer.
-    *hive* is its ID in the journal of a hive.
+    *hive* is its number in the journal of a hive.
     """
 
     at: Seconds
@@ -73,8 +73,15 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
     ends: bool = False
     undo: str = ""
     again: bool = False
-    hive: Annotated[str, msgspec.Meta(pattern="^([0-9]{1,20}-[0-9]{1,20})?$")] = ""
+    hive: Annotated[str, msgspec.Meta(pattern="^([0-9]{1,20}(-[0-9]{1,20})?)?$")] = ""
     answer: str | None = None
+
+    @property
+    def order(self) -> int:
+        """Its number in the journal of a hive, 0 if it is not there. Before 2026-11-27 that was the
+        ID of a stream, which began with milliseconds."""
+        digits = self.hive.partition("-")[0]
+        return int(digits) if digits.isdecimal() else 0
 
     @property
     def told(self) -> str:
@@ -114,16 +121,20 @@ def _decode(line: bytes) -> Change:
 class Journal:
     """The journal of the job in *jobdir*.
 
-    *in_force* are the changes that last, by key, in the order in which they were made; *undone* the
-    commands to be done again; *number* is that of the last one, *hive* the last ID of a hive's.
+    *last* are the last changes by key, also those that ended one, in the order in which they were
+    made; *undone* the commands to be done again; *number* is that of the last command.
     """
 
     def __init__(self, jobdir: Path) -> None:
         self._log = LineLog(path=jobdir / JOURNAL, max_bytes=sys.maxsize)
-        self.in_force: dict[str, Change] = {}
+        self.last: dict[str, Change] = {}
         self.undone: dict[int, Change] = {}
         self.number = 0
-        self.hive = ""
+
+    @property
+    def in_force(self) -> dict[str, Change]:
+        """The changes that last, by key, in the order in which they were made."""
+        return {key: one for key, one in self.last.items() if not one.ends}
 
     def read(self) -> None:
         """Read it, but for a torn last line. Blocks. FatalError for a line that cannot be read."""
@@ -143,17 +154,13 @@ class Journal:
             self._log.sync()
         self._take(line)
 
-    def with_(self, line: Change) -> dict[str, Change]:
-        """What is in force with *line*."""
-        changes = {key: one for key, one in self.in_force.items() if key != line.lasts}
-        return changes if line.ends or not line.lasts else {**changes, line.lasts: line}
-
     def _take(self, line: Change) -> None:
         if line.answer is not None:
             self.undone.pop(line.n, None)
             return
-        self.number, self.hive = line.n, line.hive or self.hive
-        self.in_force = self.with_(line)
+        self.number = line.n
+        if key := line.lasts:
+            self.last = {one: self.last[one] for one in self.last if one != key} | {key: line}
         if line.again:
             self.undone[line.n] = line
 
@@ -197,13 +204,14 @@ def _end(path: Path) -> bytes:
 
 
 def in_force(jobdirs: Iterable[Path]) -> list[Change]:
-    """What is in force in the crawl of *jobdirs*, of a hive's drones the same once. FatalError."""
+    """What is in force in the crawl of *jobdirs*: in a hive by the latest command. FatalError."""
     found: dict[str, Change] = {}
     for jobdir in jobdirs:
         journal = Journal(jobdir)
         journal.read()
-        found |= journal.in_force
-    return list(found.values())
+        for key, one in journal.last.items():
+            found[key] = max(found.get(key, one), one, key=lambda change: change.order)
+    return [one for one in found.values() if not one.ends]
 
 
 def put_on(rules: HostRules, changes: Iterable[Change]) -> None:

@@ -31,12 +31,12 @@ class Keys:
         self.acks: Final = f"{common}:acks"
         #: The prefix of the keys of all leases.
         self.leases: Final = f"{common}:lease:"
-        #: Stream: the journal of commands to the hive, see control/hive.py.
-        self.control: Final = f"{common}:control"
+        #: Hash: number -> a command to the hive, see control/hive.py.
+        self.commands: Final = f"{common}:commands"
 
-    def answers(self, command: str) -> str:
-        """Hash with expiry: drone -> its answer to the *command* with that ID."""
-        return f"{self.control}:{command}"
+    def answers(self, command: int) -> str:
+        """Hash with expiry: drone -> its answer to the *command* with that number."""
+        return f"{self.commands}:{command}"
 
     def lease(self, drone: str) -> str:
         """A string with expiry, there as long as *drone* is alive."""
