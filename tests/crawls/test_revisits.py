@@ -8,6 +8,7 @@ from collections import defaultdict
 import pytest
 import warm
 from crawling import damage_in
+from faults import Episode
 from faulty_crawl import Fault
 from virtual_crawl import VirtualCrawl
 
@@ -118,3 +119,19 @@ def test_a_log_is_not_cut_without_a_sentence(crawl):
     first = next(lines).url
     files[1].unlink()  # while the log is read
     assert [first, *(one.url for one in lines)]
+
+
+def test_pages_that_robots_txt_denies_for_days_come_back(crawl):
+    name = crawl.world.host(0).name
+    script = [Episode(1.5 * DAY, 20 * DAY, name, "deny_all")]
+    crawl.run(19, script=script, **REVISIT)
+    lost = {url: days for url, days in gaps(crawl).items() if f"//{name}" in url}
+    assert lost
+    assert max(map(sum, lost.values())) < 2
+    assert f"lost  pages fetched before: {len(lost)} of {name}; their robots.txt" in crawl.said
+    visits = [line.at for line in ends(crawl.job) if line.url in lost and line.visit == "gone"]
+    assert len(lost) < len(visits) < 5 * len(lost)  # ever more rarely
+    crawl.run(23, script=script, **REVISIT)
+    assert all(sum(days) > 20 for url, days in gaps(crawl).items() if url in lost)
+    assert "lost  " not in crawl.said
+    assert damage_in(crawl.job) == []

@@ -63,7 +63,7 @@ def test_a_visit_says_what_was_found_and_what_is_known(before, outcome, answer, 
         (KNOWN, "timeout", None, 60.0),  # a quarter of its interval is less than the shortest
         (KNOWN, "robots_denied", None, DAY),
         (KNOWN, "http_404", ERROR, 200.0),
-        (DENIED, "robots_denied", None, None),
+        (DENIED, "robots_denied", None, 200.0),
         (KNOWN, "excluded", None, None),
         (replace(KNOWN, hinted_at=5), "http_200", DOCUMENT, None),
     ],

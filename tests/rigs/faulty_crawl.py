@@ -38,7 +38,7 @@ from webcrawl.seen import compaction, levels
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import simulate
 from webcrawl.simweb import bodies, farm, preset, replies
-from webcrawl.simweb.host_spec import Behaviour
+from webcrawl.simweb.host_spec import Behaviour, RobotsKind
 from webcrawl.simweb.text_stock import stock
 from webcrawl.storage.fifo import DiskFifo
 
@@ -122,8 +122,8 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class ScriptedFaults(ProcessFaults):
-    """Those of *script*: of the ``network``, or a ``Behaviour`` of a host, each ``host`` or each
-    ``name``."""
+    """Those of *script*: of the ``network``, or a ``Behaviour`` or ``RobotsKind`` of a host, each
+    ``host`` or each ``name``."""
 
     def __init__(self, script):
         super().__init__(0, end=0.0)
@@ -134,7 +134,12 @@ class ScriptedFaults(ProcessFaults):
         found = [one for one in self._script if one.name in (kind, name)]
         if kind == "network":
             return found
-        return [one._replace(fault=("behaviour", Behaviour(one.fault))) for one in found]
+        return [one._replace(fault=_fault(one.fault)) for one in found]
+
+
+def _fault(value):
+    is_robots = value in {*RobotsKind}
+    return ("robots", RobotsKind(value)) if is_robots else ("behaviour", Behaviour(value))
 
 
 def faults_of(seed, end, script):

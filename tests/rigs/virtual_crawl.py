@@ -51,8 +51,8 @@ class VirtualCrawl:
         self._began = 0.0
         self._lives = 0
 
-    def run(self, days, *, fault=None, **settings):
-        """Go on for *days*, or until the crawl ends."""
+    def run(self, days, *, fault=None, script=(), **settings):
+        """Go on for *days*, or until the crawl ends. Servers fail by *script*, ``Episode`` each."""
         given = _SETTINGS | {"CLOSESPIDER_TIMEOUT": days * _DAY} | settings
         options = [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
         command = ["crawl", "web", "-a", f"seeds={self._seeds}", "-s", f"JOBDIR={self.job}"]
@@ -63,6 +63,7 @@ class VirtualCrawl:
             access_log=self._log,
             world=self._world,
             fault=fault or Fault(),
+            script=script,
             longest=(days + 1) * _DAY,
             began=self._began,
             idle=600.0,
