@@ -13,6 +13,7 @@ from faulty_crawl import Fault
 from virtual_crawl import VirtualCrawl
 
 from webcrawl.jobs.inspect.info_log import ends, known_since
+from webcrawl.sim.loop import BEGAN
 from webcrawl.simweb import fetchable_urls
 from webcrawl.storage.line_log import number_of, numbered
 
@@ -134,4 +135,20 @@ def test_pages_that_robots_txt_denies_for_days_come_back(crawl):
     crawl.run(23, script=script, **REVISIT)
     assert all(sum(days) > 20 for url, days in gaps(crawl).items() if url in lost)
     assert "lost  " not in crawl.said
+    assert damage_in(crawl.job) == []
+
+
+@pytest.mark.parametrize("lies", ["", "same", "304"])
+def test_validators_that_lie_are_dropped_and_no_others(tmp_path, lies):
+    web = {"hosts": 3, "mean_pages": 10, "max_pages": 14, "restricting": 0.0}
+    crawl = VirtualCrawl(tmp_path, lies=lies, changes_per_day=0.3, **web)
+    daily = REVISIT | {"REVISIT_POLICY": "webcrawl.revisit.policies.Uniform"}
+    crawl.run(25, **daily)
+    crawl.run(5, **daily)
+    last = defaultdict(float)
+    for hit in crawl.hits():
+        if hit.status == 304:
+            last[hit.origin] = (hit.start - BEGAN) / DAY
+    assert len(last) == 3 - (lies == "same")  # one sends none but the time of the last change
+    assert {day < 20 for day in last.values()} == {bool(lies)}
     assert damage_in(crawl.job) == []

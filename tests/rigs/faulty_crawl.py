@@ -88,7 +88,7 @@ class Orders(msgspec.Struct, frozen=True):
     simulation, or are those of the *script*; the process begins at *began*, the machine at
     *booted*. It has to end within *longest* seconds. While it only waits, it checks for work
     every *idle* seconds; 0: as often as Scrapy and the product do. Visits are due by hours of
-    *hour* seconds."""
+    *hour* seconds. *lies* as in ``FaultyWeb``."""
 
     root: Path
     jobdir: Path
@@ -106,6 +106,7 @@ class Orders(msgspec.Struct, frozen=True):
     booted: float = 0.0
     hour: float = 3600.0
     idle: float = 0.0
+    lies: str = ""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -208,7 +209,7 @@ class FaultyProcess:
         disk.counts = self._counts
         log = orders.access_log.open("ab", buffering=0)  # as the servers of another machine
         faults = faults_of(orders.faults_seed, orders.faults_end, orders.script)
-        self._web = FaultyWeb(preset(**orders.world), log=log, faults=faults)
+        self._web = FaultyWeb(preset(**orders.world), log=log, faults=faults, lies=orders.lies)
         self._loop = loop = simulate(orders.seed, self._web, began=orders.began)
         clock.take_from(
             boot=lambda: loop.time() - orders.booted,

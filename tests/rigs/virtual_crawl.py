@@ -33,10 +33,12 @@ _SETTINGS = SETTINGS | {
 
 
 class VirtualCrawl:
-    """One job in *directory*, and its simulated web, a preset ``clean`` with *world*."""
+    """One job in *directory*, and its simulated web, a preset ``clean`` with *world*.
+    *lies* as in ``FaultyWeb``."""
 
-    def __init__(self, directory, **world):
+    def __init__(self, directory, *, lies="", **world):
         self._directory = directory
+        self._lies = lies
         self._world = {"name": "clean", "network": 44, "seed": 1, **world}
         self.world = preset(**self._world)
         self._disk = directory / "disk"
@@ -67,6 +69,7 @@ class VirtualCrawl:
             longest=(days + 1) * _DAY,
             began=self._began,
             idle=600.0,
+            lies=self._lies,
         )
         self._lives += 1
         path = self._directory / f"life-{self._lives}.json"
