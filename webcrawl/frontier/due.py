@@ -4,8 +4,8 @@ A queue has the entries whose time comes within some hours, and all of them are 
 over: an entry may be late by a sixth of the time that it waited, or an hour, and is never early.
 Queues of several hours begin at eight different ones, between which entries are divided by a hash,
 so that visits come all day and not in waves. There are at most 400 queues for 128 days. A due queue
-is read in slices into the front end, as visits go on to the back end (Parked.release). The invariant: an entry is here or elsewhere in the
-frontier, never both.
+is read in slices into the front end, as visits go on to the back end (Parked.release). The
+invariant: an entry is here or elsewhere in the frontier, never both.
 """
 
 from __future__ import annotations
