@@ -8,10 +8,12 @@ from collections import defaultdict
 import pytest
 import warm
 from crawling import damage_in
+from faults import Episode
 from faulty_crawl import Fault
 from virtual_crawl import VirtualCrawl
 
 from webcrawl.jobs.inspect.info_log import ends, known_since
+from webcrawl.sim.loop import BEGAN
 from webcrawl.simweb import fetchable_urls
 from webcrawl.storage.line_log import number_of, numbered
 
@@ -119,3 +121,35 @@ def test_a_log_is_not_cut_without_a_sentence(crawl):
     first = next(lines).url
     files[1].unlink()  # while the log is read
     assert [first, *(one.url for one in lines)]
+
+
+def test_pages_that_robots_txt_denies_for_days_come_back(crawl):
+    name = crawl.world.host(0).name
+    script = [Episode(1.5 * DAY, 20 * DAY, name, "deny_all")]
+    crawl.run(19, script=script, **REVISIT)
+    lost = {url: days for url, days in gaps(crawl).items() if f"//{name}" in url}
+    assert lost
+    assert max(map(sum, lost.values())) < 2
+    assert f"lost  pages fetched before: {len(lost)} of {name}; their robots.txt" in crawl.said
+    visits = [line.at for line in ends(crawl.job) if line.url in lost and line.visit == "gone"]
+    assert len(lost) < len(visits) < 5 * len(lost)  # ever more rarely
+    crawl.run(23, script=script, **REVISIT)
+    assert all(sum(days) > 20 for url, days in gaps(crawl).items() if url in lost)
+    assert "lost  " not in crawl.said
+    assert damage_in(crawl.job) == []
+
+
+@pytest.mark.parametrize("lies", ["", "same", "304"])
+def test_validators_that_lie_are_dropped_and_no_others(tmp_path, lies):
+    web = {"hosts": 3, "mean_pages": 10, "max_pages": 14, "restricting": 0.0}
+    crawl = VirtualCrawl(tmp_path, lies=lies, changes_per_day=0.3, **web)
+    daily = REVISIT | {"REVISIT_POLICY": "webcrawl.revisit.policies.Uniform"}
+    crawl.run(25, **daily)
+    crawl.run(5, **daily)
+    last = defaultdict(float)
+    for hit in crawl.hits():
+        if hit.status == 304:
+            last[hit.origin] = (hit.start - BEGAN) / DAY
+    assert len(last) == 3 or lies  # one may be found out before its first 304
+    assert {day < 20 for day in last.values()} == {bool(lies)}
+    assert damage_in(crawl.job) == []

@@ -1,5 +1,8 @@
 """Entries that are due at a time: none early, none late by more than said, in few queues."""
 
+from collections import Counter
+from itertools import pairwise
+
 import pytest
 from frontier_rig import entry
 from hypothesis import given
@@ -38,17 +41,29 @@ def test_an_entry_comes_back_at_its_time_and_is_handed_out(rig, clock):
     assert (len(rig.due), rig.due.next_at) == (0, None)
 
 
-@given(st.lists(st.floats(0, 128 * DAY), max_size=50), st.floats(0, 1e9))
-def test_none_is_early_and_none_later_than_a_sixth_and_an_hour(waits, now):
+def names_of(waits, now):
+    """The queues of entries that are due after *waits* seconds."""
     names = []
     queues = DueQueues.__new__(DueQueues)
     queues._clock, queues._next = (lambda: now), None
     queues._queues = type("Queues", (), {"push": lambda _, name, __: names.append(name)})()
-    for wait in waits:
-        queues.push(b"", now + wait)
-    for wait, name in zip(waits, names, strict=True):
+    for number, wait in enumerate(waits):
+        queues.push(b"%d" % number, now + wait)
+    return names
+
+
+@given(st.lists(st.floats(0, 128 * DAY), max_size=50), st.floats(0, 1e9))
+def test_none_is_early_and_none_later_than_a_sixth_and_an_hour(waits, now):
+    for wait, name in zip(waits, names_of(waits, now), strict=True):
         assert 0 <= due_at(name) - now - wait <= max(HOUR, wait / 6) + 1
-    assert len(set(names)) <= 64
+
+
+def test_entries_that_wait_for_days_are_divided_over_all_hours():
+    assert len({*names_of([number * 128 * DAY / 30_000 for number in range(30_000)], 0)}) <= 400
+    # Pages of one afternoon, a week later.
+    found = Counter(map(due_at, names_of([7 * DAY + number for number in range(8000)], 1e9)))
+    assert max(found.values()) < 2000
+    assert max(after - before for before, after in pairwise(sorted(found))) <= 2 * HOUR
 
 
 @pytest.mark.parametrize("dies", [True, False])
@@ -135,5 +150,6 @@ def test_visits_of_a_host_do_not_wait_for_all_of_its_new_urls(rig, clock, dies):
         rig.fetch(lease)
         clock.advance(60)
     visits, new = found[1:200:2], found[:200:2] + found[200:]
-    assert visits == [visit("a.test", number) for number in range(1000, 1100)]
+    wanted = [visit("a.test", number) for number in range(1000, 1100)]
+    assert sorted(visits, key=lambda one: one.url) == wanted
     assert new == [entry("a.test", number) for number in range(1000)]

@@ -5,6 +5,7 @@ from host_rig import Records
 from msgspec.structs import replace
 
 from webcrawl.frontier import Entry
+from webcrawl.hosts.records.host_record import HostRecord
 from webcrawl.revisit.history import History, history_of
 from webcrawl.revisit.policies import Uniform
 from webcrawl.revisit.visit import Answer, decide
@@ -63,7 +64,7 @@ def test_a_visit_says_what_was_found_and_what_is_known(before, outcome, answer, 
         (KNOWN, "timeout", None, 60.0),  # a quarter of its interval is less than the shortest
         (KNOWN, "robots_denied", None, DAY),
         (KNOWN, "http_404", ERROR, 200.0),
-        (DENIED, "robots_denied", None, None),
+        (DENIED, "robots_denied", None, 200.0),
         (KNOWN, "excluded", None, None),
         (replace(KNOWN, hinted_at=5), "http_200", DOCUMENT, None),
     ],
@@ -79,6 +80,23 @@ def test_validators_that_are_of_no_use_are_left_out_of_the_next_entry():
         visit = visit_of(KNOWN, "http_200", SAME, records=records)
     assert visit.after.etag == '"new"'
     assert history_of(visit.due[0]).etag == ""
+
+
+@pytest.mark.parametrize(
+    ("etag", "text", "kept"),
+    [
+        ('"old"', 0, ""),
+        ('W/"old"', 2, ""),
+        ('W/"old"', 0, 'W/"old"'),  # the text may be as it was
+    ],
+)
+def test_validators_that_stay_while_the_document_changes_are_dropped(etag, text, kept):
+    records = Records()
+    records.put(HostRecord(ENTRY.host, validators=[1, 0]))  # as of an older job
+    known = replace(KNOWN, etag=etag, text=text)
+    answer = DOCUMENT._replace(validators={"etag": etag}, copy=replace(COPY, etag=etag))
+    visit = visit_of(known, "http_200", answer, records=records)
+    assert history_of(visit.due[0]).etag == kept
 
 
 def test_without_revisits_no_visit_is_due():

@@ -12,11 +12,13 @@ import dataclasses
 import functools
 import math
 import random
+import re
 from typing import Any, NamedTuple
 
 from webcrawl.sim.web import DNS, SimulatedWeb
 from webcrawl.simweb.host_spec import Behaviour, RobotsKind
 from webcrawl.simweb.nameserver import reply
+from webcrawl.simweb.replies import NONE, HostReply
 
 _THROTTLE = ("behaviour", Behaviour.THROTTLE)
 #: What a host is in place of what it was, to those who ask it, and to those who look it up.
@@ -48,6 +50,8 @@ _EARLY = 3
 # The part of the time until the end in which what holds on begins.
 _BEGINS = (0.02, 0.05)
 _SET_SECS = 100_000.0
+# What depends on the version of a document in its validators.
+_OF_VERSION = re.compile(rb"(?<=[0-9a-f])-[0-9a-f]+(?=\"\r\n)|Last-Modified: .*\r\n")
 _LOSS = 0.5
 # Share of the seeds with a ban.
 _BANNED = 0.1
@@ -145,8 +149,13 @@ class ProcessFaults:
 class FaultyWeb(SimulatedWeb):
     """Simulated web with *faults*."""
 
-    def __init__(self, world, *, log, faults):
+    def __init__(self, world, *, log, faults, lies=""):
+        """*lies*: "same", validators stay as they are when their document changes, or "304", that
+        answers all who have any."""
         super().__init__(world, log=log)
+        self._lies = lies
+        if lies:
+            self._state.reply_to = self._lie(self._state.reply_to)
         self._faults = faults
         self._random = random.Random(world.seed).random
         state, at = self._state, self._state.find_at
@@ -180,6 +189,18 @@ class FaultyWeb(SimulatedWeb):
         if (address, port) != DNS or fault in _UNANSWERED or is_lost:
             return None
         return reply(lambda name: self._as_now(name, self._faults.named), question)
+
+    def _lie(self, reply_to):
+        def lie(host, target, *, known=NONE, **asked):
+            answer = reply_to(host, target, known=NONE, **asked)
+            headers = answer.headers
+            if self._lies == "same":
+                headers = _OF_VERSION.sub(b"", headers)
+            if known != NONE and answer.status == 200:
+                return HostReply(304, headers, [])
+            return answer._replace(headers=headers)
+
+        return lie
 
     def _as_now(self, name, change):
         host = self.world.find(name)

@@ -39,7 +39,7 @@ from webcrawl.seen import compaction, levels
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import simulate
 from webcrawl.simweb import bodies, farm, preset, replies
-from webcrawl.simweb.host_spec import Behaviour
+from webcrawl.simweb.host_spec import Behaviour, RobotsKind
 from webcrawl.simweb.text_stock import stock
 from webcrawl.storage.fifo import DiskFifo
 
@@ -89,7 +89,7 @@ class Orders(msgspec.Struct, frozen=True):
     simulation, or are those of the *script*; the process begins at *began*, the machine at
     *booted*. It has to end within *longest* seconds. While it only waits, it checks for work
     every *idle* seconds; 0: as often as Scrapy and the product do. Visits are due by hours of
-    *hour* seconds."""
+    *hour* seconds. *lies* as in ``FaultyWeb``."""
 
     root: Path
     jobdir: Path
@@ -107,6 +107,7 @@ class Orders(msgspec.Struct, frozen=True):
     booted: float = 0.0
     hour: float = 3600.0
     idle: float = 0.0
+    lies: str = ""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -123,8 +124,8 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class ScriptedFaults(ProcessFaults):
-    """Those of *script*: of the ``network``, or a ``Behaviour`` of a host, each ``host`` or each
-    ``name``."""
+    """Those of *script*: of the ``network``, or a ``Behaviour`` or ``RobotsKind`` of a host, each
+    ``host`` or each ``name``."""
 
     def __init__(self, script):
         super().__init__(0, end=0.0)
@@ -135,7 +136,12 @@ class ScriptedFaults(ProcessFaults):
         found = [one for one in self._script if one.name in (kind, name)]
         if kind == "network":
             return found
-        return [one._replace(fault=("behaviour", Behaviour(one.fault))) for one in found]
+        return [one._replace(fault=_fault(one.fault)) for one in found]
+
+
+def _fault(value):
+    is_robots = value in {*RobotsKind}
+    return ("robots", RobotsKind(value)) if is_robots else ("behaviour", Behaviour(value))
 
 
 def faults_of(seed, end, script):
@@ -205,7 +211,7 @@ class FaultyProcess:
         disk.counts = self._counts
         log = orders.access_log.open("ab", buffering=0)  # as the servers of another machine
         faults = faults_of(orders.faults_seed, orders.faults_end, orders.script)
-        self._web = FaultyWeb(preset(**orders.world), log=log, faults=faults)
+        self._web = FaultyWeb(preset(**orders.world), log=log, faults=faults, lies=orders.lies)
         self._loop = loop = simulate(orders.seed, self._web, began=orders.began)
         clock.take_from(
             boot=lambda: loop.time() - orders.booted,

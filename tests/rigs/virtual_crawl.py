@@ -33,10 +33,12 @@ _SETTINGS = SETTINGS | {
 
 
 class VirtualCrawl:
-    """One job in *directory*, and its simulated web, a preset ``clean`` with *world*."""
+    """One job in *directory*, and its simulated web, a preset ``clean`` with *world*.
+    *lies* as in ``FaultyWeb``."""
 
-    def __init__(self, directory, **world):
+    def __init__(self, directory, *, lies="", **world):
         self._directory = directory
+        self._lies = lies
         self._world = {"name": "clean", "network": 44, "seed": 1, **world}
         self.world = preset(**self._world)
         self._disk = directory / "disk"
@@ -51,8 +53,8 @@ class VirtualCrawl:
         self._began = 0.0
         self._lives = 0
 
-    def run(self, days, *, fault=None, **settings):
-        """Go on for *days*, or until the crawl ends."""
+    def run(self, days, *, fault=None, script=(), **settings):
+        """Go on for *days*, or until the crawl ends. Servers fail by *script*, ``Episode`` each."""
         given = _SETTINGS | {"CLOSESPIDER_TIMEOUT": days * _DAY} | settings
         options = [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
         command = ["crawl", "web", "-a", f"seeds={self._seeds}", "-s", f"JOBDIR={self.job}"]
@@ -63,9 +65,11 @@ class VirtualCrawl:
             access_log=self._log,
             world=self._world,
             fault=fault or Fault(),
+            script=script,
             longest=(days + 1) * _DAY,
             began=self._began,
             idle=600.0,
+            lies=self._lies,
         )
         self._lives += 1
         path = self._directory / f"life-{self._lives}.json"

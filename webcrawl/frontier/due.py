@@ -2,15 +2,17 @@
 
 A queue has the entries whose time comes within some hours, and all of them are due when these are
 over: an entry may be late by a sixth of the time that it waited, or an hour, and is never early.
-So there are at most 60 queues for 128 days. A due queue is read in slices into the front end, as
-visits go on to the back end (Parked.release). The invariant: an entry is here or elsewhere in the
-frontier, never both.
+Queues of several hours begin at eight different ones, between which entries are divided by a hash,
+so that visits come all day and not in waves. There are at most 400 queues for 128 days. A due queue
+is read in slices into the front end, as visits go on to the back end (Parked.release). The
+invariant: an entry is here or elsewhere in the frontier, never both.
 """
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from webcrawl.frontier.parked import Parked
 from webcrawl.frontier.snapshot import FrontierCounts
@@ -27,10 +29,12 @@ if TYPE_CHECKING:
 
 _NAME = "due_"
 # Entries per frame: few, as so many of each queue are in memory.
-_CHUNK = 32
+_CHUNK = 16
 _HOUR = 3600.0
 # A queue spans so many parts of the time to its end.
 _PARTS = 6
+# Queues of so many hours or more begin at so many different hours.
+_SHIFTS = 8
 # Visits that wait in the front end: with fewer the next slice is read.
 _FEW = 512
 
@@ -63,7 +67,7 @@ class DueQueues:
         """Add the encoded entry *data*, due *at* epoch seconds. Durable with the next snapshot.
         OSError as ``Parked.push``."""
         now = self._clock()
-        hour = _end(max(at, now + 1), now)  # never a queue that is over
+        hour = _end(max(at, now + 1), now, crc32(data))  # never a queue that is over
         self._next = hour if self._next is None else min(self._next, hour)
         self._queues.push(f"{_NAME}{hour}", [data])
 
@@ -129,9 +133,10 @@ def _hour(name: str) -> int:
     return int(name.removeprefix(_NAME))
 
 
-def _end(at: float, now: float) -> int:
-    """The hour at which the queue of what is due *at* is over."""
+def _end(at: float, now: float, draw: int) -> int:
+    """The hour at which the queue of what is due *at* is over; *draw* chooses one of several."""
     width = 1
     while width * 2 * _PARTS * _HOUR <= at - now:
         width *= 2
-    return math.ceil(at / (width * _HOUR)) * width
+    shift = draw % _SHIFTS * width // _SHIFTS
+    return math.ceil((at / _HOUR - shift) / width) * width + shift

@@ -91,6 +91,11 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Whether robots.txt has denied it for a day, *now* in epoch seconds."""
         return 0 < self.denied_at <= now - _DAY
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it had a document until robots.txt denied it for a day."""
+        return bool(self.denied_at and self.content and not self.stored_at)
+
     def with_document(self, copy: History) -> History:
         """With the document of *copy* as the last one."""
         return replace(self, **{name: getattr(copy, name) for name in _OF_DOCUMENT})

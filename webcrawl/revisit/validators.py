@@ -1,4 +1,10 @@
-"""Validators: kept in the entries of a host that answers 304 to them, or was not tried often."""
+"""Validators: sent back to a host while they are of use and tell the truth.
+
+One visit in ten goes without them, chosen by a hash of its entry. A host's validators are dropped
+for good when eight unchanged documents came whole before the first 304; when a changed document
+has the same validators as before (only the text counts if they are weak); and when three changes
+were found, all of them by visits without validators: then the host answers 304 to everything.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +12,68 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from webcrawl.frontier.entry import key
+from webcrawl.revisit.history import CHANGED
+from webcrawl.signals import UNCHANGED
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from webcrawl.frontier import Entry
     from webcrawl.hosts.records import HostRecords
     from webcrawl.revisit.history import History
 
 _NOT_MODIFIED = 304
 # Unchanged documents that a host sends whole before its validators are dropped.
 _TRIES = 8
+# Changes that are found without them alone: in one of a thousand honest hosts.
+_HIDDEN = 3
+_ONE_IN = 10
+
+
+def conditions(entry: Entry, known: History, records: HostRecords) -> dict[str, str]:
+    """The fields of the request for *entry*, whose document is *known*; none if it is to come whole
+    whether it has changed or not."""
+    is_whole = key(entry) % _ONE_IN == 0 or _are_dropped(records.get(entry.host).validators)
+    return {} if is_whole else known.headers()
 
 
 def keep_useful(
     known: History,
     records: HostRecords,
-    host: str,
+    entry: Entry,
     *,
     before: History | None,
-    is_same: bool,
+    found: str,
     status: int,
+    sent: Mapping[str, str],
 ) -> History:
-    """*known* without validators if those of *host* are of no use. It was known *before* the last
-    answer, with *status*, which says whether the document *is_same*."""
-    record = records.get(host)
-    useful, useless = record.validators or (0, 0)
-    if is_same and not useful and before is not None and before.headers():
-        useful += status == _NOT_MODIFIED
-        useless += status != _NOT_MODIFIED
-        record.validators = [useful, useless]
+    """*known* without validators if those of the host of *entry* are of no use. It was known
+    *before* the last answer, which had a *status* and *sent* validators, and says what was
+    *found*."""
+    record = records.get(entry.host)
+    if before is not None and before.headers() and not _are_dropped(record.validators):
+        useful, useless, hidden = (*record.validators, 0, 0, 0)[:3]
+        is_whole, is_lie = not conditions(entry, before, records), False
+        if found == CHANGED and _are_those(before, sent):
+            is_lie = bool(before.text or before.etag.startswith('"'))
+        elif found == CHANGED:
+            hidden = hidden + 1 if is_whole else -_ONE_IN
+            is_lie = hidden == _HIDDEN
+        elif found == UNCHANGED and not (is_whole or useful):
+            useful += status == _NOT_MODIFIED
+            useless += status != _NOT_MODIFIED
+        record.validators = [0, _TRIES] if is_lie else [useful, useless, hidden]
         records.put(record)
-    return known if useful or useless < _TRIES else replace(known, etag="", modified="")
+    return replace(known, etag="", modified="") if _are_dropped(record.validators) else known
+
+
+def _are_dropped(counts: Sequence[int]) -> bool:
+    """As in the record of a host."""
+    return bool(counts) and not counts[0] and counts[1] >= _TRIES
+
+
+def _are_those(known: History, sent: Mapping[str, str]) -> bool:
+    """Whether validators that were *sent* are those of *known*."""
+    name = "etag" if known.etag else "modified"
+    return sent.get(name) == getattr(known, name)

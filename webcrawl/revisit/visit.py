@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from webcrawl.revisit.history import FAILED, GONE, History, visited
 from webcrawl.revisit.validators import keep_useful
-from webcrawl.signals import UNCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,14 +74,18 @@ def decide(
         if outcome == "robots_denied" and before.is_denied(at):
             found = GONE
     after = _after(before, answer)
-    due = None
+    known, due = after, None
+    if answer is not None and (before is not None or visits is not None):
+        known = keep_useful(
+            after,
+            records,
+            entry,
+            before=before,
+            found=found,
+            status=answer.status,
+            sent=answer.validators,
+        )
     if visits is not None and not after.hinted_at:
-        known = after
-        if answer is not None:
-            is_same = found == UNCHANGED
-            known = keep_useful(
-                after, records, entry.host, before=before, is_same=is_same, status=answer.status
-            )
         due = visits.next(entry, known, found, outcome=outcome, at=at)
     return Visit(before, found, after, due)
 

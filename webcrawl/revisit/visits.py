@@ -2,7 +2,7 @@
 
 What says nothing of a document (a challenge, a soft error, an outage) is no visit: its history
 stays, and the URL is due again after a quarter of its interval, doubled each time. What has moved
-or gone fades. What robots.txt has denied for a day is not due any more.
+or gone fades: the interval is doubled with each visit. So does what robots.txt denies for a day.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class Visits:
             return None
         now = int(self.clock() if at is None else at)
         if outcome == "robots_denied":
-            if found == GONE:
-                return None
             known, secs = replace(known, denied_at=known.denied_at or now), float(_DAY)
+            if found == GONE:
+                known, secs = self._faded(known)
         elif found == FAILED:
             quarter = (known.interval or self.first) / 4
             secs = quarter * 2.0 ** min(known.failures, _MOST_DOUBLED)
@@ -110,8 +110,7 @@ class Visits:
         how often that changes without one."""
         known = replace(known, at=now, failures=0, denied_at=0)
         if found in (MOVED, GONE):
-            known = known.without_document()
-            secs = 2.0 * (known.interval or self.first)
+            known, secs = self._faded(known)
         elif entry.kind == _SITEMAP:  # for its hints
             secs = _LONGER * known.interval if found == UNCHANGED else self.shortest
         else:
@@ -120,6 +119,11 @@ class Visits:
             )
         known = replace(known, interval=round(self._bounded(secs)))
         return self._later(entry, known, secs, now)
+
+    def _faded(self, known: History) -> tuple[History, float]:
+        """*known* without its document, and the seconds until the next visit: twice as many."""
+        secs = self._bounded(2.0 * (known.interval or self.first))
+        return replace(known.without_document(), interval=round(secs)), secs
 
     def _later(self, entry: Entry, known: History, secs: float, now: int) -> tuple[Entry, float]:
         later = replace(entry, attempts=0, chain=b"", history=encode_history(known))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Columns of a line.
 _WIDTH = 100
+# Hosts in one.
+_MOST_NAMED = 5
 _ENDS = {
     "shutdown": "stopped by a signal",
     "hive_stopped": "stopped by scrapy hive stop",
@@ -74,6 +76,7 @@ def summary(
         ("redirects", f"{crawl.redirects:,}"),
         ("visits", _visits(behind(f"{prefix}visits/", stats))),
         ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
+        ("lost", _lost(behind(f"{prefix}robots/lost/", stats))),
         ("contacts", f"{counted(count('contacts'), 'request')}: each try of a URL, and robots.txt"),
         ("hosts", f"{count('robots/origins'):,} asked for robots.txt" * is_whole),
         ("walls", _walls(crawl.given_up, count("walls/hosts"))),
@@ -210,6 +213,16 @@ def _visits(found: Mapping[str, int]) -> str:
     """On visits of URLs that were finished before, if there were any."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.items()))
     return f"{sum(found.values()):,} of URLs fetched before: {kinds}" if found else ""
+
+
+def _lost(found: Mapping[str, int]) -> str:
+    """On pages that were fetched and that robots.txt denies now, by host, if there are any."""
+    most_first = sorted(((-number, host) for host, number in found.items() if number > 0))
+    names = [f"{-number:,} of {host}" for number, host in most_first[:_MOST_NAMED]]
+    if more := most_first[_MOST_NAMED:]:
+        names.append(f"some of {counted(len(more), 'other host')}")
+    now = "their robots.txt denies them now; they come back once it allows them"
+    return f"pages fetched before: {', '.join(names)}; {now}" if names else ""
 
 
 def _freshness(due: int, fresh: int) -> str:

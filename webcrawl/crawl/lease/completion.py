@@ -19,14 +19,14 @@ from scrapy import signals
 
 from webcrawl.crawl.lease.fetch import Fetch, fetch_of
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
-from webcrawl.crawl.lease.outcome_log import DROPPED
+from webcrawl.crawl.lease.outcome_log import DENIED, DROPPED
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.errors import ends_crawl
 from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result, decode
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
-from webcrawl.revisit.history import FAILED, history_of
+from webcrawl.revisit.history import CHANGED, FAILED, GONE, history_of
 from webcrawl.revisit.visit import Visit, decide
 from webcrawl.urls import host_of
 
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from webcrawl.revisit.history import History
 
 logger = logging.getLogger(__name__)
+
+# Hosts whose pages that robots.txt denies are counted, in each run.
+_MOST_LOST_HOSTS = 256
 
 
 class Way(enum.Enum):
@@ -79,6 +82,7 @@ class Completion:
         self.under_way: dict[int, Fetch] = {}
         #: The crawl ends because of bugs: what meets one from now on goes back, for the next run.
         self.is_over_for_bugs = False
+        self._lost_hosts: set[str] = set()
 
     def listen(self) -> None:
         """Notice exceptions in callbacks and processing modules from now on."""
@@ -297,19 +301,30 @@ class Completion:
             due = visit.due
             if visit.before is not None:
                 result = result._replace(outcome="", is_duplicate=False, visit=visit.found)
-            self._count_visit(lease, visit)
+            self._count_visit(lease, visit, outcome)
         is_url = lease.entry.kind not in NO_URLS
         result = result if is_url else NOTHING
         lease.shard.finish(lease, content=content, result=result, due=due)
         self._requests.forget(lease.entry)
 
-    def _count_visit(self, lease: Lease[Shard], visit: Visit) -> None:
-        shard = lease.shard
+    def _count_visit(self, lease: Lease[Shard], visit: Visit, outcome: str) -> None:
+        shard, before = lease.shard, visit.before
+        is_denied = outcome == DENIED
+        if before is not None:
+            is_back = before.is_lost and visit.found == CHANGED
+            is_lost = before.holds_document and visit.found == GONE and is_denied
+            self._count_lost(host_of(lease.entry.url), is_lost - is_back)
         if visit.after.hinted_at and self._visits is not None:
             if shard.hints is not None:
                 shard.hints.visited(lease.entry, visit)
-        elif visit.due is not None and visit.found != FAILED:
+        elif visit.due is not None and visit.found != FAILED and not is_denied:
             shard.frontier.answered(visit.after.at, shard.clock())
+
+    def _count_lost(self, host: str, number: int) -> None:
+        """Count *number* more pages of *host* that were fetched and that robots.txt denies now."""
+        if number and (host in self._lost_hosts or len(self._lost_hosts) < _MOST_LOST_HOSTS):
+            self._lost_hosts.add(host)
+            self._stats.inc_value(f"robots/lost/{host}", number)
 
     def _take_back(self, fetch: Fetch) -> None:
         """The page of *fetch* counts for nothing."""

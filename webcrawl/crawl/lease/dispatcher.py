@@ -16,6 +16,7 @@ from webcrawl.hosts.politeness.preconditions import FetchAction
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import error_of
 from webcrawl.revisit.history import history_of
+from webcrawl.revisit.validators import conditions
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
@@ -187,7 +188,9 @@ class Dispatcher:
         """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
         it, since an ordinary Request may have an errback that waits for it."""
         history = history_of(lease.entry)
-        request = self.requests.for_entry(lease.entry, history)
+        records = lease.shard.hosts.records
+        headers = {} if history is None else conditions(lease.entry, history, records)
+        request = self.requests.for_entry(lease.entry, headers)
         if request is None:
             self.completion.unsent(lease, Way.DROP)
             return None

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.item_limit import ItemLimit
     from webcrawl.crawl.lease.request_codec import RequestCodec
     from webcrawl.frontier import Entry
-    from webcrawl.revisit.history import History
 
 logger = logging.getLogger(__name__)
 
@@ -112,12 +111,11 @@ class LeaseRequests:
             await self._items.hand_over(page, fetch, ROBOTS)
         return []
 
-    def for_entry(self, entry: Entry, history: History | None) -> Request | None:
-        """Return the Request for the URL of *entry*, which has *history*; None for an ordinary one
-        that a restart has lost, or that may not be read."""
+    def for_entry(self, entry: Entry, headers: dict[str, str]) -> Request | None:
+        """Return the Request for the URL of *entry*, with *headers* if it is a link; None for an
+        ordinary one that a restart has lost, or that may not be read."""
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
-            headers = None if history is None else history.headers()
             return Request(
                 entry.url, headers=headers, errback=self.failed, meta=meta, dont_filter=True
             )

@@ -80,13 +80,14 @@ _MAX_TYPE = 100
 
 INFO_LOG = "logs/info.jsonl"
 
-_DENIED = "robots_denied"
+#: Of what robots.txt denies.
+DENIED = "robots_denied"
 #: Of what was parked and is not wanted any more: control/table.py.
 DROPPED = "dropped"
 #: Every outcome of a URL but ``http_NNN``: those of a fetch, and those of URLs for which nothing
 #: was sent, or whose request a middleware replaced.
 NAMES = OUTCOMES | {
-    _DENIED,
+    DENIED,
     "robots_unreachable",
     "crawl_delay_too_long",
     "excluded",
@@ -158,7 +159,7 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             self.modified,
             links,
             text,
-            denied_at=int(self.denied or self.at) if self.outcome == _DENIED else 0,
+            denied_at=int(self.denied or self.at) if self.outcome == DENIED else 0,
         )
         return known.without_document() if self.visit in (MOVED, GONE) else known
 
@@ -241,7 +242,7 @@ def _of_document(visit: Visit, outcome: str) -> dict[str, Any]:
     facts = visit.after.facts()
     if visit.before is None:
         return facts | {"stored": 0.0}
-    denied = visit.after.denied_at * (outcome == _DENIED)
+    denied = visit.after.denied_at * (outcome == DENIED)
     return facts | {"visit": visit.found, "denied": denied}
 
 

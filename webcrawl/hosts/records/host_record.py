@@ -50,7 +50,8 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     outlines of the last pages, in 32 bits each, with a text from them; *outlines* were without. The
     rest of the host is doubled *slowed* times. *hints* counts those that were followed, that were
     judged, and that were right; *validators* the answers of 304 to conditional requests, and the
-    whole ones though the document was as before, until the first 304.
+    whole ones though the document was as before, until the first 304, and the changes that only
+    other requests have found, see revisit/validators.py.
     """
 
     host: str
