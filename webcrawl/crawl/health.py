@@ -83,7 +83,8 @@ class Health:
 
     def _look(self, due: float) -> None:
         """Let the doctor look at the crawl, and again in a while; this look was *due* then."""
-        self._doctor.look(self.activity(), now() - due)
+        if not self._services.stop.is_ending:
+            self._doctor.look(self.activity(), now() - due)
         secs = _IDLE_LOOK_SECS if self.waits_for else _LOOK_SECS
         loop = asyncio.get_running_loop()
         self._next_look = loop.call_later(secs, self._look, now() + secs)
@@ -184,9 +185,11 @@ class Health:
             module=module,
             module_waits=waits,
             limit=rules.rates.limit,
-            pauses=rules.pauses.names,
+            refusing=added(*[shard.refusing() for shard in shards]),
+            pauses=dict(zip(rules.pauses.names, rules.pauses.sentences, strict=True)),
             bound_for=self._bound_for(),
             awaits_seeds=shards.awaits_seeds,
+            reads_seeds=not all(shard.feeder.is_fed for shard in shards),
             waits_for=self.waits_for,
             due=int(stats.get("frontier/due", 0)),
             fresh=int(stats.get("frontier/fresh", 0)),
