@@ -24,22 +24,32 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
+import webcrawl.spiders.web
 from webcrawl.crawl.figures.counts import Counts
+from webcrawl.crawl.process import Process
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.network import Route
 from webcrawl.sim.process import SETTINGS, simulate
 from webcrawl.sim.web import DNS, SimulatedWeb
-from webcrawl.simweb import preset, start_in_process
+from webcrawl.simweb import chance, preset, start_in_process
 from webcrawl.simweb.world import Faults as Hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[1]
 ASKED_SECS, END_SECS = 60.0, 75.0
 BETTER = 1.1
+MORE_HOSTS = 4
+AGREED = '["sim.test"]\nowner_allows = true\ndelay = 0.2\nparallel = 4\n'
+# What they advise is not of a crawl: a network that works, space on a disk, a command.
+UNJUDGED = ("outage", "paused")
 USUAL = {
     "POLITENESS_MIN_DELAY": 1,
     "POLITENESS_DELAY_FACTOR": 1,
@@ -54,8 +64,9 @@ USUAL = {
 
 class Net(NamedTuple):
     """The network: seconds until a name is found, names found in a second, and the share of answers
-    that are lost; seconds more to each server, bytes a second from it; and what becomes of all
-    contacts after some seconds, or of those to the name server alone."""
+    that are lost; seconds more to each server, bytes a second from it; what becomes of all
+    contacts after some seconds, or of those to the name server alone; and the answer of ANSWERS to
+    all but robots.txt at a share of the addresses, or a connection that is closed in its place."""
 
     dns_secs: float = 0.0
     dns_rate: float = 0.0
@@ -65,13 +76,18 @@ class Net(NamedTuple):
     fault: str = ""
     fault_at: float = 0.0
     only_dns: bool = False
+    refusal: str = ""
+    refusing: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
 class World:
     """*truth* binds: a cause, or either of two. *more* is what an advised setting may be changed
-    to, by its name, DNS_SERVERS to another network. A real one may have a disk that takes
-    *disk_secs* for a write and ten times as many for a sync."""
+    to, by its name, DNS_SERVERS to another network. Where more hosts or seeds are advised it gets
+    four times as many; owners who agree are asked by a table AGREED, and the worse of both counts.
+    A real one may have a disk that takes *disk_secs* for a write and ten times as many for a sync.
+    The seeds of a simulated one come after *seeds_at* seconds, and its operator pauses it at
+    *paused_at*."""
 
     truth: str
     web: dict[str, Any]
@@ -80,6 +96,8 @@ class World:
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
     is_real: bool = False
     disk_secs: float = 0.0
+    seeds_at: float = 0.0
+    paused_at: float = 0.0
 
 
 def web(hosts: int, mean: int, most: int = 0, **others: Any) -> dict[str, Any]:
@@ -111,6 +129,13 @@ ONE_PAGE = web(3000, 1, 2, **SEEDS)
 PATIENT = {"DNS_QUERY_TIMEOUT_SECS": 60}
 REVISIT = {"REVISIT": 1, "REVISIT_FIRST_SECS": "48h"}
 PAGES = {"BUDGET_HOST_PAGES": 10**6}
+FEW = web(30, 60, addresses=250, **SEEDS)
+ANSWERS = {
+    "429": b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n",
+    "503": b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n",
+    "challenge": b"HTTP/1.1 403 Forbidden\r\nCf-Mitigated: challenge\r\nContent-Length: 0\r\n\r\n",
+    "login": b"HTTP/1.1 302 Found\r\nLocation: /login?next=%b\r\nContent-Length: 0\r\n\r\n",
+}
 WORLDS: dict[str, World] = {
     # politeness
     "one host": World("politeness", web(1, 500)),
@@ -120,7 +145,7 @@ WORLDS: dict[str, World] = {
     "100 hosts, 70 s": World("politeness", web(100, 20), {"POLITENESS_PROFILE": "nielsen"} | rest(70)),
     "Crawl-delay 10": World("politeness", web(60, 20, crawl_delays=1.0, max_crawl_delay=10), {}),
     "slow, factor 10": World("politeness", web(40, 40), {"POLITENESS_DELAY_FACTOR": 10}, Net(latency=1)),
-    "throttling hosts": World("politeness", web(60, 15, faults=Hosts(throttle=0.6), throttle_secs=5)),
+    "throttling hosts": World("politeness refusals", web(60, 15, faults=Hosts(throttle=0.6), throttle_secs=5)),
     # workers
     "2 of 500 hosts": World("workers", web(500, 10, **SEEDS), workers(2), Net(latency=0.1)),
     "1 worker": World("workers", web(50, 40, **SEEDS), workers(1), Net(latency=0.2)),
@@ -137,7 +162,7 @@ WORLDS: dict[str, World] = {
     # outage
     "network mute": World("outage", NEW, net=Net(fault="mute", fault_at=25)),
     "network refuses": World("outage", NEW, net=Net(fault="refused", fault_at=25)),
-    "connections drop": World("outage", NEW, net=Net(fault="dropped", fault_at=25)),
+    "connections drop": World("outage refusals", NEW, net=Net(fault="dropped", fault_at=25)),
     "no name servers": World("outage", web(2000, 3, **SEEDS), workers(20), Net(latency=0.2, fault="mute", fault_at=25, only_dns=True)),
     # name servers
     "5 names a second": World("name_servers", ONE_PAGE, PATIENT, Net(dns_rate=5), more={"DNS_SERVERS": Net()}),
@@ -164,6 +189,25 @@ WORLDS: dict[str, World] = {
     "2: budget, visits later": World("budgets nothing_left", web(20, 50, **SEEDS), {"BUDGET_HOST_PAGES": 3} | REVISIT, more=PAGES),
     "2: politeness, bandwidth": World("politeness bandwidth", web(40, 60), {"BANDWIDTH_MAX": 4_000_000}, more={"BANDWIDTH_MAX": 10**9}),
     "2: workers, politeness": World("workers politeness", web(40, 60, **SEEDS), workers(12), Net(latency=0.15)),
+    # hosts that refuse
+    "429 from most": World("refusals", FEW, net=Net(refusal="429", refusing=0.7)),
+    "503 from most": World("refusals", FEW, net=Net(refusal="503", refusing=0.7)),
+    "challenges": World("refusals", FEW, net=Net(refusal="challenge", refusing=0.7)),
+    "logins": World("refusals", FEW, net=Net(refusal="login", refusing=0.7)),
+    "most hang up": World("refusals", FEW, net=Net(refusal="none", refusing=0.7)),
+    "429 from nearly all": World("refusals", FEW, net=Net(refusal="429", refusing=0.95)),
+    "only refusing ones left": World("refusals", web(60, 8, **SEEDS), net=Net(refusal="503", refusing=0.4)),
+    # pauses and starts
+    "paused by control": World("paused", FEW, paused_at=30),
+    "disk full": World("paused", FEW, {"EXTENSIONS": "{}", "DISK_MIN_FREE_BYTES": 10**18}),
+    "seeds after 70 s": World("starting", FEW, seeds_at=70),
+    # one request at a time
+    "slow answers": World("one_request", web(8, 400, **SEEDS), rest(0) | {"POLITENESS_DELAY_FACTOR": 0}, Net(latency=1)),
+    "slow lines": World("one_request", web(12, 200, **SEEDS), rest(0.2) | {"POLITENESS_DELAY_FACTOR": 0}, Net(bandwidth=2000)),
+    # budgets, and nothing else
+    "3 pages a host, visits": World("budgets", web(30, 50, **SEEDS), {"BUDGET_HOST_PAGES": 3} | REVISIT, more=PAGES),
+    "5 pages a domain, visits": World("budgets", web(30, 50, **SEEDS), {"BUDGET_DOMAIN_PAGES": 5} | REVISIT, more={"BUDGET_DOMAIN_PAGES": 10**6}),
+    "50 kB a host, visits": World("budgets", web(30, 50, **SEEDS), {"BUDGET_HOST_BYTES": 50_000} | REVISIT, more={"BUDGET_HOST_BYTES": 10**9}),
     # real
     "CPU, small pages": real("cpu", {}),
     "CPU, large pages": real("cpu", {}, name="bench-today"),
@@ -177,8 +221,9 @@ WORLDS: dict[str, World] = {
 class Servers(SimulatedWeb):
     """Those of a world, reached over *net*."""
 
-    def __init__(self, world: World, net: Net) -> None:
-        made = preset(**{"name": "clean", "network": 44, "seed": 3, **world.web})
+    def __init__(self, world: World, net: Net, times: int) -> None:
+        web = world.web | {"hosts": times * world.web["hosts"]}
+        made = preset(**{"name": "clean", "network": 44, "seed": 3, **web})
         super().__init__(made, log=None)
         self._net = net
         self._random = random.Random(1).random
@@ -202,6 +247,9 @@ class Servers(SimulatedWeb):
                 raise TimeoutError
             case "dropped":
                 return _Dropping()
+        at = chance.unit(chance.draw(9, chance.FAULT, int(address.replace(".", ""))))
+        if address != DNS[0] and at < self._net.refusing:
+            return _Refusing(ANSWERS.get(self._net.refusal, b""))
         return super().protocol(address, port)
 
     def answer(self, address: str, port: int, question: bytes) -> bytes | None:
@@ -221,6 +269,25 @@ class _Dropping(asyncio.Protocol):
         cast("asyncio.Transport", transport).close()
 
 
+class _Refusing(asyncio.Protocol):
+    """A connection with *answer* to each request, but for that of robots.txt."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        target = data.split(b" ", 2)[1]
+        if target == b"/robots.txt":
+            self._transport.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        elif self._answer:
+            self._transport.write(self._answer.replace(b"%b", target))
+        else:
+            self._transport.close()
+
+
 def slow_down(secs: float) -> None:
     """From now on a write to a file takes *secs*, and a sync ten times as many."""
     write, sync = os.write, os.fsync
@@ -237,13 +304,35 @@ def slow_down(secs: float) -> None:
     vars(os).update(write=slow_write, fsync=slow_sync)
 
 
-def crawl_here(name: str, net: Net, command: list[str]) -> None:
+async def later(secs: float, work: Callable[[], object]) -> None:
+    """What *work* does, after *secs*: a list of seeds that takes its time."""
+    await asyncio.sleep(secs)
+    work()
+
+
+def pause_after(secs: float) -> None:
+    """Do what `scrapy control pause` does, *secs* after the crawl has begun."""
+    usual = Process.open
+
+    def opened(process: Process, **options: Any) -> None:
+        usual(process, **options)
+        told = "Paused by command; scrapy control resume continues."
+        asyncio.get_running_loop().call_later(secs, process.pauses.hold, "control", told)
+
+    Process.open = opened  # type: ignore[method-assign]
+
+
+def crawl_here(name: str, net: Net, times: int, command: list[str]) -> None:
     """Run Scrapy's *command* in this process, which a world is made of."""
     world = WORLDS[name]
     if world.is_real:
         slow_down(world.disk_secs) if world.disk_secs else None
     else:
-        simulate(3, Servers(world, net))
+        simulate(3, Servers(world, net, times))
+        if world.seeds_at:
+            vars(webcrawl.spiders.web)["_in_daemon_thread"] = partial(later, world.seeds_at)
+        if world.paused_at:
+            pause_after(world.paused_at)
     from scrapy.cmdline import execute  # it may be that of a simulated process
 
     execute(["scrapy", *command])
@@ -258,12 +347,13 @@ class Seen(NamedTuple):
     pages: float
 
 
-def crawled(name: str, directory: Path, net: Net, settings: dict[str, Any]) -> Seen:
-    """The crawl of a world, over *net*, with other *settings*."""
+def crawled(name: str, directory: Path, net: Net, settings: dict[str, Any], times: int = 1) -> Seen:
+    """The crawl of a world with so many *times* its hosts, over *net*, with other *settings*."""
     directory.mkdir()
     world, job, seeds = WORLDS[name], directory / "job", directory / "seeds"
     given = USUAL | world.settings | settings | {"JOBDIR": job}
     options = {"name": "clean", "network": 44, "seed": 3, **world.web}
+    options["hosts"] *= times
     process = None
     if world.is_real:
         made = preset(**{**options, "network": 127, "http_port": 0, "https_port": 0})
@@ -276,7 +366,7 @@ def crawled(name: str, directory: Path, net: Net, settings: dict[str, Any]) -> S
     seeds.write_text("\n".join(made.seeds()) + "\n")
     command = ["crawl", "web", "-a", f"seeds={seeds}"]
     command += [word for one, value in given.items() for word in ("-s", f"{one}={value}")]
-    order = msgspec.json.encode([name, net, command]).decode()
+    order = msgspec.json.encode([name, net, times, command]).decode()
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     run = [sys.executable, __file__, "--crawl", order]
     try:
@@ -313,7 +403,16 @@ def judge(name: str, directory: Path) -> tuple[str, bool, float | None]:
     world = WORLDS[name]
     first = crawled(name, directory / "as-is", world.net, {})
     ratio = None
-    if first.advice:
+    if "add hosts" in first.advice or "add seeds" in first.advice:
+        more = crawled(name, directory / "more", world.net, {}, MORE_HOSTS)
+        ratio = more.pages / max(first.pages, 0.1)
+        if "owners agree" in first.advice:
+            table = directory / "hosts.toml"
+            table.write_text(AGREED)
+            agreed = {"HOSTS_POLICY_FILE": table}
+            second = crawled(name, directory / "agreed", world.net, agreed)
+            ratio = min(ratio, second.pages / max(first.pages, 0.1))
+    elif first.advice and first.cause not in UNJUDGED:
         words = re.findall(r"[A-Z][A-Z_]{5,}", first.advice)
         number = re.search(r"=(\d+)", first.advice)
         more = dict.fromkeys(words, number[1]) if number else {}
@@ -362,7 +461,7 @@ def main(*arguments: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--crawl"]:
-        order = msgspec.json.decode(sys.argv[2], type=tuple[str, Net, list[str]])
+        order = msgspec.json.decode(sys.argv[2], type=tuple[str, Net, int, list[str]])
         crawl_here(*order)
     else:
         main(*sys.argv[1:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 
+import msgspec
 import pytest
 
 from webcrawl.doctor.activity import CrawlActivity
@@ -13,7 +14,10 @@ from webcrawl.doctor.doctor import Doctor
 from webcrawl.doctor.histogram import Histogram, Latencies, bound
 from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
 
-RESTING = CrawlActivity(waiting=400, in_process=10, on_wire=10, resting=1, workers=200)
+RESTING = CrawlActivity(waiting=400, in_process=10, on_wire=10, resting=20, workers=200)
+MORE_HOSTS = "add hosts, or if their owners agree a delay in HOSTS_POLICY_FILE"
+MORE_CORES, FASTER_DISK = "use more cores with scrapy hive", "put JOBDIR on a faster disk"
+MORE_REQUESTS = "add hosts, or if their owners agree parallel in HOSTS_POLICY_FILE"
 resting = RESTING._replace
 BUSY = resting(on_wire=200, in_process=230, ready=40)
 busy = BUSY._replace
@@ -27,12 +31,60 @@ def sign(activity, cause, evidence, *, advice="", **use):
 @pytest.mark.parametrize(
     ("activity", "use", "cause", "evidence", "advice"),
     [
-        sign(RESTING, "politeness", "1 host rests, 10 of 200 workers busy"),
         sign(
-            resting(bound_for=1_234.56, resting=20, held=3),
+            RESTING,
             "politeness",
-            "20 hosts rest, the next is ready in 1,235 s, 3 hosts of domains at their share, "
-            "10 of 200 workers busy",
+            "20 hosts rest, 10 of 200 workers busy",
+            advice=MORE_HOSTS,
+        ),
+        sign(
+            resting(bound_for=1_234.56, resting=1, on_wire=0, held=3),
+            "politeness",
+            "1 host rests, the next is ready in 1,235 s, 3 hosts of domains at their share, "
+            "0 of 200 workers busy",
+            advice=MORE_HOSTS,
+        ),
+        sign(
+            resting(resting=0, on_wire=0),
+            "politeness",
+            "no host rests, 400 URLs wait, 0 of 200 workers busy",
+            advice=MORE_HOSTS,
+        ),
+        sign(
+            resting(resting=3, waiting=1),
+            "one_request_a_host",
+            "10 of 200 workers busy, 3 hosts rest, 1 URL waits",
+            advice=MORE_REQUESTS,
+        ),
+        sign(
+            resting(refusing={"http_503": 7, "http_429": 3, "tls_failed": 1}),
+            "refusals",
+            "11 of 20 resting hosts refuse: http_503 7, http_429 3",
+            advice="add hosts, and give these a longer delay in HOSTS_POLICY_FILE",
+        ),
+        sign(
+            resting(refusing={"walled": 11}),
+            "refusals",
+            "11 of 20 resting hosts refuse: walled 11",
+            advice="add hosts, and ask the owners of these to let the crawler in",
+        ),
+        sign(
+            resting(refusing={"connection_lost": 20}),
+            "refusals",
+            "20 of 20 resting hosts refuse: connection_lost 20",
+            advice="add hosts, and exclude these if they stay so",
+        ),
+        sign(
+            resting(refusing={"http_503": 10}),
+            "politeness",
+            "20 hosts rest, 10 of 200 workers busy",
+            advice=MORE_HOSTS,
+        ),
+        sign(
+            CrawlActivity(0, 0, 200, parked={"failing_origin": 500}),
+            "refusals",
+            "500 URLs of failing ports wait",
+            advice="add hosts, and exclude these if they stay so",
         ),
         sign(
             BUSY,
@@ -52,11 +104,12 @@ def sign(activity, cause, evidence, *, advice="", **use):
             "200 of 200 workers busy, 0 hosts ready",
             advice="set CONCURRENT_REQUESTS=400",
         ),
-        sign(BUSY, "cpu", "event loop on 90% of a core", loop=0.9),
+        sign(BUSY, "cpu", "event loop on 90% of a core", advice=MORE_CORES, loop=0.9),
         sign(
             resting(ready=3),
             "cpu",
             "event loop on 60% of a core, others have 30%",
+            advice=MORE_CORES,
             loop=0.6,
             waited=0.3,
         ),
@@ -78,11 +131,19 @@ def sign(activity, cause, evidence, *, advice="", **use):
             "CONTACTS_MAX is reached, 10 of 200 workers busy",
             advice="raise CONTACTS_MAX",
         ),
-        sign(RESTING, "politeness", "1 host rests, 10 of 200 workers busy", loop=0.6, waited=0.3),
+        sign(
+            RESTING,
+            "politeness",
+            "20 hosts rest, 10 of 200 workers busy",
+            advice=MORE_HOSTS,
+            loop=0.6,
+            waited=0.3,
+        ),
         sign(
             resting(in_process=40),
             "disk",
             "event loop held up for 200 ms on 10% of a core",
+            advice=FASTER_DISK,
             lag=0.2,
             loop=0.1,
         ),
@@ -90,6 +151,7 @@ def sign(activity, cause, evidence, *, advice="", **use):
             busy(**BACKED_UP, module="warc", module_waits=0.9),
             "disk",
             "400 pages wait for the module warc",
+            advice=FASTER_DISK,
         ),
         sign(
             busy(**BACKED_UP, module="mine"),
@@ -117,6 +179,7 @@ def sign(activity, cause, evidence, *, advice="", **use):
             busy(**BACKED_UP, module="text"),
             "cpu",
             "event loop on 50% of a core",
+            advice=MORE_CORES,
             loop=0.5,
             process=0.95,
         ),
@@ -129,23 +192,44 @@ def sign(activity, cause, evidence, *, advice="", **use):
         sign(
             resting(parked={"reputation": 9000}, postponed={"reputation": 8500}),
             "politeness",
-            "1 host rests, 10 of 200 workers busy",
+            "20 hosts rest, 10 of 200 workers busy",
+            advice=MORE_HOSTS,
         ),
         sign(
             resting(parked={"depth": 10_000}),
             "politeness",
-            "1 host rests, 10 of 200 workers busy",
+            "20 hosts rest, 10 of 200 workers busy",
+            advice=MORE_HOSTS,
         ),
         sign(
-            resting(pauses=["network", "name_servers"]),
+            CrawlActivity(0, 0, 200, parked={"reputation": 9}, waits_for="visits from 2027"),
+            "budgets",
+            "9 URLs parked, 0 waiting",
+            advice="raise REPUTATION_ROUNDS",
+        ),
+        sign(
+            resting(pauses={"network": "No host answers.", "name_servers": "Nor do these."}),
             "outage",
             "network, name servers",
+            advice="No host answers. Nor do these.",
             loop=0.9,
         ),
-        sign(resting(pauses=["disk_full"]), "paused", "disk full"),
+        sign(
+            resting(pauses={"disk_full": "Make room."}),
+            "paused",
+            "disk full",
+            advice="Make room.",
+        ),
         sign(resting(awaits_seeds=True), "starting", "all seeds are read first"),
-        sign(resting(waits_for="seeds"), "nothing_left", "awaits seeds"),
-        sign(CrawlActivity(0, 0, 200), "nothing_left", "no URL waits"),
+        sign(CrawlActivity(0, 0, 200, reads_seeds=True), "starting", "seeds are being read"),
+        sign(resting(waits_for="seeds"), "nothing_left", "awaits seeds", advice="add seeds"),
+        sign(CrawlActivity(0, 0, 200), "nothing_left", "no URL waits", advice="add seeds"),
+        sign(
+            CrawlActivity(0, 0, 200, parked={"learned_trap": 430}),
+            "nothing_left",
+            "no URL waits, 430 parked by learned_trap",
+            advice="add seeds",
+        ),
     ],
 )
 def test_each_cause_has_its_signs_and_advice(activity, use, cause, evidence, advice):
@@ -179,14 +263,13 @@ def test_what_held_most_of_the_last_seconds_is_named_since_when_it_held(doctor, 
     found = go_on(8, RESTING)
     assert (found.cause, found.since) == (Cause.WORKERS, began)
     found = go_on(12, resting(on_wire=20))
+    assert found.advice == MORE_HOSTS
     assert found.cause is Cause.POLITENESS
     assert abs(found.since - (began + 100)) <= 2
-    assert found.evidence == "1 host rests, 16 of 200 workers busy"
-    assert re.fullmatch(
-        r"politeness since \d\d:\d\d:\d\d: 1 host rests, 16 of 200 workers busy; "
-        "no setting would change that",
-        str(found),
-    )
+    assert found.evidence == "20 hosts rest, 16 of 200 workers busy"
+    told = r"politeness since \d\d:\d\d:\d\d: 20 hosts rest, 16 of 200 workers busy"
+    assert re.fullmatch(f"{told}; {MORE_HOSTS}", str(found))
+    assert re.fullmatch(told, str(msgspec.structs.replace(found, advice="")))
     stats = doctor.stats()
     assert (stats["doctor/workers_secs"], stats["doctor/politeness_secs"]) == (100, 20)
     assert shares_of({f"crawl/{name}": one for name, one in stats.items()}, "crawl/") == (
@@ -196,7 +279,7 @@ def test_what_held_most_of_the_last_seconds_is_named_since_when_it_held(doctor, 
 
 
 def test_a_pause_is_named_at_once_and_only_while_it_holds(go_on, clock):
-    paused = resting(pauses=["disk_full"])
+    paused = resting(pauses={"disk_full": "Make room."})
     found = [(go_on(1, one), clock()) for one in (BUSY, BUSY, BUSY, paused, paused, BUSY)]
     named = [(one.cause, at - one.since) for one, at in found]
     assert named[2:] == [("workers", 3), ("paused", 1), ("paused", 2), ("workers", 4)]

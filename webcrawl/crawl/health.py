@@ -93,7 +93,8 @@ class Health:
         if lag > _LATE_SECS:
             self._state.rules.outage.note_late_loop()
         self._hold = self._module_times.take()
-        self._doctor.look(self.activity(), lag)
+        if not self._services.stop.is_ending:
+            self._doctor.look(self.activity(), lag)
         secs = _IDLE_LOOK_SECS if self.waits_for else _LOOK_SECS
         loop = asyncio.get_running_loop()
         self._next_look = loop.call_later(secs, self._look, now() + secs)
@@ -198,9 +199,11 @@ class Health:
             holds_loop=self._hold[0],
             holds_share=self._hold[1],
             limit=rules.rates.limit,
-            pauses=rules.pauses.names,
+            refusing=added(*[shard.refusing() for shard in shards]),
+            pauses=dict(zip(rules.pauses.names, rules.pauses.sentences, strict=True)),
             bound_for=self._bound_for(),
             awaits_seeds=shards.awaits_seeds,
+            reads_seeds=not all(shard.feeder.is_fed for shard in shards),
             waits_for=self.waits_for,
             due=int(stats.get("frontier/due", 0)),
             fresh=int(stats.get("frontier/fresh", 0)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 
 class CrawlActivity(NamedTuple):
@@ -20,9 +20,11 @@ class CrawlActivity(NamedTuple):
     that takes the most time of them, and *module_waits* the share of that in which it used no CPU.
     *holds_loop* is the module that held the event loop longest since the last look, for
     *holds_share* of the time.
-    *limit* is the setting of a rate that the next contact waits for, if any.
-    *pauses* are the reasons for which nothing is contacted, *bound_for* the seconds until the next
-    host is ready if all that have URLs rest, and *awaits_seeds* says that all seeds are read first.
+    *limit* is the setting of a rate that the next contact waits for, if any. *refusing* are resting
+    hosts whose last contact failed or met a wall, by outcome. *pauses* are the reasons for which
+    nothing is contacted, each with its sentence, *bound_for* the seconds until the next host is
+    ready if all that have URLs rest. *reads_seeds* says that there may be more seeds, and
+    *awaits_seeds* that all are read before the first contact.
     *waits_for* is what a crawl or drone waits for that has nothing left. *due* and *fresh* are URLs
     that wait for their next visit, and that were answered within a week.
     """
@@ -45,9 +47,11 @@ class CrawlActivity(NamedTuple):
     holds_loop: str = ""
     holds_share: float = 0.0
     limit: str = ""
-    pauses: Sequence[str] = ()
+    refusing: Mapping[str, int] = {}
+    pauses: Mapping[str, str] = {}
     bound_for: float | None = None
     awaits_seeds: bool = False
+    reads_seeds: bool = False
     waits_for: str = ""
     due: int = 0
     fresh: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -34,6 +35,10 @@ _BUSY = 0.9
 # Budgets hold a crawl back that has more URLs parked than waiting by this.
 _MOST_PARKED = 2
 _OUTAGES = frozenset({"network", "name_servers", "outage"})
+# The reason for which URLs wait for single ports of a host.
+_FAILING = "failing_origin"
+# How many outcomes of refusing hosts are told.
+_TOLD = 2
 #: Reasons for which URLs are parked, and the settings that let them in.
 BUDGETS = {
     "host_budget": "BUDGET_HOST_PAGES or _BYTES",
@@ -47,6 +52,8 @@ class Cause(StrEnum):
 
     STARTING = "starting"
     POLITENESS = "politeness"
+    REFUSALS = "refusals"
+    ONE_REQUEST = "one_request_a_host"
     WORKERS = "workers"
     CPU = "cpu"
     NAME_SERVERS = "name_servers"
@@ -71,14 +78,29 @@ SHARED = (
     Cause.MODULES,
 )
 #: Those that are known for certain when they hold.
-AT_ONCE = frozenset({Cause.OUTAGE, Cause.PAUSED, Cause.NOTHING_LEFT})
+AT_ONCE = frozenset({Cause.OUTAGE, Cause.PAUSED, Cause.STARTING, Cause.NOTHING_LEFT})
+# What helps where most hosts that rest have given one of these outcomes.
+_REFUSED = {
+    **dict.fromkeys(("challenged", "walled"), "ask the owners of these to let the crawler in"),
+    **dict.fromkeys(("http_429", "http_503"), "give these a longer delay in HOSTS_POLICY_FILE"),
+}
+_ADVICE = {
+    Cause.POLITENESS: "add hosts, or if their owners agree a delay in HOSTS_POLICY_FILE",
+    Cause.ONE_REQUEST: "add hosts, or if their owners agree parallel in HOSTS_POLICY_FILE",
+    Cause.CPU: "use more cores with scrapy hive",
+    Cause.NAME_SERVERS: "name faster ones in DNS_SERVERS",
+    Cause.BANDWIDTH: "raise BANDWIDTH_MAX",
+    Cause.CONTACT_RATE: "raise CONTACTS_MAX",
+    Cause.DISK: "put JOBDIR on a faster disk",
+    Cause.NOTHING_LEFT: "add seeds",
+}
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
     """What binds a crawl, and what would change it.
 
-    *cause* binds the crawl *since* then, epoch seconds, as *evidence* shows; *advice* is the
-    setting that would change it, empty if none would.
+    *cause* binds the crawl *since* then, epoch seconds, as *evidence* shows; *advice* is what would
+    change it, empty if that is not known.
     """
 
     cause: Cause
@@ -93,10 +115,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since).astimezone()
-        return (
-            f"{self.cause.words} since {since:%H:%M:%S}: {self.evidence}; "
-            f"{self.advice or 'no setting would change that'}"
-        )
+        advice = f"; {self.advice}" if self.advice else ""
+        return f"{self.cause.words} since {since:%H:%M:%S}: {self.evidence}{advice}"
 
 
 def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
@@ -110,12 +130,14 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     is_empty = not (now.waiting or now.in_process or now.looking_up)
     parked = sum(_parked(now).values())
     most_parked = _MOST_PARKED * (now.waiting + now.in_process)
+    failing = now.parked.get(_FAILING, 0)
+    refusing = sum(now.refusing.values())
     # The first that holds: what stands further down may be for want of what stands above.
     held = {
         Cause.OUTAGE: not _OUTAGES.isdisjoint(now.pauses),
         Cause.PAUSED: bool(now.pauses),
-        Cause.STARTING: now.awaits_seeds,
-        Cause.NOTHING_LEFT: bool(now.waits_for) or (is_empty and not parked),
+        Cause.STARTING: now.awaits_seeds or (is_empty and now.reads_seeds and not now.waits_for),
+        Cause.NOTHING_LEFT: (bool(now.waits_for) or is_empty) and not (parked or failing),
         Cause.CPU: (is_wanted and use.loop + use.waited >= _FULL_CORE)
         or (is_full and use.process >= _FULL_CORE),
         Cause.DISK: (is_wanted and is_late) or (is_full and now.module_waits > _MOST_WAITS),
@@ -125,6 +147,8 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
         Cause.WORKERS: now.on_wire >= _BUSY * now.workers,
         Cause.NAME_SERVERS: now.looking_up > max(now.on_wire, now.resting),
         Cause.BUDGETS: parked > most_parked,
+        Cause.ONE_REQUEST: now.on_wire > now.resting,
+        Cause.REFUSALS: 2 * refusing > now.resting or failing > now.waiting,
     }
     return next((cause for cause, holds in held.items() if holds), Cause.POLITENESS)
 
@@ -141,10 +165,18 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     backed_up = f"{pages} wait for the module {now.module}" if now.module else f"{pages} wait"
     limited = f"{now.limit} is reached, {workers}"
     pauses = ", ".join(name.replace("_", " ") for name in now.pauses)
+    waiting = f"{counted(now.waiting, 'URL')} wait{'s' * (now.waiting == 1)}"
+    resting = f"{counted(now.resting, 'host')} rest{'s' * (now.resting == 1)}"
+    refusing = Counter(now.refusing).most_common(_TOLD)
+    outcomes = ", ".join(f"{outcome} {number:,}" for outcome, number in refusing)
+    refused = f"{sum(now.refusing.values()):,} of {now.resting:,} resting hosts refuse: {outcomes}"
+    failing = f"{counted(now.parked.get(_FAILING, 0), 'URL')} of failing ports wait"
+    left = ", ".join(f"{number:,} parked by {gate}" for gate, number in _held(now).items())
+    nothing = f"awaits {now.waits_for}" if now.waits_for else "no URL waits"
     late = f"event loop held up for {use.lag * 1000:,.0f} ms on {use.loop:.0%} of a core"
     blocked = f"{now.holds_loop} blocks the event loop {now.holds_share:.0%} of the time"
     words = {
-        Cause.STARTING: "all seeds are read first",
+        Cause.STARTING: "all seeds are read first" if now.awaits_seeds else "seeds are being read",
         Cause.WORKERS: f"{workers}{slow}, {counted(now.ready, 'host')} ready",
         Cause.CPU: f"event loop on {use.loop:.0%} of a core{waits}",
         Cause.NAME_SERVERS: f"asked for {counted(now.looking_up, 'host')}, {workers}",
@@ -155,16 +187,17 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.BUDGETS: f"{sum(_parked(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
         Cause.OUTAGE: pauses,
         Cause.PAUSED: pauses,
-        Cause.NOTHING_LEFT: f"awaits {now.waits_for}" if now.waits_for else "no URL waits",
+        Cause.NOTHING_LEFT: f"{nothing}, {left}" if left else nothing,
+        Cause.ONE_REQUEST: f"{workers}, {resting}, {waiting}",
+        Cause.REFUSALS: refused if refusing else failing,
     }
-    resting = f"{counted(now.resting, 'host')} rest{'s' * (now.resting == 1)}{in_secs}"
-    # Those with URLs may all be in process.
-    hosts = resting if now.resting else "one request at a time to a host"
-    return words.get(cause, f"{hosts}{held}, {workers}")
+    if not now.resting:
+        resting = f"no host rests, {waiting}"
+    return words.get(cause, f"{resting}{in_secs}{held}, {workers}")
 
 
 def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
-    """The setting that would change *cause*; empty if none would."""
+    """What would change *cause*, in words; empty if that is not known."""
     # Hosts get a queue when workers want for them: others may be in the front end.
     if cause is Cause.WORKERS and (now.ready or now.queued) and use.process < _LITTLE_CPU:
         return f"set CONCURRENT_REQUESTS={2 * now.workers}"
@@ -173,12 +206,14 @@ def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         return f"raise {BUDGETS[max(reasons, key=reasons.__getitem__)]}"
     run_later = "make that module faster, or run it later with scrapy replay"
     in_thread = "let that module do its work in a thread: off_loop, or asyncio.to_thread"
-    return {
-        Cause.MODULES: in_thread if now.holds_share >= _HOLDS_LATE else run_later,
-        Cause.NAME_SERVERS: "name faster ones in DNS_SERVERS",
-        Cause.BANDWIDTH: "raise BANDWIDTH_MAX",
-        Cause.CONTACT_RATE: "raise CONTACTS_MAX",
-    }.get(cause, "")
+    if cause is Cause.MODULES:
+        return in_thread if now.holds_share >= _HOLDS_LATE else run_later
+    if cause in (Cause.OUTAGE, Cause.PAUSED):
+        return " ".join(now.pauses.values())
+    if cause is Cause.REFUSALS:
+        most = max(now.refusing, key=now.refusing.__getitem__, default="")
+        return f"add hosts, and {_REFUSED.get(most, 'exclude these if they stay so')}"
+    return _ADVICE.get(cause, "")
 
 
 def shares_of(stats: Mapping[str, float], prefix: str = "") -> str:
@@ -194,9 +229,11 @@ def shares_of(stats: Mapping[str, float], prefix: str = "") -> str:
 
 
 def _parked(now: CrawlActivity) -> dict[str, float]:
-    """URLs that wait for a larger budget, by reason: not for a later round of this crawl."""
-    return {
-        one: number - now.postponed.get(one, 0)
-        for one, number in now.parked.items()
-        if one in BUDGETS
-    }
+    """URLs that wait for a larger budget, by reason."""
+    return {one: number for one, number in _held(now).items() if one in BUDGETS}
+
+
+def _held(now: CrawlActivity) -> dict[str, float]:
+    """Parked URLs by reason, but for those that are let in by a later round of this crawl."""
+    held = {one: number - now.postponed.get(one, 0) for one, number in now.parked.items()}
+    return {one: number for one, number in held.items() if number}

@@ -103,14 +103,15 @@ class Doctor:
         busy = sum(look[2].on_wire for look in looks) / len(looks)
         activity = activity._replace(on_wire=round(busy))
         shared = sum(self._recent[cause] for cause in SHARED)
-        # More workers would soon meet what has bound the crawl for a while already.
-        is_near = self._named is Cause.WORKERS and shared > _NEAR * sum(self._recent.values())
-        is_after = self._recent[Cause.OUTAGE] >= 1  # of which what is slow now is left
+        # More workers would soon meet what has bound the crawl for a while already, or what is
+        # slow is left of an outage.
+        is_near = shared > _NEAR * sum(self._recent.values()) or self._recent[Cause.OUTAGE] >= 1
+        is_advised = not (is_near and self._named is Cause.WORKERS)
         return Diagnosis(
             self._named,
             self._since,
             evidence_of(self._named, activity, use),
-            "" if is_near or is_after else advice_of(self._named, activity, use),
+            advice_of(self._named, activity, use) if is_advised else "",
         )
 
     def stats(self) -> dict[str, float | str]:

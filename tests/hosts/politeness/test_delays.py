@@ -23,6 +23,7 @@ from webcrawl.hosts.politeness.delays import (
     profile_of,
 )
 from webcrawl.hosts.politeness.host_policies import HostDelays
+from webcrawl.hosts.politeness.refusals import Refusals
 from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 
 POLICY = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
@@ -101,6 +102,33 @@ def test_the_average_of_the_last_five_downloads_counts(polite, records):
         assert polite.secs(took=1.0) == 10
     assert polite.secs(took=3.5) == 15
     assert records.get(HOST).took == [1.0, 1.0, 1.0, 1.0, 3.5]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "counts"),
+    [
+        ("http_429", True),
+        ("http_503", True),
+        ("challenged", True),
+        ("walled", True),
+        ("connection_lost", True),
+        ("http_200", False),
+        ("http_404", False),
+    ],
+)
+def test_hosts_that_rest_for_a_refusal_are_counted(polite, clock, outcome, counts):
+    secs = polite.secs(outcome)
+    assert polite.refusals.resting(lambda host: host == HOST) == ({outcome: 1} if counts else {})
+    assert not polite.refusals.resting(lambda _: False)
+    clock.advance(secs)
+    assert not polite.refusals.resting(lambda _: True)
+
+
+def test_refusals_in_memory_are_bounded(clock):
+    refusals = Refusals(clock)
+    for number in range(20_000):
+        refusals.note(f"{number}.test", "http_429", 60.0)
+    assert refusals.resting(lambda _: True) == {"http_429": 1 << 14}
 
 
 def test_waits_are_from_the_end_of_a_contact_to_the_beginning_of_the_next(clock, polite, polite_of):

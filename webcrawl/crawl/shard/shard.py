@@ -39,6 +39,7 @@ from webcrawl.urls.hash_seed import seed_in_use
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Mapping, Sequence
 
     from webcrawl.clock import Clock
@@ -368,6 +369,10 @@ class Shard:
     def seeds_are_known(self) -> None:
         """There are no more seeds of it."""
         self.feeder.is_fed = True
+
+    def refusing(self) -> Counter[str]:
+        """Count, by outcome, the hosts with URLs that rest because they refused. O(such hosts)."""
+        return self.hosts.politeness.refusals.resting(self.frontier.has_more)
 
     @property
     def state(self) -> ShardState:

@@ -24,6 +24,7 @@ import msgspec
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
+from webcrawl.hosts.politeness.refusals import Refusals
 from webcrawl.net.outcomes import is_document
 from webcrawl.net.walls import CHALLENGED, WALLED, WALLS
 from webcrawl.urls.host import host_and_origin
@@ -171,6 +172,10 @@ class Politeness:
     rng: random.Random
     # When the first contact of this run began.
     _began: float = dataclasses.field(default=0.0, init=False)
+    refusals: Refusals = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.refusals = Refusals(self.clock)
 
     def after(
         self,
@@ -215,9 +220,10 @@ class Politeness:
                 record.answered = ""
         if answers:
             record.took = times
-            walled = outcome in (CHALLENGED, WALLED)
             record.slowed = (
-                min(record.slowed + 1, _MOST_SLOWED) if walled else max(record.slowed - 1, 0)
+                min(record.slowed + 1, _MOST_SLOWED)
+                if outcome in (CHALLENGED, WALLED)
+                else max(record.slowed - 1, 0)
             )
             if is_document(outcome):
                 record.pages += 1
@@ -229,8 +235,7 @@ class Politeness:
         if not origin.failures:  # else it is doubled with each
             rest *= 1 << record.slowed
         secs = self._longer(max(rest, wait))
-        tries = 0 if unproven else 1
-        is_over = self._give_up(origin, secs, origins=tries) | self._give_up(
+        is_over = self._give_up(origin, secs, origins=0 if unproven else 1) | self._give_up(
             host, secs, origins=_ORIGINS
         )
         own = secs if alone and not is_over else 0.0
@@ -245,6 +250,8 @@ class Politeness:
             self.records.put(origin)
         min_rest = self._min_rest(host.host, facts.times, crawl_delay, facts.failures)
         for_all = not alone and (failed or retry_after > 0)
+        if for_all or outcome in _ABOUT_US:
+            self.refusals.note(key, outcome, secs)
         return RestTimes(secs + _HANG_UP_SECS * hung_up, min_rest, own, waited, alone, for_all)
 
     def shared_rest(self, took: float, *, hung_up: bool) -> float:
