@@ -31,11 +31,10 @@ ODD = [
     for name in ("at", "interval", "visits", "changes", "same_secs", "failures", "denied_at")
 ]
 COMMANDS = [
-    *({"entry": b'{"name":"pause","arguments":{"x":%b}}' % one} for one in DEEP),
-    *({"entry": one} for one in (DEEP[-1], NO_TEXT, b"", b"7", b"{}", b'{"name":7}')),
-    {"entry": b'{"name":"visit","arguments":{"entries":["/w=="]}}'},
-    {"entry": b'{"name":"exclude"}'},
-    {"entries": b"{}"},
+    *(b'{"name":"pause","arguments":{"x":%b}}' % one for one in DEEP),
+    *(DEEP[-1], NO_TEXT, b"", b"7", b"{}", b'{"name":7}'),
+    b'{"name":"visit","arguments":{"entries":["/w=="]}}',
+    b'{"name":"exclude"}',
 ]
 
 
@@ -77,8 +76,9 @@ def test_a_hive_goes_on(tmp_path):
         redis.Redis(unix_socket_path=str(hive.redis.socket)) as client,
     ):
         hive.join(2)
-        for command in COMMANDS:
-            client.xadd(KEYS.control, command)
+        for number, command in enumerate(COMMANDS, start=1):
+            client.hset(KEYS.commands, number, command)
+        client.hset(KEYS.commands, NO_TEXT, b"")
         url = min(allowed_urls(web.world, USER_AGENT))
         wrong = messages(url)
         entries = [Entry(url, host_of(url), history=one) for one in BROKEN] + [*odd_entries(url)]

@@ -173,6 +173,7 @@ def sign(activity, cause, evidence, *, advice="", **use):
             busy(holds_loop="mine.M", holds_share=0.4),
             "cpu",
             "event loop on 90% of a core",
+            advice=MORE_CORES,
             loop=0.9,
         ),
         sign(
