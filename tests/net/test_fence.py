@@ -161,9 +161,7 @@ async def test_the_kernel_sends_nothing_again_after_a_lease(way, number):
     async with way() as get:
         with fenced() as fence:
             download = asyncio.create_task(get())
-            await until(lambda: len(options_of_clients()) == number)
-            await asyncio.sleep(0.05)
-            assert options_of_clients() == [(reset_at_once, half_a_lease)] * number
+            await until(lambda: options_of_clients() == [(reset_at_once, half_a_lease)] * number)
             fence.abort()
             with pytest.raises(FetchError):
                 await download

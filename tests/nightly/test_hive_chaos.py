@@ -86,7 +86,9 @@ def test_a_drone_stopped_within_a_publication_harms_no_adopter(tmp_path, monkeyp
             held = hive.shards_of(stopped)
             assert held
             # Whoever adopts them has published them by a token of its own.
-            wait_until(lambda: all(store.newest(one).token > held[one] for one in held))
+            wait_until(
+                lambda: all((found := store.newest(n)) and found.token > held[n] for n in held)
+            )
             stopped.send(signal.SIGCONT)
         hive.end()
         assert "were lost to other drones" in stopped.said

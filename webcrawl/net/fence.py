@@ -1,11 +1,12 @@
-"""The fence: what a process and its kernel send ends with the right to contact hosts.
+"""The fence, which keeps a process and its kernel from contacting hosts that it has lost.
 
 Drones of a hive have one, as their hosts may be another drone's from one moment to the next. A
-process that was paused goes on where it was, so the right is asked for right before bytes go out.
-What has left the process the kernel sends again until it is acknowledged, after a cut that is
-longer than a lease, too, and after the process has closed the connection or was killed. So
-connections end with a reset, after which nothing is sent again, and all are aborted when the right
-is lost. If the process cannot do that in time, the kernel gives up by itself after half a lease.
+process that was paused continues where it was, so the fence is asked right before bytes go out.
+What has left the process the kernel sends again until it is acknowledged. It does so after a cut
+that is longer than a lease, and after the process has closed the connection or was killed. So
+connections end with a reset, after which nothing is sent again, and all are aborted when the lease
+lapses. If the process is too late for that, the kernel gives up itself after half a lease, but for
+connections that are just being made.
 
 The downloader sets `FENCE` for each download; look-ups of names are not fenced.
 """
@@ -27,20 +28,19 @@ if TYPE_CHECKING:
 _NO_LINGER = struct.pack("ii", 1, 0)
 # From <linux/tcp.h>; other systems have no such bound.
 _USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", None)
-# The share of a lease for which the kernel sends the same again.
-_REPEATED = 0.5
+# The share of a lease for which the kernel sends the same data again.
+_RESENT = 0.5
 
 
 class Fence:
-    """The fence of one process, with the connections it has to hosts.
+    """The fence of one process, with its connections to hosts.
 
-    *is_open* tells whether hosts may be contacted now. *lease_secs* is how long the process keeps
-    that right without a renewal.
+    *is_open* says whether hosts may be contacted now. *lease_secs* is the length of a lease.
     """
 
     def __init__(self, is_open: Callable[[], bool], lease_secs: float) -> None:
         self.is_open = is_open
-        self._repeat_ms = round(1000 * lease_secs * _REPEATED)
+        self._resent_ms = round(1000 * lease_secs * _RESENT)
         self._connections: WeakSet[asyncio.BaseTransport] = WeakSet()
 
     def enclose(self, connection: asyncio.BaseTransport) -> None:
@@ -49,7 +49,7 @@ class Fence:
         with contextlib.suppress(OSError):  # it is lost already
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             if _USER_TIMEOUT is not None:
-                sock.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, self._repeat_ms)
+                sock.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, self._resent_ms)
         self._connections.add(connection)
 
     def abort(self) -> None:
