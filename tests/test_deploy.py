@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
 import kubernetes_validate
 import pytest
+import warm
 import yaml
 from compose_spec import PyCompose
+from crawling import simulated, wait_until
 
 import webcrawl.settings as own_settings
 
@@ -157,6 +161,37 @@ def test_a_unit_is_found_good_by_systemdlint(unit, tmp_path):
             check=False,
         )
         assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_a_crawl_of_the_unit_takes_commands_from_outside_its_private_tmp(tmp_path):
+    """It is started as systemd would: with a /tmp of its own, and the runtime directory."""
+    found = re.findall(r"^(\w+)=(.*)$", (DEPLOY / "webcrawl@.service").read_text(), re.MULTILINE)
+    unit = {name: value.replace("%i", "a") for name, value in found}
+    assert unit["PrivateTmp"] == "yes"
+    with (
+        tempfile.TemporaryDirectory() as run,  # paths of sockets must be short
+        simulated(tmp_path, hosts=3, max_pages=50) as web,
+    ):
+        runtime = Path(run, unit["RuntimeDirectory"])
+        runtime.mkdir(mode=int(unit["RuntimeDirectoryMode"], 8))
+        private, theirs = Path(run, "tmp"), Path(run, "else")
+        private.mkdir()
+        theirs.mkdir()
+        env = {name: one for name, one in os.environ.items() if name != "XDG_RUNTIME_DIR"}
+        name, _, value = unit["Environment"].partition("=")
+        own = {name: value.replace("%t", run), "TMPDIR": str(private)}
+        command = web.command(POLITENESS_MIN_DELAY=1)
+        # Not a warm process, which knows its TMPDIR already.
+        crawl = subprocess.Popen(command, cwd=ROOT, env=env | own, stderr=subprocess.DEVNULL)
+        try:
+            wait_until((web.job / "control").exists)
+            private.rename(private.with_name("unseen"))
+            done = warm.scrapy("control", web.job, "stop", env=env | {"TMPDIR": str(theirs)})
+            assert (done.returncode, crawl.wait(60)) == (0, 0), done.stderr
+        finally:
+            crawl.kill()
+            crawl.wait()
+        assert [*runtime.iterdir()] == []
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import pty
 import re
 import shlex
 import socket
+import tempfile
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +16,9 @@ import pytest
 import warm
 from crawling import access_log, damage_in, is_robots, kill, simulated, start_crawl, wait_until
 
+from webcrawl.control import unix_socket
+from webcrawl.crawl.job.control_journal import Request
+from webcrawl.errors import FatalError
 from webcrawl.simweb.robots import PATH, robots_of
 
 MIN_DELAY = 0.2
@@ -176,6 +180,7 @@ def test_what_is_no_command_changes_nothing(web, begin):
     path = (web.job / "control").read_text().strip()
     assert Path(path).stat().st_mode & 0o777 == 0o600
     assert Path(path).parent.stat().st_mode & 0o777 == 0o700
+    assert re.fullmatch(r"webcrawl-\w{8}", Path(path).parent.name)  # drawn
     for request in (b"\n", b"{\n", b'{"name": "pause", "more": 1}\n', b"x" * (1 << 21)):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(path)
@@ -398,3 +403,14 @@ def test_a_torn_line_is_cut_and_a_damaged_one_ends_the_start(web, begin):
     assert "control.jsonl, line 3, cannot be read" in done.stderr
     path.write_text('{"at": 1, "n": 1, "name": "fly", "lasts": "fly"}\n')
     assert "one of another version" in warm.run(web.command()).stderr
+
+
+def test_a_crawl_that_hangs_is_not_waited_for_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(unix_socket, "_ANSWER_SECS", 0.2)
+    with tempfile.TemporaryDirectory() as directory, socket.socket(socket.AF_UNIX) as server:
+        path = Path(directory, unix_socket._name(tmp_path))
+        server.bind(str(path))
+        server.listen()
+        (tmp_path / "control").write_text(f"{path}\n")
+        with pytest.raises(FatalError, match=r"has not answered in 0\.2 s: it hangs"):
+            unix_socket.send(tmp_path, Request("state"))

@@ -19,13 +19,14 @@ import asyncio
 import getpass
 import logging
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from webcrawl.clock import now
-from webcrawl.configuration.decoding import UndecodableError, json_decoder
+from webcrawl.configuration.decoding import json_decoder
 from webcrawl.control.control import CommandAnswer, Control
 from webcrawl.control.table import Seeds, Stop, parse
 from webcrawl.crawl.job.control_journal import Request, decode_request
@@ -73,7 +74,6 @@ for i = 2, #ARGV, 2 do
 end
 """
 _MOST_DIGITS = 16
-_MOST_LOGGED = 20
 _LATE = CommandAnswer("A later command holds: send this one again.", refused=True)
 _decode_answer = json_decoder(CommandAnswer)
 logger = logging.getLogger(__name__)
@@ -138,8 +138,7 @@ class HiveControl:
         except ValueError as error:  # CommandError, UndecodableError
             answer = CommandAnswer(str(error), refused=True)
             self._control.refused += 1
-            if self._control.refused <= _MOST_LOGGED:
-                logger.warning("Command %s to the hive is refused: %s", number, error)
+            logger.warning("Command %s to the hive is refused: %s", number, error)
         key = self._keys.answers(number)
         data = msgspec.json.encode(answer)
         await self._client.execute_command("HSET", key, self._name, data)
@@ -197,7 +196,9 @@ async def send_to_hive(
     while beat.alive - answers.keys() and now() < until:
         await asyncio.sleep(_POLL_SECS)
         found = await client.execute_command("HGETALL", keys.answers(number))
-        answers = {name.decode("utf-8", "replace"): _read(data) for name, data in found.items()}
+        for name, data in found.items():
+            with suppress(ValueError):
+                answers[name.decode()] = _decode_answer(data)
     if not command.lasts:
         await client.execute_command("HDEL", keys.commands, number)
     late = CommandAnswer(
@@ -208,10 +209,3 @@ async def send_to_hive(
         replace(answers.get(name, late), drone=names.get(name) or name)
         for name in sorted(beat.alive | answers.keys())
     ]
-
-
-def _read(data: bytes) -> CommandAnswer:
-    try:
-        return _decode_answer(data)
-    except UndecodableError as error:
-        return CommandAnswer(f"its answer cannot be read: {error}", refused=True)

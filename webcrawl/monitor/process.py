@@ -28,13 +28,13 @@ from webcrawl.monitor.watch import Watch
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable
 
     from scrapy.settings import Settings
 
 _TOKEN = "monitor.token"  # noqa: S105  # a file's name
 _NICE = 10
 _MOST_LOGGED = 100
+_records = itertools.count()
 _decode = json_decoder(MonitorOrder)
 
 
@@ -53,7 +53,7 @@ async def _serve(order: MonitorOrder) -> None:
     token = Path(settings["MONITOR_TOKEN_FILE"] or Path(settings["JOBDIR"], _TOKEN))
     access = _access_of(settings, token)
     host, port = str(settings["MONITOR_HOST"]), int(settings["MONITOR_PORT"])
-    LOG.addFilter(_first_lines())
+    LOG.addFilter(_is_among_first)
     site = Site(Watch(settings, order.shown), access)
     runner = web.AppRunner(site.app(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
@@ -76,19 +76,14 @@ async def _serve(order: MonitorOrder) -> None:
     await runner.cleanup()
 
 
-def _first_lines() -> Callable[[logging.LogRecord], bool]:
-    """Return a filter that lets the first records through, as anybody may send many requests that
-    cannot be read: each of these is one short line."""
-    numbers = itertools.count()
-
-    def is_among_first(record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, UNREADABLE):
-            record.msg, record.args = "%s: %.200r", (record.getMessage(), error)
-            record.exc_info = None
-        return next(numbers) < _MOST_LOGGED
-
-    return is_among_first
+def _is_among_first(record: logging.LogRecord) -> bool:
+    """Whether *record* is logged: anybody may send many requests that cannot be read. Of each there
+    is one short line."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, UNREADABLE):
+        record.msg, record.args = "%s: %.200r", (record.getMessage(), error)
+        record.exc_info = None
+    return next(_records) < _MOST_LOGGED
 
 
 def _say(place: MonitorPlace) -> None:

@@ -138,7 +138,7 @@ class Journal:
 
     def read(self) -> None:
         """Read it, but for a torn last line. Blocks. FatalError for a line that cannot be read."""
-        for _, line in _lines(self._log.path):
+        for line in _lines(self._log.path):
             if isinstance(line, str):
                 raise FatalError(
                     f"{self._log.path}, {line}: mend it, or remove it if nothing of it is to be in "
@@ -165,22 +165,19 @@ class Journal:
             self.undone[line.n] = line
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Change | str]]:
-    """The lines in *path*, but for a torn last one, each with its offset; of one that cannot be
-    read which it is, and why."""
-    data, offset = path.read_bytes() if path.exists() else b"", 0
+def _lines(path: Path) -> Iterator[Change | str]:
+    """The lines in *path*, but for a torn last one; of one that cannot be read a clause."""
+    data = path.read_bytes() if path.exists() else b""
     for place, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
-            yield offset, _decode(line)
+            yield _decode(line)
         except UndecodableError as error:
-            yield offset, f"line {place}, cannot be read ({error})"
-        offset += len(line) + 1
+            yield f"line {place}, cannot be read ({error})"
 
 
-def damaged_lines(jobdir: Path) -> list[tuple[int, str]]:
-    """The lines of the journal in *jobdir* that cannot be read: their offsets, and what is wrong.
-    OSError."""
-    return [(at, line) for at, line in _lines(jobdir / JOURNAL) if isinstance(line, str)]
+def damaged_lines(jobdir: Path) -> list[str]:
+    """A clause for each line of the journal in *jobdir* that cannot be read. OSError."""
+    return [line for line in _lines(jobdir / JOURNAL) if isinstance(line, str)]
 
 
 def last_changes(jobdir: Path, most: int) -> list[Change]:

@@ -58,10 +58,11 @@ class Dispatcher:
             if reason:
                 completion.unsent(lease, Way.PARK, reason)
                 return None
-            outcome = self._forgone(entry)
-            if outcome:
-                request = self._refuse(lease, outcome)
-                if outcome == "poison":
+            is_readable = not entry.history or history_of(entry) is not None
+            is_poison = self.services.reading.is_poison(entry.url)
+            if is_poison or not is_readable:
+                request = self._refuse(lease, "poison" if is_poison else "unreadable")
+                if is_poison:
                     self.services.reading.set_aside(entry.url)
                 return request
         decision = self._decide(lease)
@@ -84,12 +85,6 @@ class Dispatcher:
                     )
                 completion.unsent(lease, Way.PUT_BACK, rest=decision.secs, other=redirect)
         return None
-
-    def _forgone(self, entry: Entry) -> str:
-        """The outcome of *entry* if it must not be fetched, whatever its host says; else ""."""
-        if entry.history and history_of(entry) is None:
-            return "unreadable"
-        return "poison" if self.services.reading.is_poison(entry.url) else ""
 
     def _decide(self, lease: Lease[Shard], *, is_looked_up: bool = False) -> Decision:
         """The decision about *lease*, whose robots.txt's sitemaps are submitted if it was read just

@@ -47,7 +47,7 @@ from webcrawl.hive.membership.report import (
 from webcrawl.randomness import random_hex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from webcrawl.hive.membership.keys import Keys
 
@@ -268,7 +268,7 @@ class Membership:
         self._owners: dict[int, Owner] = {}
         #: Fields that could not be read; a state is one.
         self.unreadable = 0
-        # The fields that cannot be read now, with their keys, and since when that is so.
+        # Those that cannot be read now, with their keys, and since when.
         self._damaged: dict[tuple[str, bytes], float] = {}
 
     async def found(self, shards: int, *, secs: float | None = None) -> HiveState:
@@ -285,12 +285,12 @@ class Membership:
             self._keys.leases,
             secs=secs,
         )
-        state = self._state(fields)
-        if not state.born:
-            self._report([(self._keys.state, b"")])
-            await self._client.execute_command("DEL", self._keys.state)
-            return await self.found(shards, secs=secs)
-        return state
+        state = _state(fields)
+        if state.born:
+            return state
+        self._note(self._keys.state, fields)
+        await self._client.execute_command("DEL", self._keys.state)
+        return await self.found(shards, secs=secs)
 
     async def beat(self, report: Report) -> Beat:
         """Renew the drone's lease and store its *report*; what there is in the hive.
@@ -312,7 +312,11 @@ class Membership:
             # After the acks were read: what gave their IDs has been there all the time.
             names = await servers(self._client)
             beat = self._read(answer)
-            await self._remove_damaged()
+            for (key, name), since in [*self._damaged.items()]:
+                self._version = b""  # the table is read again
+                if now() >= since + self._lease_secs:
+                    await self._client.execute_command("HDEL", key, name)
+                    del self._damaged[key, name]
         return beat._replace(incarnation=f"{beat.state.born} {names}", began=began)
 
     async def renew(self) -> bool:
@@ -429,15 +433,12 @@ class Membership:
     def _read(self, answer: list[Any]) -> Beat:
         (seconds, microseconds), queen, fields, version, shards, *answer = answer
         acks, alive, reports, had_lease = answer
-        state, damaged = self._state(fields), self._damaged
-        self._damaged = {}
+        state = _state(fields)
         if shards is not None:
             self._version = version or b""
             self._owners = self._rows(self._keys.shards, shards, state, _owner)
         owners = self._owners
         acknowledged = self._rows(self._keys.acks, acks, state, _acknowledged)
-        self._report(self._damaged.keys() - damaged.keys())
-        self._damaged |= {one: damaged[one] for one in self._damaged.keys() & damaged.keys()}
         living = frozenset(map(_text, alive))
         return Beat(
             now=int(seconds) + int(microseconds) / 1e6,
@@ -459,42 +460,34 @@ class Membership:
             had_lease=bool(had_lease),
         )
 
-    def _state(self, flat: list[bytes]) -> HiveState:
-        """As of an empty Redis if it cannot be read."""
-        try:
-            return decode_state(_hash(flat))
-        except ValueError:
-            return HiveState()
-
     def _rows(
         self, key: str, flat: list[bytes], state: HiveState, read: Callable[[str], _Row]
     ) -> dict[int, _Row]:
         """By shard, what *read* makes of the hash *key*."""
         rows: dict[int, _Row] = {}
         for name, value in zip(flat[::2], flat[1::2], strict=True):
-            try:
+            with contextlib.suppress(ValueError):
                 number, row = int(name), read(value.decode())
-            except ValueError:
-                number = -1
-            if 0 <= number < (state.shards or number + 1):
-                rows[number] = row
-            else:
+                if 0 <= number < (state.shards or MOST):
+                    self._damaged.pop((key, name), None)
+                    rows[number] = row
+                    continue
+            if (key, name) not in self._damaged:
                 self._damaged[key, name] = now()
+                self._note(key, name)
         return rows
 
-    def _report(self, damaged: Collection[tuple[str, bytes]]) -> None:
-        if damaged:
-            self.unreadable += len(damaged)
-            told = "What cannot be read is refused: %d fields in Redis, such as %.80r of %s"
-            key, name = min(damaged)
-            logger.warning(told, len(damaged), name, key)
+    def _note(self, key: str, what: object) -> None:
+        self.unreadable += 1
+        logger.warning("What cannot be read in Redis is refused: %.80r of %s", what, key)
 
-    async def _remove_damaged(self) -> None:
-        if self._damaged:
-            self._version = b""  # the table is read again
-        for (key, name), since in self._damaged.items():
-            if now() >= since + self._lease_secs:
-                await self._client.execute_command("HDEL", key, name)
+
+def _state(flat: list[bytes]) -> HiveState:
+    """As of an empty Redis if it cannot be read."""
+    try:
+        return decode_state(_hash(flat))
+    except ValueError:
+        return HiveState()
 
 
 def _hash(flat: list[bytes]) -> dict[str, str]:

@@ -88,8 +88,8 @@ def check_logs(jobdir: Path, findings: Findings) -> None:
             if file.exists():
                 may_be_torn = file == active or not findings.trusted
                 _check_log(file, findings, may_be_torn=may_be_torn)
-    for offset, what in damaged_lines(jobdir):
-        findings.add(jobdir / JOURNAL, offset, what, _JOURNAL)
+    for what in damaged_lines(jobdir):
+        findings.add(jobdir / JOURNAL, 0, what, _JOURNAL)
 
 
 def _check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:

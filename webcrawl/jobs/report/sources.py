@@ -172,18 +172,16 @@ class CrawlReader:
             outcomes=behind("outcome/", shard_counts(jobdirs)) or log.outcomes,
             log=log,
             servers=servers,
-            damage=[*self._damage, *_damaged_commands(jobdirs)],
+            damage=[
+                *self._damage,
+                *(f"{one / JOURNAL}, {what}" for one in jobdirs for what in damaged_lines(one)),
+            ],
             processes=processes,
             gauges=_gauges(jobdirs),
             facts=read_facts(path, self._settings, hosts=[host for host, *_ in servers.largest]),
             errors=errors,
             commands=last_changes(jobdirs[0], _LAST),
         )
-
-
-def _damaged_commands(jobdirs: Sequence[Path]) -> Iterator[str]:
-    for jobdir in jobdirs:
-        yield from (f"{jobdir / JOURNAL}, {what}" for _, what in damaged_lines(jobdir))
 
 
 def _present(processes: Sequence[Examination]) -> dict[str, int]:
