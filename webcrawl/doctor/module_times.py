@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections import Counter
-from typing import TYPE_CHECKING, Any, cast
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.errors import path_of
 
@@ -25,7 +25,7 @@ class ModuleTimes:
     def __init__(self, *, clock: TimeSource) -> None:
         self._clock = clock
         self._since = clock()
-        self._secs: Counter[str] = Counter()
+        self._secs: defaultdict[str, float] = defaultdict(float)
 
     def watch(self, process: Any) -> Any:
         """Return *process*, the ``process_item`` of a module, with its time measured."""
@@ -45,8 +45,8 @@ class ModuleTimes:
         """The module that held the event loop longest since the last call, and for which share of
         that time."""
         at = self._clock()
-        ((name, secs),) = self._secs.most_common(1) or [("", 0.0)]
-        share = secs and secs / (at - self._since)
+        name = max(self._secs, key=self._secs.__getitem__, default="")
+        share = self._secs[name] / (at - self._since or 1.0)
         self._since = at
         self._secs.clear()
         return name, share
@@ -61,7 +61,8 @@ class ModuleTimes:
     @types.coroutine
     def _run(self, work: Any, name: str) -> Any:
         """Run *work* as ``await`` would, and measure what lies between its waits."""
-        resume, value = work.send, cast("Any", None)
+        resume: Any = work.send
+        value: Any = None
         while True:
             try:
                 awaited = self._measure(name, resume, value)
