@@ -65,6 +65,10 @@ class PlainProcess:
     def process_item(self, item): raise ValueError("no luck")
 class PlainClose:
     def close_spider(self): raise ValueError("no luck")
+class TakesSpider:
+    def process_item(self, item, spider):
+        assert spider.name == "web"
+        return item
 class Writer(ProcessingModule):
     output = ("", "notes")
     def open(self): (self.directory / "opened").touch()
@@ -121,6 +125,10 @@ def test_the_directory_of_a_module_exists_when_it_is_opened(tmp_path, monkeypatc
     stores_none = "This crawl stores no pages: ITEM_PIPELINES has no module with output"
     assert stores_none not in run.stderr
     assert stores_none in _crawled_with("InClose", tmp_path, monkeypatch).stderr
+
+
+def test_a_pipeline_that_takes_the_spider_gets_it(tmp_path, monkeypatch):
+    assert _crawled_with("TakesSpider", tmp_path, monkeypatch).returncode == 0
 
 
 def _crawled_with(module, tmp_path, monkeypatch):
