@@ -146,13 +146,18 @@ class MercatorScheduler(BaseScheduler):
             from webcrawl.crawl.engine._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
             take_fast_path(engine)
-        bound_items(engine, self._items.bound, process.parts.leases.module_times.watch)
+        bound_items(engine, self._items.bound, self._health.module_times.watch)
         self._stop.listen()
         self._completion.listen()
         if self.drone is not None:
             self.drone.begin()
         self._tick.start(TICK_SECS, now=False)
         logger.info("%s", self._beginning(), extra={"spider": spider})
+        modules = getattr(engine.scraper.itemproc, "middlewares", "?")
+        if not (self._crawler.settings["FEEDS"] or any(getattr(m, "output", "?") for m in modules)):
+            logger.info(
+                "This crawl stores no pages: ITEM_PIPELINES has no module with output, like WARC"
+            )
 
     def _beginning(self) -> str:
         """Whether the crawl is new, or goes on and from where."""

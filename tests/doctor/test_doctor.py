@@ -161,16 +161,16 @@ def sign(activity, cause, evidence, *, advice="", **use):
         ),
         *(
             sign(
-                busy(**BACKED_UP, holds_loop="mine.M", holds_share=share),
+                busy(**BACKED_UP, blocked_by=("mine.M", share)),
                 "modules",
                 f"mine.M blocks the event loop {share:.0%} of the time",
                 advice="let that module do its work in a thread: off_loop, or asyncio.to_thread",
                 **use,
             )
-            for share, use in ((0.9, {"lag": 2.0}), (0.2, {"lag": 0.2}), (0.6, {"loop": 0.9}))
+            for share, use in ((0.9, {"lag": 2.0}), (0.3, {"lag": 0.2}), (0.6, {"loop": 0.9}))
         ),
         sign(
-            busy(holds_loop="mine.M", holds_share=0.4),
+            busy(blocked_by=("mine.M", 0.2)),
             "cpu",
             "event loop on 90% of a core",
             advice=MORE_CORES,

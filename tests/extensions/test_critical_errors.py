@@ -164,11 +164,12 @@ def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
 def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulated):
     web, path = simulated
     pipelines = json.dumps({"webcrawl.pipelines.warc.WarcPipeline": 1, "bugs.Clumsy": 2})
-    said = crawl(simulated, ITEM_PIPELINES=pipelines, MODULE_MAX_FAILURES=0)
+    said = crawl(simulated, code=4, ITEM_PIPELINES=pipelines, MODULE_MAX_FAILURES=0)
     assert is_complete(web)
     failed = stats_of(path / "job")["critical/bugs.Clumsy"]
     assert failed > 100
     assert f"{failed:,} pages that bugs.Clumsy failed on: logs/critical.jsonl" in said
+    assert f" get again  scrapy replay {path / 'job/warc'}/*.warc.gz\n" in said
     assert f"bugs.Clumsy failed on {failed:,} pages" in report_of(path / "job").alarms
     # Five tracebacks are enough.
     logged = said.count("ERROR: The module bugs.Clumsy failed on http")
@@ -191,6 +192,29 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     mended = replay(path)
     assert mended.returncode == 0, mended.stderr
     assert mended.stdout == "100 pages of 1 file, 0 failed\n"
+
+
+@pytest.mark.parametrize("module", ["FailingModule", "FailingPipeline"])
+def test_a_crawl_whose_module_fails_on_all_its_pages_ends_with_4_and_they_come_again(
+    simulated, monkeypatch, module
+):
+    path = simulated[1]
+    monkeypatch.setenv("RECORD", str(path / "record"))
+    monkeypatch.setenv("PYTHONPATH", str(RIGS))
+    settings = {
+        "ITEM_PIPELINES": json.dumps({f"failing_module.{module}": 1}),
+        "MODULE_MAX_FAILURES": 1000,
+    }
+    said = crawl(simulated, code=4, **settings)
+    assert "finished: nothing is left to fetch" in said
+    (command,) = re.findall("^ get again  (scrapy frontier .*)$", said, re.MULTILINE)
+    failed = {one["url"] for one in critical(path)}
+    (path / "bug").unlink()
+    get_again(f"`{command}`")
+    assert "get again" not in crawl(simulated, **settings)
+    # Of two URLs with one document the other may have come first now.
+    missing = failed - {*(path / "record").read_text().split()}
+    assert len(missing) < 0.1 * len(failed)
 
 
 def test_a_page_that_a_callback_failed_on_gives_its_links_when_retried(simulated):

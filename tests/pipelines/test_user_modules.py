@@ -65,6 +65,10 @@ class PlainProcess:
     def process_item(self, item): raise ValueError("no luck")
 class PlainClose:
     def close_spider(self): raise ValueError("no luck")
+class TakesSpider:
+    def process_item(self, item, spider):
+        assert spider.name == "web"
+        return item
 class Writer(ProcessingModule):
     output = ("", "notes")
     def open(self): (self.directory / "opened").touch()
@@ -77,10 +81,10 @@ class Writer(ProcessingModule):
     table(r"""
         InInit       | 1 | could not be made
         InOpen       | 1 | failed in open
-        InProcess    | 0 | failed on http://a\.test:\d+/
+        InProcess    | 4 | failed on http://a\.test:\d+/
         InClose      | 4 | failed in close
         PlainOpen    | 1 | failed in open
-        PlainProcess | 0 | failed on http://a\.test:\d+/
+        PlainProcess | 4 | failed on http://a\.test:\d+/
         PlainClose   | 4 | failed in close
     """),
 )
@@ -118,6 +122,13 @@ def test_the_directory_of_a_module_exists_when_it_is_opened(tmp_path, monkeypatc
     run = _crawled_with("Writer", tmp_path, monkeypatch)
     assert run.returncode == 0
     assert (tmp_path / "job/notes/opened").exists()
+    stores_none = "This crawl stores no pages: ITEM_PIPELINES has no module with output"
+    assert stores_none not in run.stderr
+    assert stores_none in _crawled_with("InClose", tmp_path, monkeypatch).stderr
+
+
+def test_a_pipeline_that_takes_the_spider_gets_it(tmp_path, monkeypatch):
+    assert _crawled_with("TakesSpider", tmp_path, monkeypatch).returncode == 0
 
 
 def _crawled_with(module, tmp_path, monkeypatch):

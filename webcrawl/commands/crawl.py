@@ -6,7 +6,7 @@
    there was nothing at all to fetch
 3  the disk is full or broken; mend it and run the same command again
 4  too many unforeseen errors in close succession, or pages in a row that one processing module
-   failed on, or a module failed in close; everything is saved
+   failed on, or a module failed on every page or in close; everything is saved
 5  no host has ever answered this job: the network or the name servers are gone; everything is saved
 """
 
@@ -64,6 +64,7 @@ EXIT_CODES = {
     "disk_full": 3,
     "disk_error": 3,
     "too_many_errors": 4,
+    "module_failed": 4,
     "module_not_closed": 4,
     "no_answer": 5,
 }

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job.totals import Totals
     from webcrawl.crawl.job_state import JobState
     from webcrawl.crawl.lease.completion import Completion
-    from webcrawl.crawl.lease.module_times import ModuleTimes
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.doctor.diagnosis import Diagnosis
 
@@ -51,7 +50,7 @@ class HasStats(Protocol):
 class Health:
     """Health of one process. *may_end* says whether the crawl may end when nothing is left here.
 
-    reported: the parts whose figures ``publish`` puts into the stats.
+    reported: the parts whose figures ``publish`` puts into the stats. module_times: the doctor's.
     """
 
     _next_look: asyncio.TimerHandle | None = None
@@ -62,7 +61,6 @@ class Health:
         state: JobState,
         services: ProcessServices,
         completion: Completion,
-        module_times: ModuleTimes,
         may_end: Callable[[], bool],
         reported: list[HasStats],
         totals: Totals,
@@ -70,12 +68,11 @@ class Health:
         self._state = state
         self._services = services
         self._completion = completion
-        self._module_times = module_times
-        self._hold = "", 0.0
         self._may_end = may_end
         self._totals = totals
         self._doctor = Doctor(clock=now, latencies=latencies_of(services.crawler))
         self.reported = [*reported, self._doctor]
+        self.module_times = self._doctor.module_times
 
     def open(self) -> None:
         """Look at the crawl from now on."""
@@ -92,7 +89,6 @@ class Health:
         lag = now() - due
         if lag > _LATE_SECS:
             self._state.rules.outage.note_late_loop()
-        self._hold = self._module_times.take()
         if not self._services.stop.is_ending:
             self._doctor.look(self.activity(), lag)
         secs = _IDLE_LOOK_SECS if self.waits_for else _LOOK_SECS
@@ -196,8 +192,6 @@ class Health:
             is_backed_up=pages >= workers or scraper_is_full(self._services.crawler.engine),
             module=module,
             module_waits=waits,
-            holds_loop=self._hold[0],
-            holds_share=self._hold[1],
             limit=rules.rates.limit,
             refusing=added(*[shard.refusing() for shard in shards]),
             pauses=dict(zip(rules.pauses.names, rules.pauses.sentences, strict=True)),

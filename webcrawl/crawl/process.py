@@ -143,7 +143,6 @@ class Process:
             state=state,
             services=services,
             completion=leases.completion,
-            module_times=leases.module_times,
             may_end=hooks.may_end,
             reported=[shards, self.pauses, self.intake.link_counts, *hooks.reported],
             totals=self._totals,

@@ -18,8 +18,7 @@ class CrawlActivity(NamedTuple):
     (of domains that have their share of the workers) and *resting* are hosts. *is_backed_up* says
     that so many pages are in process that no host is contacted, *module* is the processing module
     that takes the most time of them, and *module_waits* the share of that in which it used no CPU.
-    *holds_loop* is the module that held the event loop longest since the last look, for
-    *holds_share* of the time.
+    *blocked_by* is the module that held the event loop longest, and for which share of the time.
     *limit* is the setting of a rate that the next contact waits for, if any. *refusing* are resting
     hosts whose last contact failed or met a wall, by outcome. *pauses* are the reasons for which
     nothing is contacted, each with its sentence, *bound_for* the seconds until the next host is
@@ -44,8 +43,7 @@ class CrawlActivity(NamedTuple):
     is_backed_up: bool = False
     module: str = ""
     module_waits: float = 0.0
-    holds_loop: str = ""
-    holds_share: float = 0.0
+    blocked_by: tuple[str, float] = ("", 0.0)
     limit: str = ""
     refusing: Mapping[str, int] = {}
     pauses: Mapping[str, str] = {}

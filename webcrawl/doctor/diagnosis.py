@@ -27,9 +27,8 @@ _LITTLE_CPU = 0.6
 _SOME = 0.05
 # A module waits for the disk that waits for so much of its time.
 _MOST_WAITS = 0.5
-# A module that holds the event loop for this share of the time holds up the crawl; the second is
-# for a loop that is late without using the CPU.
-_HOLDS, _HOLDS_LATE = 0.5, 0.2
+# A module holds the crawl back that holds the event loop for this share of the time.
+_BLOCKS = 0.3
 # With this share of the workers busy, it is they who are too few.
 _BUSY = 0.9
 # Budgets hold a crawl back that has more URLs parked than waiting by this.
@@ -92,6 +91,7 @@ _ADVICE = {
     Cause.BANDWIDTH: "raise BANDWIDTH_MAX",
     Cause.CONTACT_RATE: "raise CONTACTS_MAX",
     Cause.DISK: "put JOBDIR on a faster disk",
+    Cause.MODULES: "make that module faster, or run it later with scrapy replay",
     Cause.NOTHING_LEFT: "add seeds",
 }
 
@@ -123,10 +123,10 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     """The cause that holds back a crawl in the state *now*, whose process has had *use*."""
     # By nothing that others or its own threads do with the CPU.
     is_late = use.lag >= _LATE_SECS and use.process < _LITTLE_CPU and use.waited < _SOME
-    is_held = now.holds_share >= (_HOLDS_LATE if is_late else _HOLDS)
+    is_blocked = now.blocked_by[1] >= _BLOCKS
     # A loop that has nothing to send or to read holds nothing back.
     is_wanted = now.ready > 0 or now.in_process - now.on_wire > _SOME * now.workers
-    is_wanted, is_full = (not is_held and one for one in (is_wanted, now.is_backed_up))
+    is_wanted, is_full = (not is_blocked and one for one in (is_wanted, now.is_backed_up))
     is_empty = not (now.waiting or now.in_process or now.looking_up)
     parked = sum(_parked(now).values())
     most_parked = _MOST_PARKED * (now.waiting + now.in_process)
@@ -143,7 +143,7 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
         Cause.DISK: (is_wanted and is_late) or (is_full and now.module_waits > _MOST_WAITS),
         Cause.BANDWIDTH: now.limit == "BANDWIDTH_MAX",
         Cause.CONTACT_RATE: bool(now.limit),
-        Cause.MODULES: is_full or is_held,
+        Cause.MODULES: is_full or is_blocked,
         Cause.WORKERS: now.on_wire >= _BUSY * now.workers,
         Cause.NAME_SERVERS: now.looking_up > max(now.on_wire, now.resting),
         Cause.BUDGETS: parked > most_parked,
@@ -174,7 +174,8 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     left = ", ".join(f"{number:,} parked by {gate}" for gate, number in _held(now).items())
     nothing = f"awaits {now.waits_for}" if now.waits_for else "no URL waits"
     late = f"event loop held up for {use.lag * 1000:,.0f} ms on {use.loop:.0%} of a core"
-    blocked = f"{now.holds_loop} blocks the event loop {now.holds_share:.0%} of the time"
+    module, share = now.blocked_by
+    blocked = f"{module} blocks the event loop {share:.0%} of the time"
     words = {
         Cause.STARTING: "all seeds are read first" if now.awaits_seeds else "seeds are being read",
         Cause.WORKERS: f"{workers}{slow}, {counted(now.ready, 'host')} ready",
@@ -183,7 +184,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.BANDWIDTH: limited,
         Cause.CONTACT_RATE: limited,
         Cause.DISK: backed_up if now.is_backed_up else late,
-        Cause.MODULES: blocked if now.holds_share >= _HOLDS_LATE else backed_up,
+        Cause.MODULES: blocked if share >= _BLOCKS else backed_up,
         Cause.BUDGETS: f"{sum(_parked(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
         Cause.OUTAGE: pauses,
         Cause.PAUSED: pauses,
@@ -204,10 +205,8 @@ def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     if cause is Cause.BUDGETS:
         reasons = _parked(now)
         return f"raise {BUDGETS[max(reasons, key=reasons.__getitem__)]}"
-    run_later = "make that module faster, or run it later with scrapy replay"
-    in_thread = "let that module do its work in a thread: off_loop, or asyncio.to_thread"
-    if cause is Cause.MODULES:
-        return in_thread if now.holds_share >= _HOLDS_LATE else run_later
+    if cause is Cause.MODULES and now.blocked_by[1] >= _BLOCKS:
+        return "let that module do its work in a thread: off_loop, or asyncio.to_thread"
     if cause in (Cause.OUTAGE, Cause.PAUSED):
         return " ".join(now.pauses.values())
     if cause is Cause.REFUSALS:

@@ -14,6 +14,7 @@ from webcrawl.doctor.diagnosis import (
     cause_of,
     evidence_of,
 )
+from webcrawl.doctor.module_times import ModuleTimes
 from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
 from webcrawl.doctor.projection import Projection
 
@@ -46,6 +47,8 @@ class Doctor:
         self.secs: defaultdict[Cause, float] = defaultdict(float)
         self._clock = clock
         self._meter = ProcessMeter(clock=clock)
+        #: Times of the processing modules, which it is given to watch.
+        self.module_times = ModuleTimes(clock=clock)
         self._at = clock()
         self._looks: deque[_Look] = deque()
         self._recent: defaultdict[Cause, float] = defaultdict(float)
@@ -55,6 +58,7 @@ class Doctor:
     def look(self, activity: CrawlActivity, lag: float) -> None:
         """The crawl's *activity* now, *lag* seconds later than it should be known."""
         use = self._meter.look(lag)
+        activity = activity._replace(blocked_by=self.module_times.take())
         self.latencies.lag.add(lag)
         at = self._clock()
         secs, self._at = at - self._at, at

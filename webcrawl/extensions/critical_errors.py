@@ -25,6 +25,7 @@ import asyncio
 import logging
 import traceback
 from collections import Counter, defaultdict, deque
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Self
@@ -42,7 +43,7 @@ from webcrawl.errors import FatalError, ends_crawl, module_of, path_of
 from webcrawl.hive.membership.report import DRONES
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.items import Page
-from webcrawl.pipelines.module import MOST_IN_A_ROW, ProcessingModule
+from webcrawl.pipelines.module import MOST_IN_A_ROW
 from webcrawl.pipelines.warc.pipeline import WarcPipeline
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.scheduler import process_of
@@ -86,8 +87,11 @@ class CriticalErrors:
         self._most = most
         self._in_a_row = in_a_row
         # The same as ``ProcessingModule.failed_in_a_row`` for other item pipelines: since an item
-        # went through all of them.
-        self._failed: defaultdict[str, list[str]] = defaultdict(list)
+        # went through all of them, and whether one ever did.
+        self._failed: defaultdict[str, deque[str]] = defaultdict(partial(deque, (), MOST_IN_A_ROW))
+        self._has_processed = False
+        # The modules that failed, and the URLs of their last pages.
+        self._failing: dict[str, Any] = {}
         self._log = LineLog(path=jobdir / CRITICAL_LOG, max_bytes=_LOG_FILE_BYTES)
         self._pages: WarcWriter | None = None
         self._kinds: Counter[tuple[str, str]] = Counter()
@@ -118,6 +122,7 @@ class CriticalErrors:
         connect(extension._item_through, signal=signals.item_scraped)
         connect(extension._item_through, signal=signals.item_dropped)
         connect(extension._unforeseen, signal=unforeseen)
+        connect(extension._spider_closed, signal=signals.spider_closed)
         connect(extension._engine_stopped, signal=signals.engine_stopped)
         return extension
 
@@ -136,19 +141,25 @@ class CriticalErrors:
         module = module_of(error)
         where = path_of(module)
         self._note(error, url="" if page is None else page.url, where=where, page=page)
-        if not self._in_a_row:
-            return
-        row: Sequence[str]
-        if isinstance(module, ProcessingModule):
-            row = module.failed_in_a_row
-        else:
-            row = self._failed[where]
+        row = getattr(module, "failed_in_a_row", self._failed[where])
+        if row is self._failed[where]:
             row.append(str(getattr(page or response, "url", "")))
-        if len(row) >= self._in_a_row:
+        self._failing[where] = module, row
+        if 0 < self._in_a_row <= len(row):
             again = self._replay_before(module) or self._visits_of(row)
             self._end(f"The module {where} failed on {counted(len(row), 'page')} in a row", again)
 
+    def _spider_closed(self) -> None:
+        """If a module could process no page, note that, and the command that gets them again."""
+        stats = self._crawler.stats
+        for module, row in self._failing.values():
+            if not getattr(module, "has_processed", self._has_processed):
+                again = self._replay_before(module) or self._visits_of(row)
+                stats.set_value("finish/again", "".join(again))
+                stats.set_value("finish/cause", stats.get_value("finish/cause", "module_failed"))
+
     def _item_through(self) -> None:
+        self._has_processed = True
         for row in self._failed.values():
             row.clear()
 

@@ -88,6 +88,7 @@ class ProcessingModule:
     jobdir: the job's directory; None: there is none, nothing is kept.
     directory: where ``output`` goes; it exists when ``open`` runs.
     stats: counts of this module.
+    has_processed: whether it could process a page.
     failed_in_a_row: URLs of the pages that it has failed on since it could process one, at most
         1,000.
     """
@@ -104,6 +105,7 @@ class ProcessingModule:
     jobdir: Path | None = None
     directory: Path
     stats: ModuleStats
+    has_processed = False
     failed_in_a_row: deque[str]
     _is_wanted: Callable[[str], object]
     _crawler: Crawler
@@ -252,13 +254,17 @@ class ProcessingModule:
         try:
             made = await self.work(partial(call, item))
         except DropItem:
-            self.failed_in_a_row.clear()
+            self._succeed()
             raise
         except BaseException:  # also when it was given up
             self.failed_in_a_row.append(item.url)
             raise
-        self.failed_in_a_row.clear()
+        self._succeed()
         return item if made is None else made
+
+    def _succeed(self) -> None:
+        self.has_processed = True
+        self.failed_in_a_row.clear()
 
     async def work(self, call: Callable[[], Any]) -> Any:
         """The result of *call*. It is run, and counted, as ``process`` of a page is."""

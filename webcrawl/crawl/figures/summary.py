@@ -114,6 +114,7 @@ def summary(
         ("modules", f"{counted(number, 'page')} that {name} failed on: logs/critical.jsonl has why")
         for name, number in module_failures(stats, prefix).items()
     ]
+    rows.append(("get again", stats.get("finish/again", "")))
     if resumed:
         tried = counted(int(stats.get("contacts", 0)), "contact")
         lost = counted(sum(run.given_up.values()), "URL")

@@ -128,9 +128,9 @@ class ItemLimit:
         now = self._clock()
         first = next(iter(self._items.values()), None)
         if first is not self._first:
-            if first is not None and self._first is not None and self._first.cut is None:
+            before, self._first = self._first, first
+            if first and before and not before.cut:
                 first.since = now  # the others have got their answers
-            self._first = first
         for task, item in self._items.items():
             if now - item.since <= older_than:
                 if not at_end and item.cut is None:

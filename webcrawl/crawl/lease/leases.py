@@ -10,7 +10,6 @@ from webcrawl.crawl.lease.dispatcher import Dispatcher
 from webcrawl.crawl.lease.host_release import HostRelease
 from webcrawl.crawl.lease.item_limit import ItemLimit
 from webcrawl.crawl.lease.lease_requests import LeaseRequests
-from webcrawl.crawl.lease.module_times import ModuleTimes
 from webcrawl.crawl.lease.request_codec import RequestCodec
 from webcrawl.crawl.lease.side_downloads import SideDownloads
 
@@ -28,7 +27,7 @@ class Leases:
 
     codec: ordinary Requests as entries of the frontier. requests: the Requests for leases.
     dispatcher, completion: the way out and the way back. side_downloads: requests that wait for
-    their host's turn. items: pages in the processing modules. module_times: what these take.
+    their host's turn. items: pages in the processing modules.
     """
 
     def __init__(
@@ -51,7 +50,6 @@ class Leases:
         )
         self.side_downloads = SideDownloads(shards=services.shards, key_of=key_of, clock=now)
         self.items = ItemLimit(clock=now, crawler=crawler)
-        self.module_times = ModuleTimes(clock=now)
         self.requests = LeaseRequests.from_crawler(crawler, codec=self.codec, items=self.items)
         self.completion = Completion(
             services=services,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from scrapy.exceptions import DropItem
 
-from webcrawl.crawl.lease.module_times import ModuleTimes
+from webcrawl.doctor.module_times import ModuleTimes
 
 
 class Module:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections import Counter
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.errors import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
-
     from webcrawl.clock import TimeSource
 
 
@@ -27,13 +25,14 @@ class ModuleTimes:
     def __init__(self, *, clock: TimeSource) -> None:
         self._clock = clock
         self._since = clock()
-        self._secs: Counter[str] = Counter()
+        self._secs: defaultdict[str, float] = defaultdict(float)
 
-    def watch(self, process: Any) -> Callable[..., Any]:
+    def watch(self, process: Any) -> Any:
         """Return *process*, the ``process_item`` of a module, with its time measured."""
-        if getattr(process.__self__, "off_loop", False):
-            return process  # type: ignore[no-any-return]  # it only hands over to a thread
-        name = path_of(process.__self__)
+        module = getattr(process, "__self__", None)
+        if getattr(module, "off_loop", False):
+            return process  # it only hands over to a thread
+        name = path_of(module)
 
         @functools.wraps(process)
         def measured(*item: Any) -> Any:
@@ -44,15 +43,15 @@ class ModuleTimes:
 
     def take(self) -> tuple[str, float]:
         """The module that held the event loop longest since the last call, and for which share of
-        that time. Not to be called twice at one time."""
+        that time."""
         at = self._clock()
-        ((name, secs),) = self._secs.most_common(1) or [("", 0.0)]
-        share = secs / (at - self._since)
+        name = max(self._secs, key=self._secs.__getitem__, default="")
+        share = self._secs[name] / (at - self._since or 1.0)
         self._since = at
         self._secs.clear()
         return name, share
 
-    def _measure(self, name: str, call: Callable[..., Any], *values: Any) -> Any:
+    def _measure(self, name: str, call: Any, *values: Any) -> Any:
         began = self._clock()
         try:
             return call(*values)
@@ -60,9 +59,9 @@ class ModuleTimes:
             self._secs[name] += self._clock() - began
 
     @types.coroutine
-    def _run(self, work: Coroutine[Any, Any, Any], name: str) -> Generator[Any, Any, Any]:
+    def _run(self, work: Any, name: str) -> Any:
         """Run *work* as ``await`` would, and measure what lies between its waits."""
-        resume: Callable[[Any], Any] = work.send
+        resume: Any = work.send
         value: Any = None
         while True:
             try:
