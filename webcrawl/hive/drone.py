@@ -63,6 +63,8 @@ _BEATS = 5
 _SHORT = 8
 # Others that were started together with the drone that made the hive have joined it by then.
 _JOINED_SECS = 1.0
+# After so long the first pages of a new hive are published, whatever CHECKPOINT_INTERVAL_SECS is.
+_FIRST_SECS = 5.0
 
 
 class Drone:
@@ -293,6 +295,9 @@ class Drone:
         supply, number, since = supply_of(reports)
         if (supply, number, since) != (state.supply, state.round, state.counted_since):
             orders |= {"supply": int(supply), "round": number, "counted_since": since}
+        has_pages = any(report.figures.pages for report in reports)
+        if not state.checkpoint and has_pages and beat.now > state.begun_at + _FIRST_SECS:
+            orders["checkpoint"] = 1
         if not (state.finished or hive.keeps_open) and await self._end.look(beat):
             orders["finished"] = True
         if orders:
@@ -300,9 +305,9 @@ class Drone:
 
     def _apply_state(self, state: HiveState) -> None:
         process = self.process
-        if state.checkpoint != self._checkpoint:
+        # One that is being made may have begun before the order.
+        if state.checkpoint != self._checkpoint and process.checkpoints.start():
             self._checkpoint = state.checkpoint
-            process.checkpoints.start()
         for shard in self._hive.shards:
             domains = shard.hosts.records.domains
             if domains.current_round < state.round:
