@@ -6,6 +6,7 @@ import random
 import signal
 import time
 
+import pytest
 from crawling import USER_AGENT, access_log, is_robots, simulated, stats_of, url_of_hit, wait_until
 from hive_crawl import LEASE_SECS, STATE, HiveCrawl
 
@@ -56,6 +57,21 @@ def test_the_first_pages_of_a_hive_are_published_seconds_after_they_were_fetched
         assert len(before) > 60
         # Only what was in process.
         assert len(before & again & fetchable_urls(web.world, USER_AGENT)) <= 15
+
+
+@pytest.mark.long
+def test_a_drone_with_nothing_left_names_the_one_that_it_waits_for(tmp_path):
+    with (
+        simulated(tmp_path, hosts=3, mean_pages=150, max_pages=200) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(1), STATISTICS_INTERVAL_SECS=1) as hive,
+    ):
+        one, other = hive.join(2)
+
+        def tells(who, awaited):
+            return f"awaits {awaited.name} (shares go by" in who.said
+
+        wait_until(lambda: tells(one, other) or tells(other, one))
+        hive.end()
 
 
 def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):

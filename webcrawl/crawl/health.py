@@ -46,7 +46,8 @@ class HasStats(Protocol):
 
 
 class Health:
-    """Health of one process. *may_end* says whether the crawl may end when nothing is left here.
+    """Health of one process. *may_end* says whether the crawl may end when nothing is left here,
+    and *awaits* what may still come then.
 
     reported: the parts whose figures ``publish`` puts into the stats.
     """
@@ -60,6 +61,7 @@ class Health:
         services: ProcessServices,
         completion: Completion,
         may_end: Callable[[], bool],
+        awaits: Callable[[], str],
         reported: list[HasStats],
         totals: Totals,
     ) -> None:
@@ -67,6 +69,7 @@ class Health:
         self._services = services
         self._completion = completion
         self._may_end = may_end
+        self._awaits = awaits
         self._totals = totals
         self._doctor = Doctor(clock=now, latencies=latencies_of(services.crawler))
         self.reported = [*reported, self._doctor]
@@ -132,7 +135,7 @@ class Health:
         if shards.next_due is not None:
             at = datetime.fromtimestamp(shards.next_due, UTC)
             return f"visits from {at:%Y-%m-%d %H:%M} UTC"
-        return "seeds" if shards.remote is None else "other drones or seeds"
+        return self._awaits()
 
     def record(self) -> Record:
         """What the doctor says, to be kept."""

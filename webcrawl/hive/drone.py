@@ -39,7 +39,7 @@ from webcrawl.hive.membership.connection import (
     is_cancelled,
     no_answer,
 )
-from webcrawl.hive.membership.queen import EndDetection, share_of, supply_of
+from webcrawl.hive.membership.queen import EndDetection, busiest_of, share_of, supply_of
 from webcrawl.hive.membership.report import Gauge, Report, drone_name
 from webcrawl.hive.membership.succession import note_drone
 from webcrawl.hive.publication import Publication
@@ -191,6 +191,13 @@ class Drone:
         """The number of drones, as the last beat had them; 1 before the first."""
         return 1 if self._beat is None else len(self._beat.alive)
 
+    @property
+    def awaits(self) -> str:
+        """What may still come when nothing is left to do here."""
+        if self._beat is None or not (busiest := self._beat.state.busiest):
+            return "other drones or seeds"
+        return f"{busiest} (shares go by the number of drones) or seeds"
+
     # --- leases
 
     async def _keep_beating(self) -> None:
@@ -292,6 +299,8 @@ class Drone:
             orders["share"] = share
             self._beat = beat._replace(state=replace(state, share=share))
         reports = [report for report in beat.reports.values() if report is not None]
+        if (busiest := busiest_of(beat.reports)) != state.busiest:
+            orders["busiest"] = busiest
         supply, number, since = supply_of(reports)
         if (supply, number, since) != (state.supply, state.round, state.counted_since):
             orders |= {"supply": int(supply), "round": number, "counted_since": since}
