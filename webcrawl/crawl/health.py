@@ -46,9 +46,9 @@ class HasStats(Protocol):
 
 
 class Health:
-    """Health of one process. *may_end* says whether the crawl may end when nothing is left here,
-    and *awaits* what may still come then.
+    """Health of one process. *may_end* says whether the crawl may end when nothing is left here.
 
+    awaits: says what may still come then.
     reported: the parts whose figures ``publish`` puts into the stats.
     """
 
