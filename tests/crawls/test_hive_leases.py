@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 import psutil
+import pytest
 from crawling import (
     USER_AGENT,
     access_log,
@@ -17,7 +18,7 @@ from crawling import (
     url_of_hit,
     wait_until,
 )
-from hive_crawl import HiveCrawl
+from hive_crawl import LEASE_SECS, STATE, HiveCrawl
 from redis_proxy import Cut
 
 from webcrawl.hive.launch.supervisor import held_locks
@@ -46,6 +47,44 @@ def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process
         assert len(before) > 180
         # A page at most of each of its 15 hosts.
         assert len(again & fetchable_urls(web.world, USER_AGENT)) <= 15
+
+
+def test_the_first_pages_of_a_hive_are_published_seconds_after_they_were_fetched(tmp_path):
+    given = {"CHECKPOINT_INTERVAL_SECS": 600, "POLITENESS_MIN_DELAY": 0.6}
+    with (
+        simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(1), **given) as hive,
+        hive.redis.client() as client,
+    ):
+        killed, _ = hive.join(2)
+        wait_until(lambda: client.hget(STATE, "checkpoint") == "1")
+        before = {url_of_hit(hit) for hit in access_log(web.log) if not is_robots(hit)}
+        wait_until(lambda: killed.times_of("Checkpoint made: ")[-1] > time.time() - 1)
+        time.sleep(3 * LEASE_SECS)
+        assert not hive.is_over
+        at = time.time()
+        hive.kill(killed)
+        hive.end()
+        hive.judge(reads_warc=False)
+        again = {url_of_hit(hit) for hit in web.hits() if hit.start > at}
+        assert len(before) > 60
+        # Only what was in process.
+        assert len(before & again & fetchable_urls(web.world, USER_AGENT)) <= 15
+
+
+@pytest.mark.long
+def test_a_drone_with_nothing_left_names_the_one_that_it_waits_for(tmp_path):
+    with (
+        simulated(tmp_path, hosts=3, mean_pages=150, max_pages=200) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(1), STATISTICS_INTERVAL_SECS=1) as hive,
+    ):
+        one, other = hive.join(2)
+
+        def tells(who, awaited):
+            return f"awaits {awaited.name} (shares go by" in who.said
+
+        wait_until(lambda: tells(one, other) or tells(other, one))
+        hive.end()
 
 
 def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):

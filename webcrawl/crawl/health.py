@@ -50,6 +50,7 @@ class HasStats(Protocol):
 class Health:
     """Health of one process. *may_end* says whether the crawl may end when nothing is left here.
 
+    awaits: says what may still come then.
     reported: the parts whose figures ``publish`` puts into the stats. module_times: the doctor's.
     """
 
@@ -62,6 +63,7 @@ class Health:
         services: ProcessServices,
         completion: Completion,
         may_end: Callable[[], bool],
+        awaits: Callable[[], str],
         reported: list[HasStats],
         totals: Totals,
     ) -> None:
@@ -69,6 +71,7 @@ class Health:
         self._services = services
         self._completion = completion
         self._may_end = may_end
+        self._awaits = awaits
         self._totals = totals
         self._doctor = Doctor(clock=now, latencies=latencies_of(services.crawler))
         self.reported = [*reported, self._doctor]
@@ -141,7 +144,7 @@ class Health:
         if shards.next_due is not None:
             at = datetime.fromtimestamp(shards.next_due, UTC)
             return f"visits from {at:%Y-%m-%d %H:%M} UTC"
-        return "seeds" if shards.remote is None else "other drones or seeds"
+        return self._awaits()
 
     def record(self) -> Record:
         """What the doctor says, to be kept."""

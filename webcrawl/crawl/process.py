@@ -63,6 +63,7 @@ class ProcessHooks:
     supply: how soon other processes have something to fetch, for reputation rounds.
     reported: parts whose figures are put into the stats, too.
     processes: the number of those that share CONTACTS_MAX and BANDWIDTH_MAX.
+    awaits: what may still come when nothing is left to do here.
     """
 
     fence: Fence | None = None
@@ -72,6 +73,7 @@ class ProcessHooks:
     supply: Callable[[], Supply] = lambda: Supply.NONE
     reported: Sequence[HasStats] = ()
     processes: Callable[[], int] = lambda: 1
+    awaits: Callable[[], str] = lambda: "seeds"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +146,7 @@ class Process:
             services=services,
             completion=leases.completion,
             may_end=hooks.may_end,
+            awaits=hooks.awaits,
             reported=[shards, self.pauses, self.intake.link_counts, *hooks.reported],
             totals=self._totals,
         )

@@ -76,6 +76,7 @@ def drone_of(crawler: Crawler) -> Drone:
             supply=lambda: drone.supply_elsewhere(),  # noqa: PLW0108  # it is made later
             reported=[splitter, sender, receiver],
             processes=lambda: drone.processes,
+            awaits=lambda: drone.awaits,
         )
     )
     live_seeds = LiveSeeds(

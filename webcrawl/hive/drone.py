@@ -39,7 +39,7 @@ from webcrawl.hive.membership.connection import (
     is_cancelled,
     no_answer,
 )
-from webcrawl.hive.membership.queen import EndDetection, share_of, supply_of
+from webcrawl.hive.membership.queen import EndDetection, busiest_of, share_of, supply_of
 from webcrawl.hive.membership.report import Gauge, Report, drone_name
 from webcrawl.hive.membership.succession import note_drone
 from webcrawl.hive.publication import Publication
@@ -65,6 +65,8 @@ _SHORT = 8
 _LAPSED_SECS = 0.1
 # Others that were started together with the drone that made the hive have joined it by then.
 _JOINED_SECS = 1.0
+# After so long the first pages of a new hive are published, whatever CHECKPOINT_INTERVAL_SECS is.
+_FIRST_SECS = 5.0
 
 
 class Drone:
@@ -191,6 +193,13 @@ class Drone:
         """The number of drones, as the last beat had them; 1 before the first."""
         return 1 if self._beat is None else len(self._beat.alive)
 
+    @property
+    def awaits(self) -> str:
+        """What may still come when nothing is left to do here."""
+        if self._beat is None or not (busiest := self._beat.state.busiest):
+            return "other drones or seeds"
+        return f"{busiest} (shares go by the number of drones) or seeds"
+
     # --- leases
 
     async def _keep_beating(self) -> None:
@@ -309,9 +318,14 @@ class Drone:
             orders["share"] = share
             self._beat = beat._replace(state=replace(state, share=share))
         reports = [report for report in beat.reports.values() if report is not None]
+        if (busiest := busiest_of(beat.reports)) != state.busiest:
+            orders["busiest"] = busiest
         supply, number, since = supply_of(reports)
         if (supply, number, since) != (state.supply, state.round, state.counted_since):
             orders |= {"supply": int(supply), "round": number, "counted_since": since}
+        has_pages = any(report.figures.pages for report in reports)
+        if not state.checkpoint and has_pages and beat.now > state.begun_at + _FIRST_SECS:
+            orders["checkpoint"] = 1
         if not (state.finished or hive.keeps_open) and await self._end.look(beat):
             orders["finished"] = True
         if orders:
@@ -319,9 +333,9 @@ class Drone:
 
     def _apply_state(self, state: HiveState) -> None:
         process = self.process
-        if state.checkpoint != self._checkpoint:
+        # One that is being made may have begun before the order.
+        if state.checkpoint != self._checkpoint and process.checkpoints.start():
             self._checkpoint = state.checkpoint
-            process.checkpoints.start()
         for shard in self._hive.shards:
             domains = shard.hosts.records.domains
             if domains.current_round < state.round:

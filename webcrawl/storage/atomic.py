@@ -95,3 +95,18 @@ def make_directory(path: Path) -> list[Path]:
     for directory in reversed(missing):
         directory.mkdir(exist_ok=True)
     return [directory.parent for directory in missing]
+
+
+def remove_new(path: Path, before: frozenset[str] | None) -> None:
+    """Remove what came into the directory *path* since it had the names *before*, and the directory
+    if that is None, as it was not there. What cannot be removed is left."""
+    with suppress(OSError):
+        for one in path.iterdir():
+            if before is not None and one.name in before:
+                continue
+            if one.is_dir() and not one.is_symlink():
+                shutil.rmtree(one, ignore_errors=True)
+            else:
+                one.unlink()
+        if before is None:
+            path.rmdir()

@@ -219,6 +219,45 @@ def test_what_cannot_be_run_is_refused(tmp_path, given, sentence):
         hive._replace(**given).check()
 
 
+@pytest.mark.parametrize("before", [None, [], ["logs", "CURRENT"], ["mine"]])
+@pytest.mark.parametrize("way", ["argument", "one process", "no server", "Redis", "drone"])
+async def test_a_refused_hive_leaves_the_directory_as_it_was(hive, monkeypatch, before, way):
+    script = "mkdir -p $(dirname {0})/drones/0/logs; : > {0}; exit 2"
+    local, supervisor, _ = hive(script, redis_url="unix:///none" if way == "drone" else "")
+    job = local.jobdir
+    for name in before or ():
+        (job / name).mkdir(parents=True)
+    if before == []:
+        job.mkdir()
+    if way == "argument":
+        supervisor.hive = local._replace(drones=0)
+    if way == "one process" and before != ["logs", "CURRENT"]:
+        monkeypatch.setattr(Scripts, "check", refused)
+    if way == "no server":
+        monkeypatch.setattr("webcrawl.hive.membership.embedded_redis.server_program", refused)
+    if way == "Redis":
+        monkeypatch.setattr("webcrawl.hive.launch.supervisor._REDIS_SECS", 0.0)
+    if way == "drone" and before != ["logs", "CURRENT"]:
+        assert await supervisor.run() == 2
+    else:
+        with pytest.raises(FatalError):
+            await supervisor.run()
+    assert (sorted(one.name for one in job.iterdir()) if job.exists() else None) == (
+        before and sorted(before)
+    )
+
+
+def refused(*_):
+    raise FatalError("Refused.")
+
+
+async def test_a_hive_that_has_fetched_something_stays_whatever_it_ends_with(hive):
+    script = "mkdir -p $(dirname {0})/drones/0/logs; echo > $(dirname {0})/drones/0/logs/info.jsonl"
+    local, supervisor, _ = hive(f"{script}; exit 2", redis_url="unix:///none")
+    assert await supervisor.run() == 2
+    assert (local.jobdir / "drones").exists()
+
+
 def test_drones_that_a_killed_supervisor_has_left_go_first(tmp_path):
     hive = LocalHive("t", tmp_path, 2, "web")
     (tmp_path / "drones" / "1").mkdir(parents=True)

@@ -7,8 +7,8 @@ import pytest
 
 from webcrawl.frontier import Supply
 from webcrawl.hive.membership.membership import Beat, Owner
-from webcrawl.hive.membership.queen import EndDetection, share_of, supply_of
-from webcrawl.hive.membership.report import HiveState, Report
+from webcrawl.hive.membership.queen import EndDetection, busiest_of, share_of, supply_of
+from webcrawl.hive.membership.report import DroneFigures, HiveState, Report
 
 SHARDS = 4
 
@@ -173,6 +173,17 @@ def test_shares_hold_all_shards():
 def test_a_new_hive_gives_no_drone_what_it_would_hand_over_to_others():
     assert [share_of(64, drones, is_new=True) for drones in (1, 2, 8, 16)] == [8, 8, 8, 4]
     assert share_of(2, 1, is_new=True) == 1
+
+
+def test_the_drone_that_others_wait_for_is_the_one_with_the_most_urls():
+    def report(waiting, name="", *, idle=False):
+        return Report(figures=DroneFigures(name=name, waiting=waiting), idle=idle)
+
+    idle, few, most = report(0, idle=True), report(7), report(2700, "drone 1")
+    assert busiest_of({"a": idle, "b": few, "c": most, "d": None}) == "drone 1"
+    assert busiest_of({"a": idle, "b": few}) == "b"
+    for nobody_waits in ({"b": few, "c": most}, {"a": idle}, {"d": None}, {}):
+        assert busiest_of(nobody_waits) == ""
 
 
 def test_the_supply_is_the_least_once_all_are_in_the_same_round():

@@ -40,7 +40,7 @@ class Checkpointer:
     facts: Callable[[], Mapping[str, Any]]
     stop: CrawlStop
     on_published: Callable[[], Awaitable[None]] | None = None
-    on_due: Callable[[], None] | None = None
+    on_due: Callable[[], object] | None = None
     is_temporary: bool = False
     _running: asyncio.Task[bool] | None = dataclasses.field(default=None, init=False)
     _is_ending: bool = dataclasses.field(default=False, init=False)
@@ -49,12 +49,14 @@ class Checkpointer:
         """A checkpoint is due by the clock."""
         (self.on_due or self.start)()
 
-    def start(self) -> None:
+    def start(self) -> bool:
         """Begin a checkpoint unless one is being made, or the crawl is ending, which makes one at
-        its end; returns immediately."""
-        is_free = self._running is None or self._running.done()
-        if is_free and not (self.is_temporary or self.stop.is_ending):
-            self._running = asyncio.ensure_future(self._make_and_keep())
+        its end; returns immediately whether it has begun."""
+        is_busy = self._running is not None and not self._running.done()
+        if is_busy or self.is_temporary or self.stop.is_ending:
+            return False
+        self._running = asyncio.ensure_future(self._make_and_keep())
+        return True
 
     async def settle(self) -> None:
         """Return when no checkpoint is being made: one that is begun in the same turn of the loop

@@ -45,7 +45,7 @@ from webcrawl.crawl.job.state_directory import (
     shard_path,
 )
 from webcrawl.errors import FatalError, refusal
-from webcrawl.storage.atomic import restrict, sync_path
+from webcrawl.storage.atomic import remove_new, restrict, sync_path
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls.hash_seed import new_seed, use_seed
@@ -348,13 +348,7 @@ class Job:
             return
         with contextlib.suppress(LockedError, OSError):
             self._lock.acquire()
-            for path in self.path.iterdir():
-                if path.name not in self._before and path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path, ignore_errors=True)
-                elif path.name not in self._before:
-                    path.unlink()
-            if self._is_made:
-                self.path.rmdir()
+            remove_new(self.path, None if self._is_made else self._before)
         self._lock.release()
 
 

@@ -27,6 +27,7 @@ from webcrawl.errors import FatalError, refusal
 from webcrawl.hive.launch.child_process import LASTING, ChildProcess, core_of
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 from webcrawl.hive.membership.report import DRONES, drone_name
+from webcrawl.storage.atomic import remove_new
 from webcrawl.storage.lock import DirectoryLock, LockedError
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ _REFRESH_SECS = 0.5
 _REDIS_SECS = 120.0
 _MOST_DRONES = 256
 _LOCK = "hive.lock"
+_REFUSED = 2
+# Where drones log the URLs that they are done with.
+_DONE = f"{DRONES}/*/logs/info*.jsonl*"
 # How often, and how soon, the lock of a supervisor that may be gone is tried.
 _TRIES = 2
 _MOMENT_SECS = 0.1
@@ -171,8 +175,9 @@ class Supervisor:
     async def run(self) -> int:
         """Run the hive to its end; its exit code, the highest of the drones' as ``scrapy crawl``
         has them. FatalError if it cannot begin."""
-        jobdir = self.hive.jobdir
+        jobdir, code = self.hive.jobdir, 1
         try:
+            before = frozenset(one.name for one in jobdir.iterdir()) if jobdir.is_dir() else None
             jobdir.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except LockedError as error:
@@ -183,12 +188,18 @@ class Supervisor:
         try:
             self.hive.check()
             starting = asyncio.ensure_future(self._start_monitor())
-            return await self._run_until_signalled()
+            code = await self._run_until_signalled()
+        except FatalError:
+            code = _REFUSED
+            raise
         finally:
             if starting is not None and self._monitor is not None:
                 await starting
                 self._monitor.end()
+            if code == _REFUSED and not any(one.stat().st_size for one in jobdir.glob(_DONE)):
+                remove_new(jobdir, before)  # or a crawl would refuse the directory
             self._lock.release()
+        return code
 
     async def _start_monitor(self) -> None:
         if self._monitor is not None:
@@ -218,7 +229,9 @@ class Supervisor:
         serving = asyncio.create_task(server.run())
         try:
             if not await redis.wait(secs=_REDIS_SECS, goes_on=lambda: not serving.done()):
-                raise FatalError(f"Redis does not start: its log is {redis.log}.")
+                log = redis.log.read_text("utf-8", "replace") if redis.log.exists() else ""
+                *_, last = ["", *log.splitlines()]
+                raise FatalError(f"Redis does not start: {last}")
             self.redis_url = redis.url
             serving.add_done_callback(lambda _: self._stop_once())
             code = await self._run()

@@ -61,6 +61,15 @@ def supply_of(reports: Collection[Report]) -> tuple[Supply, int, int]:
     return min((Supply(report.supply) for report in reports), default=Supply.NONE), number, since
 
 
+def busiest_of(reports: Mapping[str, Report | None]) -> str:
+    """The name of the drone with the most URLs if others have nothing left; "" otherwise."""
+    known = {one.figures.name or name: one for name, one in reports.items() if one is not None}
+    waiting = {name: one.figures.waiting for name, one in known.items() if not one.idle}
+    if len(waiting) == len(known):
+        return ""
+    return max(waiting, key=waiting.__getitem__, default="")
+
+
 class EndDetection:
     """Detection of the crawl's end; *last_ids* gives the last message of each stream.
 

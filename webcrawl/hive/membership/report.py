@@ -106,6 +106,8 @@ class HiveState(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Count = 0
     #: How many shards a drone should hold at most; 0: not decided yet.
     share: Count = 0
+    #: The name of the drone that others wait for, as they have nothing left; "" if none do.
+    busiest: str = ""
     #: The least supply of all shards, and the reputation round that all are in.
     supply: _Supply = 0
     round: _Round = 0
