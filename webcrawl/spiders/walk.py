@@ -4,11 +4,14 @@
 
 Henzinger, Heydon, Mitzenmacher and Najork, "On Near-Uniform URL Sampling" (WWW9, 2000), run on
 Mercator as here: walkers follow random links, and with a probability of 1/7, or where none leads
-on, restart at a random page of a random host of those visited. Each step is a sample that weighs
-the inverse of its URL's visit ratio, so each URL that was visited counts once, and is one item.
+on, restart at a random page of a random host of those visited. Each URL that was visited is one
+item. For the shares that are logged at the end it counts once for itself, and for the URLs that
+were only seen, as links, by the inverse of its PageRank among those visited: the paper's second
+method. Their errors are those of a sample of hosts, and by how much the weights have moved them.
 
 Requests go past the eliminator, and through the frontier with all of its clocks. What was visited,
-200 bytes a URL, is in memory and in each checkpoint; after kill -9 it is that of the last one.
+200 bytes a URL and 8 a link, is in memory and in each checkpoint; after kill -9 it is that of the
+last one.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
+import numpy as np
 from scrapy import Request, Spider
 from scrapy.settings import BaseSettings
 
@@ -27,6 +31,8 @@ from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.configuration.values import whole
 from webcrawl.crawl.links.link_extractor import link_kinds
 from webcrawl.errors import FatalError
+from webcrawl.jobs.inspect.last_lines import digest
+from webcrawl.jobs.pagerank.link_tables import rank
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.guard import followed_schemes
 from webcrawl.randomness import generator
@@ -54,11 +60,14 @@ _MAX_SEEDS = 100_000
 
 
 class _Walk(msgspec.Struct):
-    """Steps begun; the content types of the URLs that were visited, and these by host."""
+    """Steps begun; the content types of the URLs that were visited, and these by host; digests of
+    their links, 8 bytes each, and of the URLs that were asked for."""
 
     steps: int = 0
     types: dict[str, str] = {}
     hosts: dict[str, list[str]] = {}
+    links: dict[str, bytes] = {}
+    asked: set[int] = set()
 
 
 _decode = msgpack_decoder(_Walk)
@@ -125,6 +134,7 @@ class RandomWalkSpider(Spider):
             found = self._extract(response.body, url=url, charset=charset).links
             links = [link.url for link in found if "nofollow" not in link.rel]
             links = [link for link in links if self._filters.refusal(link, 0, host) is None]
+        walk.links[url] = np.array([*{*map(digest, links)}], np.uint64).tobytes()
         goes_on = links and self._rng.random() >= _RESTARTS
         yield from self._step(links) if goes_on else self.restart()
 
@@ -138,14 +148,35 @@ class RandomWalkSpider(Spider):
             self._walk.steps += 1
             step = {"step": self._walk.steps}  # no two Requests are one
             url = self._rng.choice(urls)
+            self._walk.asked.add(digest(url))
             yield Request(url, errback=self.restart, cb_kwargs=step, dont_filter=True)
 
     def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
-        """Log the largest shares of hosts and content types, with their standard errors."""
-        total, types = len(self._walk.types), Counter(self._walk.types.values())
-        hosts = Counter({host: len(urls) for host, urls in self._walk.hosts.items()})
-        for what, counts in (("content type", types), ("host", hosts)):
-            for name, count in counts.most_common(10):
-                share = count / total
-                error = (share * (1 - share) / total) ** 0.5
+        """Log the coverage, and the largest shares of hosts and content types with their errors."""
+        walk, urls = self._walk, [*self._walk.types]
+        if not urls:
+            return
+        links = [np.frombuffer(walk.links.get(url, b""), np.uint64) for url in urls]
+        targets, sources = (
+            np.concatenate(links),
+            np.repeat(np.arange(len(urls)), [*map(len, links)]),
+        )
+        names, places = np.unique(np.array([*map(digest, urls)], np.uint64), return_index=True)
+        found = np.searchsorted(names, targets) % len(names)
+        between = names[found] == targets
+        ranking = rank(sources[between], places[found[between]], len(urls))
+        seen = np.unique(targets)
+        coverage = np.isin(seen, np.array([*walk.asked], np.uint64)).mean() if len(seen) else 1.0
+        once, inverse = np.full(len(urls), 1 / len(urls)), 1 / ranking.pagerank
+        inverse /= inverse.sum()
+        weights = coverage * once + (1 - coverage) * inverse
+        hosts = [*map(host_of, urls)]
+        groups = np.unique(hosts, return_inverse=True)[1]
+        logger.info("asked for %.1f %% of the URLs seen", 100 * coverage)
+        for what, values in (("content type", [*walk.types.values()]), ("host", hosts)):
+            for name, _ in Counter(values).most_common(10):
+                has = np.array([value == name for value in values])
+                share, moved = weights @ has, (once - inverse) @ has
+                by_host = np.bincount(groups, weights * (has - share))
+                error = ((1 - coverage) * (by_host @ by_host + moved**2)) ** 0.5
                 logger.info("%s %s: %.1f %% ± %.1f", what, name, 100 * share, 100 * error)
