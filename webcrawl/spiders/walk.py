@@ -17,6 +17,7 @@ last one.
 from __future__ import annotations
 
 import logging
+from array import array
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -31,11 +32,11 @@ from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.configuration.values import whole
 from webcrawl.crawl.links.link_extractor import link_kinds
 from webcrawl.errors import FatalError
-from webcrawl.jobs.inspect.last_lines import digest
-from webcrawl.jobs.pagerank.link_tables import rank
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.guard import followed_schemes
+from webcrawl.pipelines.pagerank import rank
 from webcrawl.randomness import generator
+from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.extraction.html import HTML_TYPES, extract
 from webcrawl.urls.extraction.kinds import KINDS
@@ -60,14 +61,16 @@ _MAX_SEEDS = 100_000
 
 
 class _Walk(msgspec.Struct):
-    """Steps begun; the content types of the URLs that were visited, and these by host; digests of
-    their links, 8 bytes each, and of the URLs that were asked for."""
+    """State of a walk.
+
+    Steps begun; the content types of the URLs that were visited, and these by host; fingerprints of
+    their links, 8 bytes each.
+    """
 
     steps: int = 0
     types: dict[str, str] = {}
     hosts: dict[str, list[str]] = {}
     links: dict[str, bytes] = {}
-    asked: set[int] = set()
 
 
 _decode = msgpack_decoder(_Walk)
@@ -134,7 +137,7 @@ class RandomWalkSpider(Spider):
             found = self._extract(response.body, url=url, charset=charset).links
             links = [link.url for link in found if "nofollow" not in link.rel]
             links = [link for link in links if self._filters.refusal(link, 0, host) is None]
-        walk.links[url] = np.array([*{*map(digest, links)}], np.uint64).tobytes()
+        walk.links[url] = array("Q", fingerprints({*links})).tobytes()
         goes_on = links and self._rng.random() >= _RESTARTS
         yield from self._step(links) if goes_on else self.restart()
 
@@ -148,7 +151,6 @@ class RandomWalkSpider(Spider):
             self._walk.steps += 1
             step = {"step": self._walk.steps}  # no two Requests are one
             url = self._rng.choice(urls)
-            self._walk.asked.add(digest(url))
             yield Request(url, errback=self.restart, cb_kwargs=step, dont_filter=True)
 
     def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
@@ -157,22 +159,19 @@ class RandomWalkSpider(Spider):
         if not urls:
             return
         links = [np.frombuffer(walk.links.get(url, b""), np.uint64) for url in urls]
-        targets, sources = (
-            np.concatenate(links),
-            np.repeat(np.arange(len(urls)), [*map(len, links)]),
-        )
-        names, places = np.unique(np.array([*map(digest, urls)], np.uint64), return_index=True)
+        sources = np.repeat(np.arange(len(urls)), [*map(len, links)])
+        targets = np.concatenate(links)
+        names, places = np.unique(np.array(fingerprints(urls), np.uint64), return_index=True)
         found = np.searchsorted(names, targets) % len(names)
         between = names[found] == targets
-        ranking = rank(sources[between], places[found[between]], len(urls))
-        seen = np.unique(targets)
-        coverage = np.isin(seen, np.array([*walk.asked], np.uint64)).mean() if len(seen) else 1.0
-        once, inverse = np.full(len(urls), 1 / len(urls)), 1 / ranking.pagerank
+        inverse = 1 / rank(sources[between], places[found[between]], len(urls)).pagerank
         inverse /= inverse.sum()
+        once = np.full(len(urls), 1 / len(urls))
+        coverage = len(names) / len(np.union1d(names, targets))
         weights = coverage * once + (1 - coverage) * inverse
         hosts = [*map(host_of, urls)]
         groups = np.unique(hosts, return_inverse=True)[1]
-        logger.info("asked for %.1f %% of the URLs seen", 100 * coverage)
+        logger.info("visited %.1f %% of the URLs seen", 100 * coverage)
         for what, values in (("content type", [*walk.types.values()]), ("host", hosts)):
             for name, _ in Counter(values).most_common(10):
                 has = np.array([value == name for value in values])
