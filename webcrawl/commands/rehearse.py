@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from webcrawl.commands import Group, Options, Settings, check_dictionaries, offline
+from webcrawl.commands import Group, Options, Settings, offline
 from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
@@ -150,10 +150,12 @@ def _settings_of(spider: str, given: Options, settings: Settings) -> Settings:
     if spider not in loader.list():
         raise FatalError(f"there is no spider {spider}: scrapy list shows them.")
     loader.load(spider).update_settings(crawl)
-    check_dictionaries(given)
     for one in given.set:
         name, _, value = one.partition("=")
-        crawl.set(name, value, priority="cmdline")
+        try:
+            crawl.set(name, value, priority="cmdline")
+        except (TypeError, ValueError) as error:  # of JSON
+            raise FatalError(f"{name}={value} cannot be read: {error}.") from error
     return crawl
 
 

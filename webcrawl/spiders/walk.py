@@ -166,16 +166,15 @@ class RandomWalkSpider(Spider):
         between = names[found] == targets
         inverse = 1 / rank(sources[between], places[found[between]], len(urls)).pagerank
         inverse /= inverse.sum()
-        once = np.full(len(urls), 1 / len(urls))
         coverage = len(names) / len(np.union1d(names, targets))
-        weights = coverage * once + (1 - coverage) * inverse
+        weights = coverage / len(urls) + (1 - coverage) * inverse
         hosts = [*map(host_of, urls)]
         groups = np.unique(hosts, return_inverse=True)[1]
         logger.info("visited %.1f %% of the URLs seen", 100 * coverage)
         for what, values in (("content type", [*walk.types.values()]), ("host", hosts)):
             for name, _ in Counter(values).most_common(10):
                 has = np.array([value == name for value in values])
-                share, moved = weights @ has, (once - inverse) @ has
+                share, moved = weights @ has, has.mean() - inverse @ has
                 by_host = np.bincount(groups, weights * (has - share))
                 error = ((1 - coverage) * (by_host @ by_host + moved**2)) ** 0.5
                 logger.info("%s %s: %.1f %% ± %.1f", what, name, 100 * share, 100 * error)
