@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unicodedata import category
 
-_SHOWN = "\n\u200c\u200d"
+_SHOWN = "\n\xad\u200c\u200d"
 
 
 def counted(number: int, noun: str, shown: str = "") -> str:
@@ -19,7 +19,7 @@ def counted(number: int, noun: str, shown: str = "") -> str:
 
 def visible(text: str) -> str:
     r"""*text* with all control characters but ends of lines escaped. Spaces of every width stay, as
-    do the joiners in words of Persian or Hindi.
+    do soft hyphens, and the joiners in words of Persian or Hindi.
 
     >>> visible("Disallow: /\x1b[2J\x9b\n")
     'Disallow: /\\x1b[2J\\x9b\n'

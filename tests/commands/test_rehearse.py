@@ -106,7 +106,7 @@ def test_seeds_of_the_standard_input_and_files_of_feeds_are_the_rehearsals_own(t
         (["crawl"], "it takes a crawl after --"),
         (["shell", "http://example.org/"], "it takes a crawl after --"),
         (["crawl", "nobody"], "there is no spider nobody"),
-        (["crawl", "web", "-s", "ITEM_PIPELINES={a"], "ITEM_PIPELINES must be a dict"),
+        (["crawl", "web", "-s", "ITEM_PIPELINES={a"], "ITEM_PIPELINES={a cannot be read"),
         (["crawl", "web"], "a rehearsal needs to know the seeds"),
         (["crawl", "web", "-a", "seeds=/no/such/file.txt"], "/no/such/file.txt"),
     ],

@@ -369,7 +369,7 @@ def test_finished_urls_are_visited_again_while_the_crawl_runs(web, begin):
     first, second, *_ = fetched(web)
     said = control(web, f"due {first} http://never.test/")["said"]
     assert said.startswith("due: 1 URL put back in line")
-    assert said.endswith("; never answered: http://never.test/")
+    assert said.endswith("; 1 never answered: http://never.test/")
     assert journal(web)[-1]["answer"] == "a checkpoint has its visits"
     kill(crawl)  # the answer is there, so a checkpoint is
     begin(POLITENESS_MIN_DELAY=1)

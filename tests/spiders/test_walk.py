@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import random
+import re
+from collections import Counter, deque
 from urllib.parse import urlsplit
 
 import pytest
 from crawling import USER_AGENT, access_log, is_robots, url_of_hit
 from fault_rig import Fault, FaultRig, Scenario
+from scrapy import Request
+from scrapy.http import HtmlResponse
+from scrapy.utils.project import get_project_settings
 
-from webcrawl.simweb import allowed_urls, fetchable_urls
-from webcrawl.simweb.pages import find_page
+from webcrawl.simweb import allowed_urls, fetchable_urls, preset
+from webcrawl.simweb.pages import find_page, links_of, url_of
+from webcrawl.spiders.walk import RandomWalkSpider
 
 STEPS = 500
 WORLD = {"hosts": 10, "mean_pages": 6, "max_pages": 20}
@@ -89,6 +95,62 @@ def test_shares_of_hosts_and_content_types_are_near_the_truth(rig):
             # Three standard errors of a random sample of this size, and a URL of the remainder.
             tolerance = 3 * (expected * (1 - expected) / len(urls)) ** 0.5
             assert abs(share - expected) <= tolerance, (name, share, expected)
+
+
+LOGGED = re.compile(r"(?:content type|host) (\S*): (\d+\.\d) % ± (\d+\.\d)")
+
+
+def graph_of(world):
+    """The links of each page of *world*, and its content type."""
+    links, types = {}, types_of(world, fetchable_urls(world, USER_AGENT))
+    for url in types:
+        host = world.find(urlsplit(url).hostname)
+        page = find_page(world, host, "/" + url.split("/", 3)[3])
+        targets = links_of(world, page) if page.has_links else ()
+        links[url] = [url_of(world, key) for key in targets]
+    return links, types
+
+
+def walked(links, types, seeds, steps, rng):
+    """What the spider logs after a walk in a graph, which takes no network."""
+    settings = get_project_settings()
+    spider = RandomWalkSpider(seeds=seeds, walkers=20, steps=steps, settings=settings)
+    spider._rng = rng
+    waiting = deque(request for _ in range(20) for request in spider.restart())
+    while waiting:
+        request = waiting.popleft()
+        if request.url not in types:
+            waiting.extend(spider.restart())
+            continue
+        body = "".join(f'<a href="{link}">x</a>' for link in links[request.url])
+        headers = {"Content-Type": types[request.url]}
+        response = HtmlResponse(request.url, headers=headers, body=body.encode())
+        waiting.extend(one for one in spider.parse(response) if isinstance(one, Request))
+    spider.closed("finished")
+
+
+@pytest.mark.parametrize(
+    ("steps", "visited"),
+    [(700, (15, 25)), pytest.param(8000, (60, 80), marks=pytest.mark.long)],
+)
+def test_shares_of_a_known_graph_are_true_to_the_errors_logged(caplog, steps, visited):
+    caplog.set_level("INFO")
+    coverage, misses = [], []
+    for seed in (1, 2, 3):
+        world = preset("clean", network=44, seed=seed, hosts=40, mean_pages=40, max_pages=200)
+        links, types = graph_of(world)
+        true = Counter(types.values()) + Counter(urlsplit(url).hostname for url in types)
+        for walk in range(4):
+            caplog.clear()
+            walked(links, types, sorted(world.seeds()), steps, random.Random(walk))
+            coverage.append(float(re.search(r"visited (\S+) %", caplog.text)[1]))
+            for name, share, error in LOGGED.findall(caplog.text):
+                # Of less the rounding would count.
+                if true[name] > len(types) / 20:
+                    miss = float(share) - 100 * true[name] / len(types)
+                    misses.append(abs(miss) / float(error))
+    assert sum(miss < 2 for miss in misses) > 0.92 * len(misses)
+    assert visited[0] < min(coverage) < max(coverage) < visited[1]
 
 
 @pytest.mark.parametrize("rig", [{"CHECKPOINT_INTERVAL_SECS": 2}], indirect=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError as UsageError
-from scrapy.settings import SETTINGS_PRIORITIES, default_settings
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.settings import Settings as Settings
 
 from webcrawl.configuration.secrets import masked_url
@@ -98,13 +98,15 @@ def _in_a_sentence(record: logging.LogRecord) -> bool:
 
 
 def check_dictionaries(opts: Options) -> None:
-    """UsageError for a dictionary of the command line that is not one."""
-    from webcrawl.configuration.setting_check import check_given
+    """UsageError for a dictionary of the command line that is not one: Scrapy would not say so."""
+    from webcrawl.configuration.setting_check import DICTIONARIES
+    from webcrawl.configuration.values import dictionary
 
-    try:
-        check_given(opts.set)
-    except FatalError as error:
-        raise UsageError(str(error)) from error
+    for name, _, value in (option.partition("=") for option in opts.set):
+        try:
+            dictionary(BaseSettings({name: value} if name in DICTIONARIES else {}), name)
+        except FatalError as error:
+            raise UsageError(str(error)) from error
 
 
 def offline(

@@ -92,7 +92,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
         settings=opts.set,
         redis_url=settings.get("REDIS_URL") or "",
         store=settings.get("HIVE_STORE") or "",
-        metrics_port=port_number(settings, "METRICS_PORT", ports=opts.drones or 1),
+        metrics_port=port_number(settings, "METRICS_PORT"),
     )
     table = LocalTable(keys=Keys(name), connect=partial(connect, settings), clock=now)
     view = TerminalView(stream=sys.stderr, every=every, clock=now)
@@ -174,7 +174,7 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
             arguments=opts.spargs,
             settings=opts.set,
             drones=opts.drones or 1,
-            metrics_port=port_number(settings, "METRICS_PORT", ports=opts.drones or 1),
+            metrics_port=port_number(settings, "METRICS_PORT"),
         )
         order.check()
         if port_number(settings, "MONITOR_PORT"):

@@ -28,8 +28,6 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from webcrawl.commands import Group, Options, Settings, offline
 from webcrawl.configuration.secrets import masked_url
-from webcrawl.configuration.setting_check import check_given
-from webcrawl.configuration.values import dictionary
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
@@ -152,10 +150,12 @@ def _settings_of(spider: str, given: Options, settings: Settings) -> Settings:
     if spider not in loader.list():
         raise FatalError(f"there is no spider {spider}: scrapy list shows them.")
     loader.load(spider).update_settings(crawl)
-    check_given(given.set)
     for one in given.set:
         name, _, value = one.partition("=")
-        crawl.set(name, value, priority="cmdline")
+        try:
+            crawl.set(name, value, priority="cmdline")
+        except (TypeError, ValueError) as error:  # of JSON
+            raise FatalError(f"{name}={value} cannot be read: {error}.") from error
     return crawl
 
 
@@ -212,13 +212,13 @@ def _below(
         ):
             given[name] = str(directory / name.lower())
     feeds = {}
-    for uri, options in dictionary(crawl, "FEEDS").items():
+    for uri, options in crawl.getdict("FEEDS").items():
         where = urlsplit(str(uri))
         if where.scheme in ("", "file"):
             feeds[str(_feed(directory, where.path))] = options
         else:
             off.append(f"the feed {masked_url(str(uri))}")
-    if feeds != dictionary(crawl, "FEEDS") and not has_own_feeds:
+    if feeds != crawl.getdict("FEEDS") and not has_own_feeds:
         given["FEEDS"] = feeds
     return given, off
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 from webcrawl.commands import Group, Options, Settings, UsageError, job_first, offline, print_answer
 from webcrawl.wording import counted, visible
 
-# Where a word may be divided, which is not to be seen elsewhere.
-_HYPHEN = re.compile("[\xad\u200b]")
 _SPACE = re.compile(r"\s")
 
 if TYPE_CHECKING:
@@ -32,11 +30,9 @@ def _options(group: Group) -> None:
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.search import indexes_of, search_all
-    from webcrawl.pipelines.search_index import SearchIndex
 
-    if args and os.path.isdir(f"{args[0]}/{SearchIndex.output[1]}"):  # noqa: PTH112  # as is_crawl
-        settings.set("JOBDIR", args[0], priority="cmdline")
-        args = args[1:]
+    if args and os.path.isdir(f"{args[0]}/search"):  # noqa: PTH112  # as is_crawl; of replay, too
+        settings.set("JOBDIR", args.pop(0), priority="cmdline")
     else:
         args = job_first(args, settings)
     if not args:
@@ -73,7 +69,7 @@ def _lines(hit: SearchHit, marks: tuple[str, str]) -> str:
 
 
 def _line(text: str) -> str:
-    return visible(_SPACE.sub(" ", _HYPHEN.sub("", text)))
+    return visible(_SPACE.sub(" ", text))
 
 
 Command = offline(_run, syntax="[options] [JOBDIR] WORDS", options=_options, json=True)

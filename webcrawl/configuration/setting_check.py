@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+from scrapy.settings import SETTINGS_PRIORITIES
 
 from webcrawl import settings as own_settings
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS, OF_OTHERS, SCRAPYS
@@ -29,8 +29,9 @@ from webcrawl.configuration.values import component, dictionary, flag, measured,
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from types import ModuleType
+
+    from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +71,8 @@ _WORDS = frozenset(
     for word, count in Counter(name.partition("_")[0] for name in _OURS | _FORMER.keys()).items()
     if count >= _FEWEST and not any(name.startswith(f"{word}_") for name in SCRAPYS)
 )
-_DICTIONARIES = [
+#: Those of Scrapy and webcrawl that are dictionaries.
+DICTIONARIES = [
     name
     for name, default in (vars(own_settings) | SCRAPYS).items()
     if name.isupper() and isinstance(default, dict)
@@ -90,14 +92,6 @@ def log_level(settings: BaseSettings) -> int | str:
     if not (isinstance(level, int) or level in levels):
         raise FatalError(f"LOG_LEVEL must be {' or '.join(levels)}, not {level!r}.")
     return level
-
-
-def check_given(options: Iterable[str]) -> None:
-    """Check the dictionaries among *options* of the command line, NAME=VALUE, of which Scrapy would
-    not say what is wrong. FatalError."""
-    for name, _, value in (option.partition("=") for option in options):
-        if name in _DICTIONARIES:
-            dictionary(BaseSettings({name: value}), name)
 
 
 def check_process(settings: BaseSettings) -> None:
@@ -134,7 +128,7 @@ def check_process(settings: BaseSettings) -> None:
 
 def check_crawl(settings: BaseSettings) -> None:
     """Check all others, as the spider and add-ons have set them. FatalError."""
-    for name in _DICTIONARIES:
+    for name in DICTIONARIES:
         dictionary(settings, name)
     for name, default in SCRAPYS.items():
         if isinstance(default, dict) and name.endswith("_BASE"):

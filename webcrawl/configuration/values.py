@@ -37,16 +37,16 @@ _TIMES = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _MEASURE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", re.ASCII | re.IGNORECASE)
 _SIZE_NAMES = re.compile(r"MEMORY_BUDGET|DOWNLOAD_(MAX|WARN)SIZE|\w+_BYTES")
 _DAY = 86_400.0
-_MOST_PORTS = 1 << 16
+_LAST_PORT = 65_535
 _TIME_NAMES = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
 
 
-def port_number(settings: BaseSettings, name: str, *, ports: int = 1) -> int:
-    """The setting *name* as the first of so many *ports*, or 0; FatalError if it is neither."""
-    found, most = whole(settings, name, at_least=0), _MOST_PORTS - ports
-    if found > most:
-        raise _refused(settings, name, f"port from 1 to {most}, or 0")
-    return found
+def port_number(settings: BaseSettings, name: str) -> int:
+    """The setting *name* as a port, or 0; FatalError if it is neither."""
+    port = whole(settings, name, at_least=0)
+    if port > _LAST_PORT:
+        raise _refused(settings, name, f"port from 1 to {_LAST_PORT}, or 0")
+    return port
 
 
 def whole(settings: BaseSettings, name: str, *, at_least: int) -> int:

@@ -26,8 +26,7 @@ class Monitor:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._process: MonitorProcess | None = None
-        self._starting: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[MonitorProcess] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -48,17 +47,17 @@ class Monitor:
             return
         from webcrawl.monitor.launch import MonitorProcess  # noqa: PLC0415  # not for all crawls
 
-        self._process = MonitorProcess(self._crawler.settings)
         # The engine would wait for a handler before its first request.
-        self._starting = asyncio.ensure_future(self._start(self._process))
-
-    async def _start(self, process: MonitorProcess) -> None:
-        try:
-            logger.info("%s", await asyncio.to_thread(process.start))
-        except (FatalError, OSError) as error:
-            logger.warning("%s", error)
+        self._starting = asyncio.ensure_future(_started(MonitorProcess(self._crawler.settings)))
 
     async def engine_stopped(self) -> None:
-        if self._process is not None and self._starting is not None:
-            await self._starting
-            self._process.end()
+        if self._starting is not None:
+            (await self._starting).end()
+
+
+async def _started(process: MonitorProcess) -> MonitorProcess:
+    try:
+        logger.info("%s", await asyncio.to_thread(process.start))
+    except (FatalError, OSError) as error:
+        logger.warning("%s", error)
+    return process

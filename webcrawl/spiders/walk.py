@@ -4,22 +4,27 @@
 
 Henzinger, Heydon, Mitzenmacher and Najork, "On Near-Uniform URL Sampling" (WWW9, 2000), run on
 Mercator as here: walkers follow random links, and with a probability of 1/7, or where none leads
-on, restart at a random page of a random host of those visited. Each step is a sample that weighs
-the inverse of its URL's visit ratio, so each URL that was visited counts once, and is one item.
+on, restart at a random page of a random host of those visited. Each URL that was visited is one
+item. For the shares that are logged at the end it counts once for itself, and for the URLs that
+were only seen, as links, by the inverse of its PageRank among those visited: the paper's second
+method. Their errors are those of a sample of hosts, and by how much the weights have moved them.
 
 Requests go past the eliminator, and through the frontier with all of its clocks. What was visited,
-200 bytes a URL, is in memory and in each checkpoint; after kill -9 it is that of the last one.
+200 bytes a URL and 8 a link, is in memory and in each checkpoint; after kill -9 it is that of the
+last one.
 """
 
 from __future__ import annotations
 
 import logging
+from array import array
 from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
+import numpy as np
 from scrapy import Request, Spider
 from scrapy.settings import BaseSettings
 
@@ -29,7 +34,9 @@ from webcrawl.crawl.links.link_extractor import link_kinds
 from webcrawl.errors import FatalError
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.guard import followed_schemes
+from webcrawl.pipelines.pagerank import rank
 from webcrawl.randomness import generator
+from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.extraction.html import HTML_TYPES, extract
 from webcrawl.urls.extraction.kinds import KINDS
@@ -54,11 +61,16 @@ _MAX_SEEDS = 100_000
 
 
 class _Walk(msgspec.Struct):
-    """Steps begun; the content types of the URLs that were visited, and these by host."""
+    """State of a walk.
+
+    Steps begun; the content types of the URLs that were visited, and these by host; fingerprints of
+    their links, 8 bytes each.
+    """
 
     steps: int = 0
     types: dict[str, str] = {}
     hosts: dict[str, list[str]] = {}
+    links: dict[str, bytes] = {}
 
 
 _decode = msgpack_decoder(_Walk)
@@ -125,6 +137,7 @@ class RandomWalkSpider(Spider):
             found = self._extract(response.body, url=url, charset=charset).links
             links = [link.url for link in found if "nofollow" not in link.rel]
             links = [link for link in links if self._filters.refusal(link, 0, host) is None]
+        walk.links[url] = array("Q", fingerprints({*links})).tobytes()
         goes_on = links and self._rng.random() >= _RESTARTS
         yield from self._step(links) if goes_on else self.restart()
 
@@ -141,11 +154,27 @@ class RandomWalkSpider(Spider):
             yield Request(url, errback=self.restart, cb_kwargs=step, dont_filter=True)
 
     def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
-        """Log the largest shares of hosts and content types, with their standard errors."""
-        total, types = len(self._walk.types), Counter(self._walk.types.values())
-        hosts = Counter({host: len(urls) for host, urls in self._walk.hosts.items()})
-        for what, counts in (("content type", types), ("host", hosts)):
-            for name, count in counts.most_common(10):
-                share = count / total
-                error = (share * (1 - share) / total) ** 0.5
+        """Log the coverage, and the largest shares of hosts and content types with their errors."""
+        walk, urls = self._walk, [*self._walk.types]
+        if not urls:
+            return
+        links = [np.frombuffer(walk.links.get(url, b""), np.uint64) for url in urls]
+        sources = np.repeat(np.arange(len(urls)), [*map(len, links)])
+        targets = np.concatenate(links)
+        names, places = np.unique(np.array(fingerprints(urls), np.uint64), return_index=True)
+        found = np.searchsorted(names, targets) % len(names)
+        between = names[found] == targets
+        inverse = 1 / rank(sources[between], places[found[between]], len(urls)).pagerank
+        inverse /= inverse.sum()
+        coverage = len(names) / len(np.union1d(names, targets))
+        weights = coverage / len(urls) + (1 - coverage) * inverse
+        hosts = [*map(host_of, urls)]
+        groups = np.unique(hosts, return_inverse=True)[1]
+        logger.info("visited %.1f %% of the URLs seen", 100 * coverage)
+        for what, values in (("content type", [*walk.types.values()]), ("host", hosts)):
+            for name, _ in Counter(values).most_common(10):
+                has = np.array([value == name for value in values])
+                share, moved = weights @ has, has.mean() - inverse @ has
+                by_host = np.bincount(groups, weights * (has - share))
+                error = ((1 - coverage) * (by_host @ by_host + moved**2)) ** 0.5
                 logger.info("%s %s: %.1f %% ± %.1f", what, name, 100 * share, 100 * error)

@@ -12,8 +12,9 @@ from contracts.modules import a_page, run_module
 
 from webcrawl.errors import FatalError
 from webcrawl.items import Link
-from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories, rank
+from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories
 from webcrawl.pipelines.link_graph import LinkGraph
+from webcrawl.pipelines.pagerank import rank
 from webcrawl.urls import host_of
 
 
@@ -93,7 +94,7 @@ def test_graph_without_links_has_equal_shares(monkeypatch):
     rng = np.random.default_rng(3)
     sources, targets = rng.integers(0, 50, (2, 400))
     at_once = rank(sources, targets, 50)
-    monkeypatch.setattr("webcrawl.jobs.pagerank.link_tables._SUMMED", 7)
+    monkeypatch.setattr("webcrawl.pipelines.pagerank._SUMMED", 7)
     for one, other in zip(at_once, rank(sources, targets, 50), strict=True):
         assert one == pytest.approx(other)
 

@@ -81,9 +81,8 @@ class PutBack(msgspec.Struct):
         """In words."""
         if self == PutBack():
             return "0 URLs put back in line, as the log has no finished URL of that kind"
-        unknown = " ".join(self.unknown[:_SHOWN])
-        more = f" and {len(self.unknown) - _SHOWN:,} others" if len(self.unknown) > _SHOWN else ""
-        unknown = f"; never answered: {unknown}{more}" if unknown else ""
+        named = " ".join(self.unknown[:_SHOWN])
+        unknown = f"; {len(self.unknown):,} never answered: {named}" if named else ""
         left_out = f"left out: {self.left_out:,} ordinary Requests and cut URLs"
         waiting = f"already waiting: {self.waiting:,}"
         put = f"{counted(self.urls, 'URL')} put back in line"
@@ -137,10 +136,10 @@ class Named:
                 raise FatalError(f"More than {_MOST_DUE:,} URLs are due: give them in parts.")
 
     def __call__(self, line: OutcomeLine) -> bool:
-        name, is_document = digest(line.url), _is_document(line)
-        if name in self._names and is_document:
+        name = digest(line.url)
+        if is_taken := _is_document(line) and name in self._names:
             self._answered.add(name)
-        return is_document and name in self._names
+        return is_taken
 
     def unknown(self) -> list[str]:
         """Those of which no line has told that they were answered, of the first 10,000."""
@@ -169,8 +168,6 @@ def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnPro
             if done.urls % _TOLD_EVERY == 0:
                 on_progress(done.urls, "URLs put back in line")
                 stopped.state.shards.of(line.url).hosts.records.flush()
-    if isinstance(takes, Named):
-        done.unknown = takes.unknown()
     return done
 
 
@@ -196,8 +193,6 @@ def push(
             on_progress(done.urls, "URLs pushed")
     if items:
         pushed(items)
-    if isinstance(takes, Named):
-        done.unknown = takes.unknown()
     return done
 
 
@@ -233,6 +228,8 @@ def _last(
                 done.left_out += 1
             else:
                 yield line
+    if isinstance(takes, Named):
+        done.unknown = takes.unknown()
 
 
 def _waiting(view: JobView) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

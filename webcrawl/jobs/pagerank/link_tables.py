@@ -10,12 +10,13 @@ from __future__ import annotations
 import shutil
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from webcrawl.errors import FatalError
 from webcrawl.pipelines.link_graph import DIRECTORY, EDGES
+from webcrawl.pipelines.pagerank import rank
 from webcrawl.pipelines.parquet import read_batches
 from webcrawl.storage.atomic import replacing
 from webcrawl.storage.lock import work_directory
@@ -27,21 +28,11 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    Ids = np.ndarray[tuple[int], np.dtype[Any]]
-    Shares = np.ndarray[tuple[int], np.dtype[np.float64]]
-
 #: Pairs that are ranked at most: 2 GB.
 MAX_PAIRS = 1 << 28
 _MEMORY = "1GB"
 _THREADS = 2
 _STEP = 1 << 16
-# The chance to go on by a link (Brin and Page).
-_DAMPING = 0.85
-# Of the shares, which sum up to 1, so much in all may change in the last round.
-_TOLERANCE = 1e-9
-_MAX_ROUNDS = 200
-# Links that are added up at once, in 24 bytes each.
-_SUMMED = 1 << 24
 _PAIRS = """
     create table pairs as
     select source, target, count(*) as links, count(*) filter (not nofollow) as followed
@@ -190,44 +181,3 @@ def _named(urls: pa.Array, name_of: Callable[[str], str]) -> pa.Array:
     coded = urls.dictionary_encode()
     names = pa.array(map(name_of, coded.dictionary.to_pylist()), pa.string())
     return names.take(coded.indices)
-
-
-# PageRank
-
-
-class Ranking(NamedTuple):
-    """PageRank and degrees, by node."""
-
-    pagerank: Shares
-    in_degree: Ids
-    out_degree: Ids
-
-
-def rank(sources: Ids, targets: Ids, number: int) -> Ranking:
-    """The ranking of *number* nodes with links from *sources* to *targets*, each once. PageRank
-    sums up to 1; a node without links leads to all alike."""
-    out_degree = _sums(sources, number).astype(np.int64)
-    leads_nowhere = out_degree == 0
-    by_degree = 1.0 / np.maximum(out_degree, 1)
-    each = 1.0 / max(number, 1)
-    shares = np.full(number, each)
-    for _ in range(_MAX_ROUNDS):
-        came = _sums(targets, number, sources, shares * by_degree)
-        lost = shares[leads_nowhere].sum()
-        after = _DAMPING * (came + lost * each) + (1.0 - _DAMPING) * each
-        change = np.abs(after - shares).sum()
-        shares = after
-        if change < _TOLERANCE:
-            break
-    return Ranking(shares, _sums(targets, number).astype(np.int64), out_degree)
-
-
-def _sums(nodes: Ids, number: int, others: Ids | None = None, of: Shares | None = None) -> Shares:
-    """For each of *number* nodes how often it is in *nodes*; with *others*, nodes in the same
-    places, the sum of what they have in *of*."""
-    sums = np.zeros(number)
-    for start in range(0, len(nodes), _SUMMED):
-        part = slice(start, start + _SUMMED)
-        weights = None if others is None or of is None else of[others[part]]
-        sums += np.bincount(nodes[part], weights, number)
-    return sums
