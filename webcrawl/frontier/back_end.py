@@ -337,8 +337,9 @@ class BackEnd:
         goes behind the others if it is to be the last. If the number of its host's parts has
         changed, it moves to the queue of its key, or waits until no key of before that rests or is
         in process."""
-        if queue.has_first and self._goes_last(entry.url):
-            queue.push_last(encode(entry), self._new_overflow)
+        if (queue.items or queue.overflow or queue.visits) and self._goes_last(entry.url):
+            queue.last = queue.last or self._new_overflow()
+            queue.last.push(encode(entry))
             self.size += 1
             return True
         host = entry.host

@@ -89,12 +89,7 @@ class BackQueue:
         return len(self.items) + sum(map(len, self.fifos()))
 
     def __bool__(self) -> bool:
-        return self.has_first or self.last is not None
-
-    @property
-    def has_first(self) -> bool:
-        """Whether there are entries that come before the ``last`` ones."""
-        return bool(self.items) or self.overflow is not None or self.visits is not None
+        return bool(self.items or self.overflow or self.visits or self.last)
 
     @property
     def period(self) -> float:
@@ -116,11 +111,6 @@ class BackQueue:
         else:
             self.overflow = self.overflow or new_overflow()
             self.overflow.push(data)
-
-    def push_last(self, data: bytes, new_overflow: Callable[[], DiskFifo]) -> None:
-        """As ``push``, behind all others, also behind those to come."""
-        self.last = self.last or new_overflow()
-        self.last.push(data)
 
     def pop(self) -> bytes:
         """Remove and return the oldest entry; of those on disk a visit every other time, if there

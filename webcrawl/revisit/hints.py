@@ -108,8 +108,8 @@ class Hints:
             entry = decode(data)
             record = self.records.get(entry.host)
             if record.hints:
-                *others, saved = _counts_of(record)
-                record.hints = [*others, min(saved + 1, _MOST)]
+                record.hints = counts = _counts_of(record)
+                counts[3] = min(counts[3] + 1, _MOST)
                 self.records.put(record)
             copy, known = self._copy_of(entry), history_of(entry)
             if copy is None or known is None:
@@ -147,14 +147,16 @@ class Hints:
     def _judge(self, entry: Entry, *, is_right: bool | None) -> None:
         """A hint that was followed was right or not; None: that is not known."""
         record = self.records.get(entry.host)
-        followed, judged, right, left = _counts_of(record)
-        if followed <= judged:  # it was of another kind
+        counts = _counts_of(record)
+        if counts[0] <= counts[1]:  # it was of another kind
             return
         if is_right is None:
-            record.hints = [followed - 1, judged, right, left]
+            counts[0] -= 1
         else:
-            record.hints = [followed, judged + 1, right + is_right, left]
+            counts[1] += 1
+            counts[2] += is_right
             self._counts["right" if is_right else "wrong"] += 1
+        record.hints = counts
         self.records.put(record)
 
     def stats(self) -> dict[str, int]:

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Hosts whose pages that robots.txt denies are counted, in each run.
-_MOST_LOST_HOSTS = 256
+# Hosts whose pages that robots.txt denies are counted in a run, for the summary.
+_MOST_LOST_HOSTS = 16
 
 
 class Way(enum.Enum):
@@ -312,7 +312,7 @@ class Completion:
             is_back = before.is_lost and visit.found == CHANGED
             is_lost = before.holds_document and visit.found == GONE and is_denied
             self._count_lost(host_of(lease.entry.url), is_lost - is_back)
-        if visit.after.hinted_at and self._visits is not None:
+        if visit.after.hinted_at:
             if shard.hints is not None:
                 shard.hints.visited(lease.entry, visit)
         elif visit.due is not None and visit.found != FAILED and not is_denied:
