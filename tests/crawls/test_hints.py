@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import warm
 from crawling import damage_in
 from virtual_crawl import VirtualCrawl
 
+from webcrawl.frontier import Entry
+from webcrawl.hosts.records import HostRecord, HostRecords
+from webcrawl.revisit.hints import Hints
+from webcrawl.revisit.policies import Uniform
+from webcrawl.revisit.visits import Visits
 from webcrawl.simweb.changes import changes
 from webcrawl.simweb.pages import page
 from webcrawl.simweb.robots import SITEMAP_PATH
@@ -69,6 +76,38 @@ def test_hints_are_judged_when_their_urls_are_due(tmp_path, verdict, rate, preci
     for visits in (times(crawl)[name] for name in documents(crawl.world)):
         assert visits[-1] > visits[0] + 4 * DAY
     assert damage_in(crawl.job) == []
+
+
+def test_hints_bring_a_host_at_most_as_many_visits_as_it_has(tmp_path):
+    """Of a site whose pages all change twice a day, as its sitemap says."""
+    web = {"hosts": 1, "mean_pages": 250, "max_pages": 300, "changes_per_day": 2.0}
+    crawl = VirtualCrawl(tmp_path, lastmod_recall=1.0, **WEB | web)
+    crawl.run(12, **UNIFORM, REVISIT_FIRST_SECS="4d")
+    pages = len(documents(crawl.world))
+    assert pages > 100
+    assert 2 * pages < crawl.stats()["hints/followed"] <= 64 + 3 * pages
+    assert damage_in(crawl.job) == []
+
+
+def test_a_url_is_hinted_at_once_within_the_shortest_interval(tmp_path):
+    now = [1e9]
+    with ThreadPoolExecutor(1) as pool:
+        records = HostRecords(path=tmp_path, size=9, robots_size=9, executor=pool)
+        records.open()
+        pushed = []
+        hints = Hints(
+            records=records,
+            frontier=SimpleNamespace(push=pushed.extend),
+            visits=Visits(policy=Uniform(DAY), first=DAY, shortest=DAY, longest=9 * DAY),
+            knows=lambda _: True,
+            clock=lambda: now[0],
+        )
+        records.put(HostRecord("a.test", hints=[2, 1, 1]))  # as of an older job
+        for after, number in ((0, 1), (0, 1), (HOUR, 1), (DAY, 2), (HOUR, 2)):
+            now[0] += after
+            hints.follow(Entry("http://a.test/1", "a.test"), 7)
+            assert len(pushed) == number
+        records.close()
 
 
 def test_a_refetch_of_urls_that_are_due_visits_them_once(tmp_path):

@@ -7,6 +7,8 @@ from collections import Counter
 from fpdf import FPDF
 from linked_site import Answer, crawl, served
 
+from webcrawl.jobs.inspect.info_log import ends
+
 HTML = Answer(b"<p>nothing")
 
 
@@ -98,3 +100,17 @@ async def test_seen_document_leads_on_where_its_first_copy_did_not(tmp_path):
         mirrors = Counter(name.partition("/")[0] for name in asked if ".mirror." in name)
         assert sorted(mirrors.values()) == [1, 13]
         assert sum(name.startswith("trap.test") for name in asked) <= 3
+
+
+async def test_links_to_closed_ports_wait_behind_all_others_of_their_host(tmp_path):
+    closed = b"".join(b'<a href="http://a.test:%d/">x</a>' % port for port in range(1, 21))
+    good = b"".join(b"<a href=/%d>x</a>" % number for number in range(20))
+    pages = {"a.test/": Answer(closed + good)}
+    pages |= {f"a.test/{n}": Answer(b"<a href=/more%d>x</a> %d" % (n, n)) for n in range(20)}
+    pages |= {f"a.test/more{n}": Answer(b"the last %d" % n) for n in range(20)}
+    async with served(pages) as sites:
+        await crawl(sites, tmp_path / "job", "a.test", REPUTATION_BASE_PAGES=100)
+        assert len(sites.pages_asked) == 41
+        found = [line.outcome for line in ends(tmp_path / "job")]
+        assert found == ["http_200"] * 41 + ["connect_refused"] * (len(found) - 41)
+        assert len(found) > 50

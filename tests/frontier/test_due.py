@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from webcrawl.frontier import due
+from webcrawl.frontier import Entry, due
 from webcrawl.frontier.due import DueQueues, due_at
 from webcrawl.frontier.view import Where
 
@@ -153,3 +153,30 @@ def test_visits_of_a_host_do_not_wait_for_all_of_its_new_urls(rig, clock, dies):
     wanted = [visit("a.test", number) for number in range(1000, 1100)]
     assert sorted(visits, key=lambda one: one.url) == wanted
     assert new == [entry("a.test", number) for number in range(1000)]
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_what_is_to_be_the_last_waits_behind_all_others_of_its_host(rig, clock, dies):
+    rig.unknown = {"goes_last": lambda url: url.count(":") > 1}
+    rig.publish()
+    rig.crash()
+    closed = [Entry(f"http://a.test:{port}/", "a.test") for port in range(81, 121)]
+    rig.push(*closed)
+    rig.fill("a.test", 20)
+    rig.refill_all()
+    found = [rig.next()]
+    rig.fetch(found[0])
+    rig.publish()
+    if dies:
+        rig.crash()
+    assert len(rig.frontier) == 59
+    assert {one.url for one in closed} < {one.entry.url for one in rig.entries()}
+    assert rig.view().times("a.test").length == 59
+    rig.fill("a.test", 20, start=20)  # later, and before them all the same
+    for number in range(40, 50):
+        rig.postpone(visit("a.test", number), clock() + HOUR)
+    clock.advance(3 * HOUR)
+    let_all_in(rig)
+    found = [found[0].entry, *rig.drain()]
+    assert {one.url for one in found[:50]} == {entry("a.test", n).url for n in range(50)}
+    assert found[50:] == closed

@@ -61,6 +61,7 @@ from webcrawl.hosts.politeness.addresses import HostAddresses
 from webcrawl.hosts.politeness.delays import (
     Politeness,
     is_unproven,
+    may_be_closed,
     profile_of,
 )
 from webcrawl.hosts.politeness.host_policies import HostDelays
@@ -367,6 +368,7 @@ class ProcessBuilder:
                 forgotten_rest=max(profile.ceiling, cut_off_rest),  # it may have been cut off
                 front_end=partial(_front_end, crawler),
                 parts_of=self._rules.hosts.parts_of,
+                goes_last=partial(may_be_closed, records),
             ),
             sizes=FrontierSizes(
                 queues=-(-self._queues // self.shards.number),

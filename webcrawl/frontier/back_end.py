@@ -80,6 +80,7 @@ class BackEnd:
         soon: float,
         shares: DomainShares,
         parts_of: Callable[[str], int] = lambda _: 1,
+        goes_last: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.path = path
         self.limit = sizes.queues
@@ -94,6 +95,7 @@ class BackEnd:
         self._soon = soon
         self._shares = shares
         self._parts_of = parts_of
+        self._goes_last = goes_last
         # Whether any host has had parts, since this process began or when it did.
         self._has_parts = False
         self._table: dict[str, BackQueue] = {}
@@ -331,9 +333,15 @@ class BackEnd:
         return data
 
     def diverts(self, queue: BackQueue, entry: Entry, now: float) -> bool:
-        """Whether *entry*, popped from the first ready *queue*, is not to be handed out now, as the
-        number of its host's parts has changed: it moves to the queue of its key, or waits until no
-        key of before that rests or is in process."""
+        """Whether *entry*, popped from the first ready *queue*, is not to be handed out now. It
+        goes behind the others if it is to be the last. If the number of its host's parts has
+        changed, it moves to the queue of its key, or waits until no key of before that rests or is
+        in process."""
+        if (queue.items or queue.overflow or queue.visits) and self._goes_last(entry.url):
+            queue.last = queue.last or self._new_overflow()
+            queue.last.push(encode(entry))
+            self.size += 1
+            return True
         host = entry.host
         parts = self._parts_of(host)
         if parts == 1 and not self._has_parts:
@@ -448,8 +456,10 @@ class BackEnd:
             if not kept.items and kept.overflow is None:
                 continue
             if kept.visits and (queue := self._table.get(kept.host)) is not None:
-                queue.visits = overflows[kept.number]
-                self.size += len(queue.visits)
+                # What is to be the last is found again among visits.
+                name = "last" if queue.visits else "visits"
+                setattr(queue, name, overflows[kept.number])
+                self.size += len(overflows[kept.number])
                 continue
             domain = self._enter(kept.host)
             queue = BackQueue(kept.host, domain, now, kept.min_rest, self._saving.number)

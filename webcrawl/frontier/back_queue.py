@@ -1,12 +1,13 @@
 """A back-end queue: the waiting URLs of one host.
 
 Made, routed to and dropped by the back end only. The invariant: the entries in ``items`` come
-before all entries in ``overflow``, and an overflow is never empty, nor are ``visits``.
+before all entries in ``overflow``, and an overflow is never empty, nor are ``visits`` and ``last``.
 
 Most hosts have a handful of URLs waiting, so a queue is a short list. The few with thousands
 (Mercator's design is flooded by them) spill everything beyond ``INLINE`` entries into a DiskFifo
 of their own, which again keeps only its head and tail in memory. Visits of URLs that were finished
-before have another one then, so that neither wait for all of the others.
+before have another one then, so that neither wait for all of the others. What is to wait behind
+all of these, for a port that may be closed, has a third one.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class BackQueue:
         "is_visit_next",
         "items",
         "journaled",
+        "last",
         "min_rest",
         "overflow",
         "ready_at",
@@ -79,6 +81,7 @@ class BackQueue:
         self.items: list[bytes] = []
         self.overflow: DiskFifo | None = None
         self.visits: DiskFifo | None = None
+        self.last: DiskFifo | None = None
         # A visit is next when it has come to 1.
         self.is_visit_next = False
 
@@ -86,7 +89,7 @@ class BackQueue:
         return len(self.items) + sum(map(len, self.fifos()))
 
     def __bool__(self) -> bool:
-        return bool(self.items) or self.overflow is not None or self.visits is not None
+        return bool(self.items or self.overflow or self.visits or self.last)
 
     @property
     def period(self) -> float:
@@ -96,7 +99,7 @@ class BackQueue:
 
     def fifos(self) -> list[DiskFifo]:
         """Its queues on disk."""
-        return [fifo for fifo in (self.overflow, self.visits) if fifo is not None]
+        return [fifo for fifo in (self.overflow, self.visits, self.last) if fifo is not None]
 
     def push(self, data: bytes, new_overflow: Callable[[], DiskFifo]) -> None:
         """Append *data*; *new_overflow* is called to make an overflow when the list is full."""
@@ -119,17 +122,17 @@ class BackQueue:
             self.is_visit_next = True
         if self.items:
             return self.items.pop(0)
-        assert self.overflow is not None, f"the queue of {self.host} is empty"
-        return self.overflow.pop()
+        fifo = self.overflow or self.last
+        assert fifo is not None, f"the queue of {self.host} is empty"
+        return fifo.pop()
 
     def take_drained(self) -> DiskFifo | None:
         """Its queue on disk that is empty now, if one is."""
-        if self.overflow is not None and not self.overflow:
-            fifo, self.overflow = self.overflow, None
-            return fifo
-        if self.visits is not None and not self.visits:
-            fifo, self.visits = self.visits, None
-            return fifo
+        for name in ("overflow", "visits", "last"):
+            fifo: DiskFifo | None = getattr(self, name)
+            if fifo is not None and not fifo:
+                setattr(self, name, None)
+                return fifo
         return None
 
 
@@ -151,8 +154,8 @@ class QueueSnapshots:
         """All of *queues*. About 20 ns for each."""
         self.number += 1
         self._early = {}
-        count = len(queues) + sum([queue.visits is not None for queue in queues])
-        return Series(count, self._copies([*queues], self.number))
+        others = [(queue.visits is not None) + (queue.last is not None) for queue in queues]
+        return Series(len(queues) + sum(others), self._copies([*queues], self.number))
 
     def keep(self, queue: BackQueue) -> None:
         """Copy *queue*, which was not copied yet and is about to change."""
@@ -178,5 +181,5 @@ def _states_of(queue: BackQueue) -> list[QueueSnapshot]:
         times = (queue.ready_at, contact, queue.min_rest)
         return QueueSnapshot(queue.host, *times, items, number, kept, visits)
 
-    states = [state([*queue.items], queue.overflow, visits=False)]
-    return states if queue.visits is None else [*states, state([], queue.visits, visits=True)]
+    more = [state([], fifo, visits=True) for fifo in (queue.visits, queue.last) if fifo is not None]
+    return [state([*queue.items], queue.overflow, visits=False), *more]

@@ -51,7 +51,8 @@ class FrontierPolicies:
 
     *front_end* is called with path, prioritizer and selector.
 
-    *parts_of* gives the number of a host's parts, see host_parts.py, which may change.
+    *parts_of* gives the number of a host's parts, see host_parts.py, which may change; *goes_last*
+    tells of a URL whether all others of its host come before it, at this moment.
     What is not known is bounded, in seconds: a host rests for *cut_off_rest* at least after a
     contact that was cut off, as its server may still be answering, and for *forgotten_rest* at
     least after one that may be on no record.
@@ -64,6 +65,7 @@ class FrontierPolicies:
     forgotten_rest: float = 0.0
     front_end: Callable[..., FrontEnd] = MercatorFrontEnd
     parts_of: Callable[[str], int] = lambda _: 1
+    goes_last: Callable[[str], bool] = lambda _: False
 
 
 class FrontierParts:
@@ -97,6 +99,7 @@ class FrontierParts:
             soon=self.soon,
             shares=shares or DomainShares(),
             parts_of=policies.parts_of,
+            goes_last=policies.goes_last,
         )
         self.shared = SharedClocks(clock=clock, log=self.log, rests=clocks, delay=delay)
         self.finished = FinishedKeys()

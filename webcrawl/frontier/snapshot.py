@@ -47,8 +47,8 @@ class Series(NamedTuple):
 class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A back-end queue on disk. Times are epoch seconds; *contact* is 0 unless in process.
 
-    *number* is that of the overflow, 0 without one. With *visits* it is that part of a host's
-    queue on disk, and comes after the other one.
+    *number* is that of the overflow, 0 without one. With *visits* it is a further part of a host's
+    queue on disk, and comes after the first one: visits, and what is to be the last.
     """
 
     host: str

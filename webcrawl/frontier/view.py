@@ -12,6 +12,7 @@ published meanwhile and files are gone: then the reader begins anew with that on
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier.done_log import read_done_log
@@ -94,8 +95,10 @@ class FrontierView:
         self._trust_done = trust_done
         #: If set it is called with damage in a queue, and the next segment of that is read.
         self.on_damage: Callable[[CorruptRecordError], object] | None = None
-        # By host, if they have a queue of their own.
-        self._visits = {one.host: _length(one) for one in self._state.queues if one.visits}
+        # By host, what is in further parts of its queue.
+        self._more = Counter[str]()
+        for one in self._state.queues:
+            self._more[one.host] += one.visits * _length(one)
 
     @property
     def finished_since(self) -> int:
@@ -211,7 +214,7 @@ class FrontierView:
         return self._as_logged(host, times)
 
     def _times(self, kept: QueueSnapshot) -> HostTimes:
-        length = _length(kept) + self._visits.get(kept.host, 0)
+        length = _length(kept) + self._more[kept.host]
         times = HostTimes(kept.ready_at, kept.min_rest, kept.contact, length)
         return self._as_logged(kept.host, times)
 

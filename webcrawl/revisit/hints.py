@@ -4,7 +4,9 @@ A hint is followed by a visit of its own, of which at first nothing is known but
 fetched before: to look that up would be a search among all URLs. What it finds waits in the host
 records, by the URL's fingerprint, until the URL is due: its entry takes that over in place of a
 visit. Then, or by the next hint of the URL, it is known whether it was right, and those of a host
-that is mostly wrong are hardly followed any more.
+that is mostly wrong are hardly followed any more. A host has at most as many visits because of
+hints as URLs of it have come due, and no hint of a URL is followed within REVISIT_MIN_SECS of the
+last one.
 
 What is lost by a crash is a hint, or a visit that could have been left out.
 """
@@ -33,12 +35,12 @@ if TYPE_CHECKING:
 
     from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry, Frontier
-    from webcrawl.hosts.records import HostRecords
+    from webcrawl.hosts.records import HostRecord, HostRecords
     from webcrawl.revisit.visit import Visit
     from webcrawl.revisit.visits import Visits
 
-# Hints of a host that are followed before the first of them is judged.
-_OPEN = 64
+# Hints of a host that are followed before the first URL of it is due; the most that it saves up.
+_FIRST, _MOST = 64, 1024
 
 
 class _Copy(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -71,18 +73,20 @@ class Hints:
     def follow(self, entry: Entry, name: int) -> None:
         """The document of *entry*, whose URL was submitted as *name* if it ever was, has changed:
         it is visited, if its host's hints are worth it, and the URL is not new."""
-        record = self.records.get(entry.host)
-        followed, judged, right = record.hints or (0, 0, 0)
-        most = _OPEN + right if 2 * right >= judged else 1
-        if followed - judged >= most or not self.knows(name):
+        record, now = self.records.get(entry.host), int(self.clock())
+        followed, judged, right, left = _counts_of(record)
+        if not left or (2 * right < judged < followed):
             return
-        record.hints = [followed + 1, judged, right]
+        copy = self._copy_of(entry) or _Copy(History(), is_judged=False)
+        known = replace(copy.document, hinted_at=now)
+        is_again = now - copy.document.hinted_at < self.visits.shortest
+        if is_again or not self.knows(name):
+            return
+        record.hints = [followed + 1, judged, right, left - 1]
         self.records.put(record)
         self._counts["followed"] += 1
-        copy = self._copy_of(entry)
-        known = History() if copy is None else copy.document
-        history = encode_history(replace(known, hinted_at=int(self.clock())))
-        self.frontier.push([encode(replace(entry, history=history))])
+        self._keep(entry, known, is_judged=copy.is_judged)
+        self.frontier.push([encode(replace(entry, history=encode_history(known)))])
 
     def visited(self, entry: Entry, visit: Visit) -> None:
         """Take in the *visit* of *entry*, which was for a hint."""
@@ -94,8 +98,7 @@ class Hints:
         if is_judged and copy is not None:
             self._judge(entry, is_right=found == CHANGED)
             is_judged = copy.is_judged
-        copy = _Copy(replace(visit.after, at=int(self.clock())), is_judged)
-        self.records.hints.put(_name(entry), _encode(copy))
+        self._keep(entry, replace(visit.after, at=int(self.clock())), is_judged=is_judged)
 
     def take_over(self, batch: Sequence[bytes]) -> list[bytes]:
         """Those of *batch*, encoded entries that are due, that are to be visited; the others are
@@ -103,14 +106,20 @@ class Hints:
         left = []
         for data in batch:
             entry = decode(data)
+            record = self.records.get(entry.host)
+            if record.hints:
+                record.hints = counts = _counts_of(record)
+                counts[3] = min(counts[3] + 1, _MOST)
+                self.records.put(record)
             copy, known = self._copy_of(entry), history_of(entry)
             if copy is None or known is None:
                 left.append(data)
                 continue
-            self.records.hints.put(_name(entry), b"")
             since = copy.document
+            times = History(at=since.at, hinted_at=since.hinted_at)
+            self._keep(entry, times, is_judged=True)
             if since.at <= known.at:
-                if not copy.is_judged:
+                if since.at and not copy.is_judged:
                     self._judge(entry, is_right=None)
                 left.append(data)
                 continue
@@ -132,22 +141,32 @@ class Hints:
         data = self.records.hints.get(_name(entry))
         return _decode(data) if data else None
 
+    def _keep(self, entry: Entry, document: History, *, is_judged: bool) -> None:
+        self.records.hints.put(_name(entry), _encode(_Copy(document, is_judged)))
+
     def _judge(self, entry: Entry, *, is_right: bool | None) -> None:
         """A hint that was followed was right or not; None: that is not known."""
         record = self.records.get(entry.host)
-        followed, judged, right = record.hints or (0, 0, 0)
-        if followed <= judged:  # it was of another kind
+        counts = _counts_of(record)
+        if counts[0] <= counts[1]:  # it was of another kind
             return
         if is_right is None:
-            record.hints = [followed - 1, judged, right]
+            counts[0] -= 1
         else:
-            record.hints = [followed, judged + 1, right + is_right]
+            counts[1] += 1
+            counts[2] += is_right
             self._counts["right" if is_right else "wrong"] += 1
+        record.hints = counts
         self.records.put(record)
 
     def stats(self) -> dict[str, int]:
         """Under their names in the crawl's statistics."""
         return {f"hints/{name}": count for name, count in self._counts.items()}
+
+
+def _counts_of(record: HostRecord) -> list[int]:
+    """Hints that were followed, judged and right, and how many may be followed now."""
+    return record.hints + [0, 0, 0, _FIRST][len(record.hints) :]
 
 
 def _name(entry: Entry) -> str:

@@ -27,8 +27,6 @@ _MOST_HOSTS = 1 << 16
 # at most: with fewer a host would have fewer visits, as long ones are many.
 _STEP = 0.05
 _LONGEST = 5.0
-# Beyond so many expected changes a page is taken for changed.
-_MOST_EXPECTED = 30.0
 
 
 class RevisitPolicy(Protocol):
@@ -107,8 +105,6 @@ def worth(rate: float, secs: float) -> float:
     """What a visit is worth, *secs* after the last one, of a page that changes *rate* times a
     second: seconds of freshness (2502.02430, section 4)."""
     expected = rate * secs
-    if expected > _MOST_EXPECTED:
-        return 1 / rate
     return (1 - math.exp(-expected) * (1 + expected)) / rate
 
 

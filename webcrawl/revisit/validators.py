@@ -17,11 +17,12 @@ from webcrawl.revisit.history import CHANGED
 from webcrawl.signals import UNCHANGED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from webcrawl.frontier import Entry
     from webcrawl.hosts.records import HostRecords
     from webcrawl.revisit.history import History
+    from webcrawl.revisit.visit import Answer
 
 _NOT_MODIFIED = 304
 # Unchanged documents that a host sends whole before its validators are dropped.
@@ -44,25 +45,23 @@ def keep_useful(
     entry: Entry,
     *,
     before: History | None,
-    found: str,
-    status: int,
-    sent: Mapping[str, str],
+    answer: Answer,
 ) -> History:
-    """*known* without validators if those of the host of *entry* are of no use. It was known
-    *before* the last answer, which had a *status* and *sent* validators, and says what was
-    *found*."""
+    """*known* without validators if those of the host of *entry* are of no use, by the last
+    *answer* and what was known *before* it."""
     record = records.get(entry.host)
     if before is not None and before.headers() and not _are_dropped(record.validators):
         useful, useless, hidden = (*record.validators, 0, 0, 0)[:3]
         is_whole, is_lie = not conditions(entry, before, records), False
-        if found == CHANGED and _are_those(before, sent):
+        name = "etag" if before.etag else "modified"
+        if answer.found == UNCHANGED and not (is_whole or useful):
+            useful += answer.status == _NOT_MODIFIED
+            useless += answer.status != _NOT_MODIFIED
+        elif answer.found == CHANGED and answer.validators.get(name) == getattr(before, name):
             is_lie = bool(before.text or before.etag.startswith('"'))
-        elif found == CHANGED:
+        elif answer.found == CHANGED:
             hidden = hidden + 1 if is_whole else -_ONE_IN
             is_lie = hidden == _HIDDEN
-        elif found == UNCHANGED and not (is_whole or useful):
-            useful += status == _NOT_MODIFIED
-            useless += status != _NOT_MODIFIED
         record.validators = [0, _TRIES] if is_lie else [useful, useless, hidden]
         records.put(record)
     return replace(known, etag="", modified="") if _are_dropped(record.validators) else known
@@ -71,9 +70,3 @@ def keep_useful(
 def _are_dropped(counts: Sequence[int]) -> bool:
     """As in the record of a host."""
     return bool(counts) and not counts[0] and counts[1] >= _TRIES
-
-
-def _are_those(known: History, sent: Mapping[str, str]) -> bool:
-    """Whether validators that were *sent* are those of *known*."""
-    name = "etag" if known.etag else "modified"
-    return sent.get(name) == getattr(known, name)

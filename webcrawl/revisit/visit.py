@@ -76,15 +76,7 @@ def decide(
     after = _after(before, answer)
     known, due = after, None
     if answer is not None and (before is not None or visits is not None):
-        known = keep_useful(
-            after,
-            records,
-            entry,
-            before=before,
-            found=found,
-            status=answer.status,
-            sent=answer.validators,
-        )
+        known = keep_useful(after, records, entry, before=before, answer=answer)
     if visits is not None and not after.hinted_at:
         due = visits.next(entry, known, found, outcome=outcome, at=at)
     return Visit(before, found, after, due)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 # Columns of a line.
 _WIDTH = 100
-# Hosts in one.
-_MOST_NAMED = 5
 _ENDS = {
     "shutdown": "stopped by a signal",
     "hive_stopped": "stopped by scrapy hive stop",
@@ -218,10 +216,7 @@ def _visits(found: Mapping[str, int]) -> str:
 
 def _lost(found: Mapping[str, int]) -> str:
     """On pages that were fetched and that robots.txt denies now, by host, if there are any."""
-    most_first = sorted(((-number, host) for host, number in found.items() if number > 0))
-    names = [f"{-number:,} of {host}" for number, host in most_first[:_MOST_NAMED]]
-    if more := most_first[_MOST_NAMED:]:
-        names.append(f"some of {counted(len(more), 'other host')}")
+    names = [f"{number:,} of {host}" for host, number in sorted(found.items()) if number > 0]
     now = "their robots.txt denies them now; they come back once it allows them"
     return f"pages fetched before: {', '.join(names)}; {now}" if names else ""
 

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Hosts whose pages that robots.txt denies are counted, in each run.
-_MOST_LOST_HOSTS = 256
+# Hosts whose pages that robots.txt denies are counted in a run, for the summary.
+_MOST_LOST_HOSTS = 16
 
 
 class Way(enum.Enum):
@@ -313,18 +313,15 @@ class Completion:
         if before is not None:
             is_back = before.is_lost and visit.found == CHANGED
             is_lost = before.holds_document and visit.found == GONE and is_denied
-            self._count_lost(host_of(lease.entry.url), is_lost - is_back)
-        if visit.after.hinted_at and self._visits is not None:
+            host, hosts = lease.entry.host, self._lost_hosts
+            if is_lost != is_back and (host in hosts or len(hosts) < _MOST_LOST_HOSTS):
+                hosts.add(host)
+                self._stats.inc_value(f"robots/lost/{host}", is_lost - is_back)
+        if visit.after.hinted_at:
             if shard.hints is not None:
                 shard.hints.visited(lease.entry, visit)
         elif visit.due is not None and visit.found != FAILED and not is_denied:
             shard.frontier.answered(visit.after.at, shard.clock())
-
-    def _count_lost(self, host: str, number: int) -> None:
-        """Count *number* more pages of *host* that were fetched and that robots.txt denies now."""
-        if number and (host in self._lost_hosts or len(self._lost_hosts) < _MOST_LOST_HOSTS):
-            self._lost_hosts.add(host)
-            self._stats.inc_value(f"robots/lost/{host}", number)
 
     def _take_back(self, fetch: Fetch) -> None:
         """The page of *fetch* counts for nothing."""

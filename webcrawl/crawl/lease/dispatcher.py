@@ -183,8 +183,9 @@ class Dispatcher:
         """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
         it, since an ordinary Request may have an errback that waits for it."""
         history = history_of(lease.entry)
-        records = lease.shard.hosts.records
-        headers = {} if history is None else conditions(lease.entry, history, records)
+        headers = {}
+        if history is not None:
+            headers = conditions(lease.entry, history, lease.shard.hosts.records)
         request = self.requests.for_entry(lease.entry, headers)
         if request is None:
             self.completion.unsent(lease, Way.DROP)

@@ -403,6 +403,12 @@ def is_unproven(records: HostRecords, url: str) -> bool:
     return record.answered != origin and record.is_unproven(origin)
 
 
+def may_be_closed(records: HostRecords, url: str) -> bool:
+    """Whether *url* names a port that has never answered, but another origin of its host has."""
+    _, origin = host_and_origin(url)
+    return origin.count(":") > 1 and is_unproven(records, url)
+
+
 def _is_answer(outcome: str) -> bool:
     return outcome.startswith("http_") or outcome in WALLS
 

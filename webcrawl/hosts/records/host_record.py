@@ -49,9 +49,9 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     answers by WALLS of net/walls.py, *walls* are the last shapes that may be walls, *samples* the
     outlines of the last pages, in 32 bits each, with a text from them; *outlines* were without. The
     rest of the host is doubled *slowed* times. *hints* counts those that were followed, that were
-    judged, and that were right; *validators* the answers of 304 to conditional requests, and the
-    whole ones though the document was as before, until the first 304, and the changes that only
-    other requests have found, see revisit/validators.py.
+    judged, that were right, and how many may be followed now; *validators* the answers of 304 to
+    conditional requests, and the whole ones though the document was as before, until the first 304,
+    and the changes that only other requests have found, see revisit/validators.py.
     """
 
     host: str
