@@ -72,8 +72,10 @@ def of_older_job(saved: bytes | None) -> dict[str, float]:
 
 
 class Totals:
-    """Totals of the crawl, with the *stats* of this run by *clock*, in epoch seconds, and what is
-    counted *of_shards*; *is_over* says whether a snapshot is the run's last."""
+    """Totals of the crawl, of which *stats* are those of this run.
+
+    *clock* gives epoch seconds, *of_shards* what they count; *is_over* says whether a snapshot is
+    the run's last."""
 
     def __init__(
         self,
