@@ -152,10 +152,8 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.PAUSED: pauses,
         Cause.NOTHING_LEFT: f"awaits {now.waits_for}" if now.waits_for else "no URL waits",
     }
-    resting = f"{counted(now.resting, 'host')} rest{'s' * (now.resting == 1)}{in_secs}"
-    # Those with URLs may all be in process.
-    hosts = resting if now.resting else "one request at a time to a host"
-    return words.get(cause, f"{hosts}{held}, {workers}")
+    resting = f"{counted(now.resting, 'host')} rest{'s' * (now.resting == 1)}"
+    return words.get(cause, f"{resting}{in_secs}{held}, {workers}")
 
 
 def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
