@@ -86,6 +86,9 @@ def test_an_open_crawl_waits_for_seeds_and_ends_with_a_summary(tmp_path, server,
         wanted = allowed_urls(web.world, "webcrawl")
         wait_until(lambda: {*pages_asked_for(access_log(web.log))} == wanted)
         wait_until(waits)
+        new = [f"{first}unknown-{number}" for number in range(5)]
+        client.rpush(LIST, *new)
+        wait_until(lambda: wanted.union(new) == {*pages_asked_for(access_log(web.log))})
         crawl.send_signal(signal.SIGINT)
         said = crawl.communicate(timeout=60)[0]
         assert crawl.returncode == 0, said
