@@ -75,7 +75,7 @@ def test_an_open_crawl_waits_for_seeds_and_ends_with_a_summary(tmp_path, server,
         first, *others = web.seeds.read_text().split()
         log = tmp_path / "log.txt"
         client.rpush(LIST, first)
-        command = live(web, server, KEEP_OPEN=1, LOG_FILE=log)
+        command = live(web, server, KEEP_OPEN=1, LOG_FILE=log, POLITENESS_MIN_DELAY=0.6)
         crawl = warm.Popen(command, text=True, stdout=-1, stderr=-2, stdin=-3)
 
         def waits():
@@ -86,10 +86,17 @@ def test_an_open_crawl_waits_for_seeds_and_ends_with_a_summary(tmp_path, server,
         wanted = allowed_urls(web.world, "webcrawl")
         wait_until(lambda: {*pages_asked_for(access_log(web.log))} == wanted)
         wait_until(waits)
+        new = [f"{first}unknown-{number}" for number in range(5)]
+        client.rpush(LIST, *new)
+        wait_until(lambda: wanted.union(new) == {*pages_asked_for(access_log(web.log))})
         crawl.send_signal(signal.SIGINT)
         said = crawl.communicate(timeout=60)[0]
         assert crawl.returncode == 0, said
         assert "stopped by a signal" in said
+        # Nothing is left only when no URL waits.
+        wait = re.findall(r"[1-9]\d* waiting, \d+ in process; (.+)", log.read_text())
+        assert wait
+        assert not [bound for bound in wait if "nothing left" in bound]
         assert impolite(web.hits(), min_delay=0.05) == []
 
 

@@ -176,11 +176,11 @@ def of_report(path, truth):
 
 
 def of_gauges(path, truth):
-    """Waiting URLs by the report's chart, at each of its times, within two of the truth."""
+    """URLs that wait or are parked by the report's chart, at each of its times."""
     found = {}
-    for stamp, waiting, *_ in figure(report_of(path), "waiting").table.rows:
+    for stamp, waiting, parked in figure(report_of(path), "waiting").table.rows:
         at = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
-        found[f"waiting at {stamp}"] = (waiting, pytest.approx(truth.waiting(at), abs=2))
+        found[f"waiting at {stamp}"] = (waiting + parked, pytest.approx(truth.waiting(at), abs=2))
     return found
 
 
@@ -194,7 +194,6 @@ def of_progress(said, truth):
             is_true = bounds[0] <= shown[name] <= bounds[1]
             found[f"{name} at {at}"] = (is_true, True)
         found[f"nothing left at {at}"] = ("nothing left" in bound and shown["waiting"] > 0, False)
-        found[f"hosts at {at}"] = (bound.startswith("politeness: 0 hosts rest"), False)
     for (before, was, _), (after, shown, _) in pairwise(lines):
         for name, rate in (("pages", "rate"), ("visits", "visit_rate")):
             true = (shown[name] - was[name]) / (after - before)
@@ -203,9 +202,28 @@ def of_progress(said, truth):
     return found
 
 
-def test_a_plain_crawl_says_what_is_true_and_its_advice_loses_nothing(tmp_path):
+def carried_out(said, truth, directory):
+    """The commands that the summary names; each ends well."""
+    commands = re.findall(r"^ +(?:report  |why  )?(scrapy [^:\n]+)", said, re.MULTILINE)
+    for command in commands:
+        words = shlex.split(command.replace(" URL", f" {min(truth.ends)}"))[1:]
+        done = warm.scrapy(*words, cwd=directory)
+        assert done.returncode == 0, (command, done)
+    assert len(commands) > 1
+    return commands
+
+
+@pytest.mark.parametrize(
+    ("budget", "advice"),
+    [
+        ({"BUDGET_HOST_PAGES": 12}, "BUDGET_HOST_PAGES or _BYTES"),
+        ({"BUDGET_DOMAIN_PAGES": 12}, "BUDGET_DOMAIN_PAGES or _BYTES"),
+        ({"REPUTATION_BASE_PAGES": 6, "REPUTATION_ROUNDS": 0}, "REPUTATION_ROUNDS"),
+    ],
+)
+def test_a_plain_crawl_says_what_is_true_and_its_advice_loses_nothing(tmp_path, budget, advice):
     crawl = VirtualCrawl(tmp_path, hosts=12, mean_pages=20, max_pages=60, **WORLD)
-    crawl.run(1, BUDGET_HOST_PAGES=12, **EVERY)
+    crawl.run(1, **budget, **EVERY)
     truth = Truth(crawl.job, crawl.hits())
     said = crawl.said
     held = numbers(summary_of(said)["waiting"])
@@ -223,27 +241,22 @@ def test_a_plain_crawl_says_what_is_true_and_its_advice_loses_nothing(tmp_path):
     assert "..." not in said
     assert "\r" not in said
 
-    # raise BUDGET_HOST_PAGES, run again
-    assert "raise BUDGET_HOST_PAGES or _BYTES, run again" in said
+    assert f"raise {advice}, run again" in said
     ended = set(truth.ends)
     crawl.run(1, **EVERY)
     assert "end  finished: nothing is left to fetch\n" in crawl.said
     truth = Truth(crawl.job, crawl.hits())
     assert ended < set(truth.ends)
+    assert wrong(of_gauges(crawl.job, truth)) == {}
     assert truth.answered >= fetchable_urls(crawl.world, AGENT)
     allowed = allowed_urls(crawl.world, AGENT)
     assert wrong(of_summary(crawl.said, truth) | of_report(crawl.job, truth)) == {}
     # Each command, and the same command again.
-    commands = re.findall(r"^ +(?:report  |why  )?(scrapy [^:\n]+)", crawl.said, re.MULTILINE)
-    url = min(truth.ends)
-    for command in commands:
-        words = shlex.split(command.replace(" URL", f" {url}"))[1:]
-        done = warm.scrapy(*words, cwd=tmp_path)
-        assert done.returncode == 0, (command, done)
-    assert any("--retry" in command for command in commands), crawl.said
+    assert any("--retry" in command for command in carried_out(crawl.said, truth, tmp_path))
     crawl.run(1, **EVERY)
     again = Truth(crawl.job, crawl.hits())
     assert again.ends.keys() >= truth.ends.keys() >= allowed
+    assert numbers(summary_of(crawl.said)["hosts"]) == [len(again.origins)]
     assert wrong(of_summary(crawl.said, again) | of_report(crawl.job, again)) == {}
 
 
@@ -286,6 +299,14 @@ def test_a_crawl_with_visits_and_kills_says_what_is_true(tmp_path):
     assert "time running" not in summary
     assert "pages a second" not in summary
     assert "Each counts as it ended first" in figure(report_of(crawl.job), "known").lead
+    carried_out(crawl.said, truth, tmp_path)
+    crawl.run(0.1, **revisit | slow)
+    again = Truth(crawl.job, crawl.hits())
+    assert again.ends.keys() >= truth.ends.keys()
+    found = of_summary(crawl.said, again)
+    assert found.pop("summary contacts")[0] == len(again.hits) - lost
+    del found["summary bytes"]
+    assert wrong(found) == {}
 
 
 def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
@@ -313,6 +334,7 @@ def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
         known, end = len(truth.ends), of_whole_run(said, truth)
         found = of_summary(said, truth) | end | of_report(web.job, truth)
         gauges = [row[1] for row in figure(report_of(web.job), "waiting").table.rows]
+        carried_out(said, truth, tmp_path)
         # Run the same command again: nothing is lost, nothing is fetched again.
         with Hive(web, tmp_path / "again") as hive:
             again = {name: numbers(text) for name, text in summary_of(hive.ends()).items()}

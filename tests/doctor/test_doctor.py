@@ -286,6 +286,11 @@ def test_a_pause_is_named_at_once_and_only_while_it_holds(go_on, clock):
     assert named[2:] == [("workers", 3), ("paused", 1), ("paused", 2), ("workers", 4)]
 
 
+def test_nothing_left_is_named_no_more_when_urls_wait(go_on):
+    assert go_on(15, resting(waits_for="visits")).cause is Cause.NOTHING_LEFT
+    assert go_on(1, RESTING).cause is Cause.POLITENESS
+
+
 def test_one_late_look_is_no_disk(doctor, go_on):
     for lag in (0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0):
         go_on(1, resting(ready=9), lag)

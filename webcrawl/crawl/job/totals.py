@@ -72,8 +72,10 @@ def of_older_job(saved: bytes | None) -> dict[str, float]:
 
 
 class Totals:
-    """*stats* are those of this run, *clock* gives epoch seconds, *of_shards* what they count, and
-    *is_over* says whether a snapshot is the run's last."""
+    """Totals of the crawl, of which *stats* are those of this run.
+
+    *clock* gives epoch seconds, *of_shards* what they count; *is_over* says whether a snapshot is
+    the run's last."""
 
     def __init__(
         self,
