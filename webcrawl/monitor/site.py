@@ -148,7 +148,7 @@ class Site:
                     at, screen = model.at, await asyncio.to_thread(first_screen, model)
                     lines = "".join(f"data: {line}\n" for line in screen.splitlines())
                     await response.write(
-                        f"id: {wall_time():.3f}\nevent: now\n{lines}\n".encode("utf-8", "replace")
+                        f"event: now\nid: {wall_time():.3f}\n{lines}\n".encode("utf-8", "replace")
                     )
                 await asyncio.sleep(_LOOK_SECS)
                 model = await self._watch.page()
