@@ -176,7 +176,7 @@ WORLDS: dict[str, World] = {
     "10 contacts/s": World("contact_rate", BIG, {"CONTACTS_MAX": 10}, more={"CONTACTS_MAX": 60}),
     # nothing left
     "all seen, visits later": World("nothing_left", web(10, 3, 5), REVISIT),
-    "100 hosts, visits": World("nothing_left", web(100, 1, 2, errors=0.0, **SEEDS), REVISIT),
+    "100 hosts, visits": World("nothing_left refusals", web(100, 1, 2, errors=0.0, **SEEDS), REVISIT),
     "one page, visits": World("nothing_left", web(1, 1, 2), REVISIT),
     # two causes
     "2: workers, names": World("workers name_servers", ONE_PAGE, workers(5) | PATIENT, Net(dns_rate=10, latency=0.2), {"DNS_SERVERS": Net(latency=0.2)}),
