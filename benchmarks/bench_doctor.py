@@ -176,7 +176,7 @@ WORLDS: dict[str, World] = {
     "10 contacts/s": World("contact_rate", BIG, {"CONTACTS_MAX": 10}, more={"CONTACTS_MAX": 60}),
     # nothing left
     "all seen, visits later": World("nothing_left", web(10, 3, 5), REVISIT),
-    "100 hosts, visits": World("nothing_left", web(100, 1, 2, errors=0.0, **SEEDS), REVISIT),
+    "100 hosts, visits": World("nothing_left refusals", web(100, 1, 2, errors=0.0, **SEEDS), REVISIT),
     "one page, visits": World("nothing_left", web(1, 1, 2), REVISIT),
     # two causes
     "2: workers, names": World("workers name_servers", ONE_PAGE, workers(5) | PATIENT, Net(dns_rate=10, latency=0.2), {"DNS_SERVERS": Net(latency=0.2)}),
@@ -202,8 +202,8 @@ WORLDS: dict[str, World] = {
     "disk full": World("paused", FEW, {"EXTENSIONS": "{}", "DISK_MIN_FREE_BYTES": 10**18}),
     "seeds after 70 s": World("starting", FEW, seeds_at=70),
     # one request at a time
-    "slow answers": World("one_request", web(8, 400, **SEEDS), rest(0) | {"POLITENESS_DELAY_FACTOR": 0}, Net(latency=1)),
-    "slow lines": World("one_request", web(12, 200, **SEEDS), rest(0.2) | {"POLITENESS_DELAY_FACTOR": 0}, Net(bandwidth=2000)),
+    "slow answers": World("one_request_a_host", web(8, 400, **SEEDS), rest(0) | {"POLITENESS_DELAY_FACTOR": 0}, Net(latency=1)),
+    "slow lines": World("one_request_a_host", web(12, 200, **SEEDS), rest(0.2) | {"POLITENESS_DELAY_FACTOR": 0}, Net(bandwidth=2000)),
     # budgets, and nothing else
     "3 pages a host, visits": World("budgets", web(30, 50, **SEEDS), {"BUDGET_HOST_PAGES": 3} | REVISIT, more=PAGES),
     "5 pages a domain, visits": World("budgets", web(30, 50, **SEEDS), {"BUDGET_DOMAIN_PAGES": 5} | REVISIT, more={"BUDGET_DOMAIN_PAGES": 10**6}),
@@ -319,7 +319,7 @@ def pause_after(secs: float) -> None:
         told = "Paused by command; scrapy control resume continues."
         asyncio.get_running_loop().call_later(secs, process.pauses.hold, "control", told)
 
-    Process.open = opened  # type: ignore[method-assign]
+    Process.open = opened  # type: ignore[method-assign,assignment]
 
 
 def crawl_here(name: str, net: Net, times: int, command: list[str]) -> None:
@@ -404,8 +404,8 @@ def judge(name: str, directory: Path) -> tuple[str, bool, float | None]:
     first = crawled(name, directory / "as-is", world.net, {})
     ratio = None
     if "add hosts" in first.advice or "add seeds" in first.advice:
-        more = crawled(name, directory / "more", world.net, {}, MORE_HOSTS)
-        ratio = more.pages / max(first.pages, 0.1)
+        second = crawled(name, directory / "more", world.net, {}, MORE_HOSTS)
+        ratio = second.pages / max(first.pages, 0.1)
         if "owners agree" in first.advice:
             table = directory / "hosts.toml"
             table.write_text(AGREED)

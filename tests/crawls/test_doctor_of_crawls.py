@@ -17,7 +17,12 @@ REVISIT = {"REVISIT": 1, "REVISIT_FIRST_SECS": "48h"}
     [
         # The last host that waits answers to robots.txt with 503.
         ({}, REVISIT, "refusals", "add hosts, and give these a longer delay"),
-        ({}, REVISIT | {"BUDGET_HOST_PAGES": 2}, "budgets", "raise BUDGET_HOST_PAGES"),
+        (
+            {"restricting": 0.0},
+            REVISIT | {"BUDGET_HOST_PAGES": 2},
+            "budgets",
+            "raise BUDGET_HOST_PAGES",
+        ),
         ({"restricting": 0.0}, REVISIT, "nothing_left", "add seeds"),
     ],
 )

@@ -72,7 +72,7 @@ def sign(activity, cause, evidence, *, advice="", **use):
             resting(refusing={"connection_lost": 20}),
             "refusals",
             "20 of 20 resting hosts refuse: connection_lost 20",
-            advice="add hosts, and exclude these if they stay so",
+            advice="add hosts, and check these and the network here",
         ),
         sign(
             resting(refusing={"http_503": 10}),
@@ -84,7 +84,7 @@ def sign(activity, cause, evidence, *, advice="", **use):
             CrawlActivity(0, 0, 200, parked={"failing_origin": 500}),
             "refusals",
             "500 URLs of failing ports wait",
-            advice="add hosts, and exclude these if they stay so",
+            advice="add hosts, and check these and the network here",
         ),
         sign(
             BUSY,

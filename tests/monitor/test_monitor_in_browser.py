@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from urllib.parse import urlencode
 
 import pytest
@@ -147,9 +150,21 @@ def test_without_javascript_the_token_and_a_command_work(running, browser):
     assert tab.said == []
 
 
-def test_the_page_of_a_crawl_that_was_killed_is_marked(tmp_path, browser):
+def test_the_page_of_a_crawl_that_was_killed_is_marked_and_says_how_old_it_is(tmp_path, browser):
+    """By the server's clock, second by second: that of the browser is an hour behind."""
     with monitored(tmp_path) as monitor:
         tab = Tab(browser)
+        tab.page.clock.install(time=time.time() - 3600)
         tab.page.goto(monitor.url)
+        tab.page.wait_for_selector("#now > p")
+        tab.page.wait_for_function("!Number.isNaN(ahead)")
         kill(monitor.crawl)
         tab.page.wait_for_selector("body.lost")
+        tab.page.clock.pause_at(tab.page.evaluate("Date.now()") / 1000 + 1)
+        ages = []
+        for _ in range(3):
+            tab.page.clock.run_for(10_000)
+            said = tab.page.inner_text("#now > p")
+            ages.append(int(re.search(r"\((\d+) s ago\)$", said)[1]))
+        assert ages[0] < 60
+        assert [after - before for before, after in pairwise(ages)] == [10, 10]

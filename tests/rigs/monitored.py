@@ -68,7 +68,8 @@ class Monitor:
                 while True:
                     lines = [*iter(lambda: answer.readline().decode().rstrip("\n"), "")]
                     assert lines[0] == "event: now"
-                    yield "\n".join(line.removeprefix("data: ") for line in lines[1:])
+                    assert float(lines[1].removeprefix("id: "))
+                    yield "\n".join(line.removeprefix("data: ") for line in lines[2:])
 
     def journal(self):
         path = self.job / "logs/control.jsonl"

@@ -196,7 +196,7 @@ class Health:
             module=module,
             module_waits=waits,
             limit=rules.rates.limit,
-            refusing=added(*[shard.refusing() for shard in shards]),
+            refusing=sum([shard.refusing() for shard in shards], Counter()),
             pauses=dict(zip(rules.pauses.names, rules.pauses.sentences, strict=True)),
             bound_for=self._bound_for(),
             awaits_seeds=shards.awaits_seeds,

@@ -6,6 +6,6 @@
 
 Once a second the crawl's activity is judged: one cause of `Cause` holds it back then. The doctor
 sums the seconds of each, and names the one that held most of the last 20 s, with what shows it
-and the setting that would change it. Nothing of it is kept over a restart but the seconds, which
+and what would change it, where that is known. Nothing of it is kept over a restart but the seconds, which
 are in the crawl's totals. Numbers in, sentences out: this room knows nothing of Scrapy.
 """

@@ -211,7 +211,7 @@ def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         return " ".join(now.pauses.values())
     if cause is Cause.REFUSALS:
         most = max(now.refusing, key=now.refusing.__getitem__, default="")
-        return f"add hosts, and {_REFUSED.get(most, 'exclude these if they stay so')}"
+        return f"add hosts, and {_REFUSED.get(most, 'check these and the network here')}"
     return _ADVICE.get(cause, "")
 
 

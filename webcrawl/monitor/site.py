@@ -26,6 +26,7 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 from msgspec.structs import replace
 
+from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
@@ -155,7 +156,9 @@ class Site:
                 if model.at != at:
                     at, screen = model.at, await asyncio.to_thread(first_screen, model)
                     lines = "".join(f"data: {line}\n" for line in screen.splitlines())
-                    await response.write(f"event: now\n{lines}\n".encode("utf-8", "replace"))
+                    await response.write(
+                        f"event: now\nid: {wall_time():.3f}\n{lines}\n".encode("utf-8", "replace")
+                    )
                 await asyncio.sleep(_LOOK_SECS)
                 model = await self._watch.page()
         except _FAILURES:  # the page was closed, or the job cannot be read: it asks again

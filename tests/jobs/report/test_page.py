@@ -163,6 +163,42 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
     assert tables["checkpoints"][0][-1] == "live"
 
 
+@pytest.mark.parametrize(
+    ("reason", "failed", "visits", "alarms"),
+    [
+        ("", 0, [], ["stopped: cut off; it can be resumed"]),
+        ("memusage_exceeded", 9, [], ["stopped: memusage_exceeded"]),
+        ("shutdown", 0, [], []),
+        ("control_stopped", 0, [], []),
+        ("hive_stopped", 0, [], []),
+        ("closespider_timeout", 9, [], []),
+        ("shutdown", 10, [], ["10% of 100 URLs were given up"]),
+        (
+            "shutdown",
+            0,
+            ["robots_denied"],
+            ["robots.txt now denies 1 page fetched before, such as http://a.test/page"],
+        ),
+        ("shutdown", 0, ["robots_denied", "http_200"], []),
+    ],
+)
+def test_what_needs_somebody_is_an_alarm_and_a_stop_that_was_asked_for_is_none(
+    stored, reason, failed, visits, alarms
+):
+    outcomes = ["timeout"] * failed + ["http_200"] * (100 - failed)
+    written = [line(f"http://h{at}.test/", one, T0 + at) for at, one in enumerate(outcomes)]
+    visit = {"visit": "failed", "stored": T0, "form": "0123456789abcdef"}
+    written += [line("http://a.test/page", one, T0 + 200, **visit) for one in visits]
+    # It had no document, and is no loss.
+    written.append(line("http://a.test/no", "robots_denied", T0 + 200, visit="failed"))
+    write_log(stored, written)
+    running = State(CrawlState.RUNNING)
+    said = Record(state=running, diagnosis=Diagnosis(Cause.POLITENESS, T0, "9 hosts rest"))
+    (stored / "logs/stats.jsonl").write_bytes(encode_line(Line(T0 + 300, said)) + b"\n")
+    (stored / "stats.json").write_text(json.dumps({"finish_reason": reason}))
+    assert report_of(stored).alarms == alarms
+
+
 def test_html_in_urls_and_content_types_stays_text(tmp_path):
     odd = line(f"http://{HOSTILE}/", "http_200", T0, type=HOSTILE)
     lost = line(f"http://b.test/{HOSTILE}", "http_404", T0, via=f"http://a.test/{HOSTILE}")

@@ -114,6 +114,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
     depth: int = 0
     via: str = ""
     visit: str = ""
+    stored: Seconds = 0.0
     flags: str = ""
 
 
@@ -132,7 +133,8 @@ class LogTotals:
     were finished before, by what they found: of all else they only count as bytes and fetches.
     *recent* are pages and visits by the second, of the last minute of all lines.
     *seen* are by URL the epoch seconds at which its document was fetched, or found to be unchanged:
-    of all documents that are still there, or of a part drawn at random.
+    of all documents that are still there, or of a part drawn at random. *denied* are pages fetched
+    before that robots.txt denied at their last visit, at most 20,000, by the form of their URL.
     """
 
     def __init__(self, *, hosts: HostTotals) -> None:
@@ -147,6 +149,7 @@ class LogTotals:
         self.examples: dict[str, str] = {}
         self.recent: dict[int, list[int]] = {}
         self.seen: dict[str, list[float]] = {}
+        self.denied: dict[str, str] = {}
         self._part = ""  # how the form of those ends that are counted
         self._times = 0
         self._hosts = hosts
@@ -195,6 +198,10 @@ class LogTotals:
             if is_page:
                 row[DECODED] += line.decoded or line.bytes
                 row[_column_of(line.type)] += 1
+            if line.outcome == "robots_denied" and line.stored and len(self.denied) < _MOST_TYPES:
+                self.denied[line.form] = line.url
+            elif self.denied:
+                self.denied.pop(line.form, None)
             if line.form.endswith(self._part):
                 self._see(line)
             is_fetch = bool(line.status or line.took)

@@ -14,11 +14,16 @@ from webcrawl.doctor.diagnosis import Cause
 from webcrawl.doctor.states import CrawlState
 from webcrawl.jobs.inspect.examination import Examination  # noqa: TC001  # msgspec reads it
 from webcrawl.jobs.report.figures import Figure  # noqa: TC001  # as above
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _BAD_CAUSES = (Cause.OUTAGE, Cause.DISK, Cause.NAME_SERVERS)
+# What a stop that was asked for has as its reason.
+_ASKED_FOR = ("shutdown", "hive_stopped", "control_stopped", "closespider_")
+# This share of the URLs given up is too many, once so many have come to their end.
+_MOST_GIVEN_UP, _FEWEST_URLS = 0.1, 100
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -92,14 +97,33 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
         return [*self.rates, self.held, *self.failures, *below]
 
 
-def alarms_of(processes: list[Examination], modules: Mapping[str, int]) -> list[str]:
-    """Sentences on what needs somebody; *modules* are numbers of pages that each failed on."""
+def alarms_of(
+    processes: list[Examination],
+    modules: Mapping[str, int],
+    *,
+    given_up: int,
+    urls: int,
+    denied: Sequence[str],
+) -> list[str]:
+    """Sentences on what needs somebody.
+
+    *modules* are numbers of pages that each failed on. Of *urls* that have come to their end some
+    were *given_up*. *denied* are pages that were fetched before, and robots.txt denies now.
+    """
     found = []
     for one in processes:
         of = f"{one.name}: " if one.name else ""
         ended = one.state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
+        was_asked = one.state.name == CrawlState.STOPPED and one.state.reason.startswith(_ASKED_FOR)
+        if was_asked:
+            continue
         if one.state.name in {CrawlState.PAUSED, CrawlState.STOPPED}:
             found.append(f"{of}{one.state.told()}")
         elif not ended and one.diagnosis.cause in _BAD_CAUSES:
             found.append(f"{of}{one.diagnosis.brief}")
+    if urls >= _FEWEST_URLS and given_up >= _MOST_GIVEN_UP * urls:
+        found.append(f"{given_up / urls:.0%} of {urls:,} URLs were given up")
+    if denied:
+        pages = counted(len(denied), "page")
+        found.append(f"robots.txt now denies {pages} fetched before, such as {denied[-1]}")
     return found + [f"{name} failed on {number:,} pages" for name, number in modules.items()]

@@ -44,7 +44,14 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
         title=f"Crawl {crawl.path.resolve().name}",
         at=at,
         head=[f"{crawl.state}{drones}; {period}report of {_date(at)} (UTC)"],
-        alarms=alarms_of(crawl.processes, failing) + damage,
+        alarms=alarms_of(
+            crawl.processes,
+            failing,
+            given_up=sum(breakdowns.given_up(crawl).values()),
+            urls=crawl.urls,
+            denied=[*crawl.log.denied.values()],
+        )
+        + damage,
         processes=crawl.processes,
         summary=_summary(crawl, price, at),
         rates=[documents(crawl), megabits(crawl), *now.gauges(crawl)],

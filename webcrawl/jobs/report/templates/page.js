@@ -2,8 +2,20 @@
 // The page works without this: it brings the first screen up to date, and copies command lines.
 
 const reader = new DOMParser();
+// By how many seconds the clock of the server is ahead of the one here, once it has said so.
+let ahead = NaN;
+
+function tellAge() {
+  if (Number.isNaN(ahead)) return;
+  const now = Date.now() / 1000 + ahead;
+  for (const one of document.querySelectorAll("[data-at]")) {
+    const secs = Math.max(0, Math.round(now - one.dataset.at));
+    one.textContent = one.textContent.replace(/\(.*\)$/, `(${secs} s ago)`);
+  }
+}
 
 function show(event) {
+  ahead = event.lastEventId - Date.now() / 1000;
   const fresh = reader.parseFromString(event.data, "text/html").getElementById("now");
   const now = document.getElementById("now");
   if (!fresh) return;
@@ -18,6 +30,7 @@ function show(event) {
     other.scrollTop = top;
     if (one === focused) other.focus({ preventScroll: true });
   }
+  tellAge();
 }
 
 function listen() {
@@ -40,3 +53,4 @@ function offer(button) {
 // There is no clipboard where the page came by HTTP from another machine.
 if (navigator.clipboard) document.querySelectorAll(".copy").forEach(offer);
 listen();
+setInterval(tellAge, 1000);
