@@ -44,8 +44,7 @@ def summary(
     """The summary, from *stats*, of the whole crawl and of this run of it, as text. *places* are
     the directories of what modules stored, *files* that of log and stats, if not *jobdir*; that
     is empty if nothing of the crawl is kept."""
-    run = Counts.of(stats)
-    run_secs = float(stats.get("elapsed_time_seconds", 0.0))
+    run, run_secs = Counts.of(stats), float(stats.get("elapsed_time_seconds", 0.0))
     resumed = "job/resumed" in stats
     prefix = PREFIX if f"{PREFIX}elapsed_time_seconds" in stats else ""
 
@@ -53,13 +52,15 @@ def summary(
         return int(stats.get(prefix + name, 0))
 
     crawl = Counts.of(stats, prefix)
-    pages, errors = crawl.pages, crawl.given_up
+    errors = crawl.given_up
     seconds = float(stats.get(f"{prefix}elapsed_time_seconds", run_secs))
-    reason = stats.get("finish_reason", "unknown")
-    held = behind("frontier/parked/", stats)
+    reason, held = stats.get("finish_reason", "unknown"), behind("frontier/parked/", stats)
     # Those of the web spider are its pages.
     items = 0 if "seeds/read" in stats else count("item_scraped_count")
-    flagged = count("walls/flagged") + count("walls/soft_errors")
+    repeated, flagged = (
+        count("content/duplicates"),
+        count("walls/flagged") + count("walls/soft_errors"),
+    )
     now, received = stats.get("control/now", ""), count("fetch/bytes")
     written = f", {count('warc/bytes'):,} written to WARC"
     # Of what a process counts itself, the last minute before a kill is not known.
@@ -70,7 +71,7 @@ def summary(
         ("end", finished(held) if reason == "finished" else _ENDS.get(reason, reason)),
         ("seeds", _seeds(stats, prefix)),
         ("seeds", stats.get("seeds/damaged", "")),
-        ("pages", f"{pages:,}, of them {count('content/duplicates'):,} with content seen before"),
+        ("pages", f"{crawl.pages:,}, of them {repeated:,} with content seen before"),
         ("redirects", f"{crawl.redirects:,}"),
         ("visits", _visits(behind(f"{prefix}visits/", stats))),
         ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
@@ -120,8 +121,8 @@ def summary(
         rows.append(("this run", f"{done}; {_speed(run, run_secs)}"))
     if not jobdir:
         return _text(rows)
-    if count("warc/bytes"):
-        rows.append(("WARC", f"{places['WARC']}/*.warc.gz"))
+    warc = f"{places['WARC']}/*.warc.gz" if count("warc/bytes") else ""
+    rows.append(("WARC", warc))
     rows += [(name, place) for name, place in places.items() if name != "WARC"]
     if "output_store/files" in stats:
         left = stats.get("output_store/pending", 0)

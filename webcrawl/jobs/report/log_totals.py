@@ -198,12 +198,7 @@ class LogTotals:
             if is_page:
                 row[DECODED] += line.decoded or line.bytes
                 row[_column_of(line.type)] += 1
-            if line.outcome == "robots_denied" and line.stored and len(self.denied) < _MOST_TYPES:
-                self.denied[line.form] = line.url
-            elif self.denied:
-                self.denied.pop(line.form, None)
-            if line.form.endswith(self._part):
-                self._see(line)
+            self._see(line)
             is_fetch = bool(line.status or line.took)
             is_wall = bool(line.flags) or line.outcome in WALLS
             if is_fetch or is_wall:  # given up for walls that others have met
@@ -218,6 +213,12 @@ class LogTotals:
         self.recent = {at: one for at, one in self.recent.items() if at > newest - MINUTE}
 
     def _see(self, line: _Line) -> None:
+        if line.outcome == "robots_denied" and line.stored and len(self.denied) < _MOST_TYPES:
+            self.denied[line.form] = line.url
+        elif self.denied:
+            self.denied.pop(line.form, None)
+        if not line.form.endswith(self._part):
+            return
         if line.visit in (MOVED, GONE):
             self._times -= len(self.seen.pop(line.form, ()))
         elif is_document(line.outcome) or line.outcome == "http_304":
