@@ -38,7 +38,7 @@ def test_a_fetch_is_counted_when_it_begins_and_its_bytes_at_the_end(new_desk):
 def test_the_one_try_of_an_origin_that_never_answered_is_counted_nowhere(new_desk):
     desk = new_desk(parts=budgets())
     closed = Entry("http://a.test:81/", "a.test")
-    desk.push(entry("a.test", 0), closed, replace(closed, url=f"{closed.url}2"))
+    desk.push(entry("a.test", 0), replace(closed, url=f"{closed.url}2"), closed)
     desk.answer(page())
     desk.wait(120)
     desk.answer(ConnectRefusedError("x"))
