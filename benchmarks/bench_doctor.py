@@ -405,13 +405,13 @@ def judge(name: str, directory: Path) -> tuple[str, bool, float | None]:
     ratio = None
     if "add hosts" in first.advice or "add seeds" in first.advice:
         second = crawled(name, directory / "more", world.net, {}, MORE_HOSTS)
-        ratio = second.pages / max(first.pages, 0.1)
+        ratio = second.pages / max(first.pages, 0.01)
         if "owners agree" in first.advice:
             table = directory / "hosts.toml"
             table.write_text(AGREED)
             agreed = {"HOSTS_POLICY_FILE": table}
             second = crawled(name, directory / "agreed", world.net, agreed)
-            ratio = min(ratio, second.pages / max(first.pages, 0.1))
+            ratio = min(ratio, second.pages / max(first.pages, 0.01))
     elif first.advice and first.cause not in UNJUDGED:
         words = re.findall(r"[A-Z][A-Z_]{5,}", first.advice)
         number = re.search(r"=(\d+)", first.advice)
@@ -421,7 +421,7 @@ def judge(name: str, directory: Path) -> tuple[str, bool, float | None]:
         second = crawled(
             name, directory / "advised", net, {} if number is None and not more else more
         )
-        ratio = second.pages / max(first.pages, 0.1)
+        ratio = second.pages / max(first.pages, 0.01)
     is_right = first.cause in world.truth.split()
     told = "" if ratio is None else f"{ratio:.2f}"
     mark = "" if is_right else "**"
