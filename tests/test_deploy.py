@@ -169,7 +169,7 @@ def test_a_crawl_of_the_unit_takes_commands_from_outside_its_private_tmp(tmp_pat
     unit = {name: value.replace("%i", "a") for name, value in found}
     assert unit["PrivateTmp"] == "yes"
     with (
-        tempfile.TemporaryDirectory() as run,  # paths of sockets must be short
+        tempfile.TemporaryDirectory(dir="/tmp") as run,  # paths of sockets must be short
         simulated(tmp_path, hosts=3, max_pages=50) as web,
     ):
         runtime = Path(run, unit["RuntimeDirectory"])

@@ -335,12 +335,12 @@ def test_an_open_crawl_takes_seeds_when_nothing_is_left(web, begin):
     first, *others = web.seeds.read_text().splitlines()
     web.seeds.write_text(f"{first}\n")
     crawl = begin(KEEP_OPEN=1, BUDGET_HOST_PAGES=2, URL_SCOPE="seeds")
-    wait_until(lambda: "nothing left" in control(web, "state")["said"])
+    wait_until(lambda: "budgets" in control(web, "state")["said"])
     hosts = {urlsplit(url).hostname for url in others}
     assert hosts.isdisjoint(urlsplit(hit.origin).hostname for hit in contacts(web))
     control(web, f"seeds {' '.join(others)}")
     wait_until(lambda: hosts <= {urlsplit(hit.origin).hostname for hit in contacts(web)})
-    wait_until(lambda: "nothing left" in control(web, "state")["said"])
+    wait_until(lambda: "budgets" in control(web, "state")["said"])
     control(web, "stop")
     assert "stopped by scrapy control stop" in crawl.communicate()[1]
 
