@@ -319,7 +319,7 @@ def pause_after(secs: float) -> None:
         told = "Paused by command; scrapy control resume continues."
         asyncio.get_running_loop().call_later(secs, process.pauses.hold, "control", told)
 
-    Process.open = opened  # type: ignore[method-assign,assignment]
+    Process.open = opened  # type: ignore[method-assign,assignment]  # for this process alone
 
 
 def crawl_here(name: str, net: Net, times: int, command: list[str]) -> None:

@@ -105,7 +105,7 @@ def test_a_hive_goes_on(tmp_path):
         for field, value in (("round", 1 << 40), ("supply", 9), ("born_at", NO_TEXT)):
             born = client.hget(STATE, "born")
             client.hset(STATE, field, value)
-            wait_until(lambda: client.hget(STATE, "born") not in (born, None))  # noqa: B023
+            wait_until(lambda: client.hget(STATE, "born") not in (born, None))  # noqa: B023  # in this turn
         client.hdel(STATE, "shards")
         for refused in (len(COMMANDS), len(COMMANDS) - 1):  # those that a restart looks at
             hive.end()

@@ -160,7 +160,7 @@ class HiveControl:
 
 
 def _number(field: bytes) -> int:
-    """0 of a field that is no number."""
+    """Return the number that *field* spells, or 0."""
     return int(field) if len(field) <= _MOST_DIGITS and field.isdigit() else 0
 
 

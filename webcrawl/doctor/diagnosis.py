@@ -198,7 +198,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
 
 
 def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
-    """What would change *cause*, in words; empty if that is not known."""
+    """Return advice against *cause*, in words; empty if none is known."""
     # Hosts get a queue when workers want for them: others may be in the front end.
     if cause is Cause.WORKERS and (now.ready or now.queued) and use.process < _LITTLE_CPU:
         return f"set CONCURRENT_REQUESTS={2 * now.workers}"

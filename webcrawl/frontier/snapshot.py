@@ -111,7 +111,7 @@ class FrontierCounts(msgspec.Struct):
             self._count(f"visits/{record.visit}", 1)
 
     def reopened(self, outcome: str) -> None:
-        """An end with *outcome* counts no more, as its URL is tried anew."""
+        """Stop counting an end with *outcome*, whose URL is tried again."""
         self._count(f"outcome/{outcome}", -1)
 
     def _count(self, name: str, number: int) -> None:

@@ -65,7 +65,7 @@ _SHORT = 8
 _LAPSED_SECS = 0.1
 # Others that were started together with the drone that made the hive have joined it by then.
 _JOINED_SECS = 1.0
-# After so long the first pages of a new hive are published, whatever CHECKPOINT_INTERVAL_SECS is.
+# Seconds until the first pages of a new hive are published, whatever CHECKPOINT_INTERVAL_SECS is.
 _FIRST_SECS = 5.0
 
 
@@ -195,7 +195,7 @@ class Drone:
 
     @property
     def awaits(self) -> str:
-        """What may still come when nothing is left to do here."""
+        """The drone, or the seeds, that an idle drone waits for, in words."""
         if self._beat is None or not (busiest := self._beat.state.busiest):
             return "other drones or seeds"
         return f"{busiest} (shares go by the number of drones) or seeds"

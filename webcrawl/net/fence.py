@@ -59,7 +59,7 @@ class Fence:
         self._connections.clear()
 
 
-#: The fence of this context; None where there is no other process to be kept away from.
+#: The fence of this context; None outside a hive.
 FENCE: ContextVar[Fence | None] = ContextVar("FENCE", default=None)
 
 

@@ -68,5 +68,5 @@ def keep_useful(
 
 
 def _are_dropped(counts: Sequence[int]) -> bool:
-    """As in the record of a host."""
+    """Return whether *counts*, of a host's record, say that its validators were dropped."""
     return bool(counts) and not counts[0] and counts[1] >= _TRIES

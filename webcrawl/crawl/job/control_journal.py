@@ -201,7 +201,10 @@ def _end(path: Path) -> bytes:
 
 
 def in_force(jobdirs: Iterable[Path]) -> list[Change]:
-    """What is in force in the crawl of *jobdirs*: in a hive by the latest command. FatalError."""
+    """Return the changes in force in the crawl of *jobdirs*; the latest command wins.
+
+    FatalError.
+    """
     found: dict[str, Change] = {}
     for jobdir in jobdirs:
         journal = Journal(jobdir)

@@ -463,7 +463,7 @@ class Membership:
     def _rows(
         self, key: str, flat: list[bytes], state: HiveState, read: Callable[[str], _Row]
     ) -> dict[int, _Row]:
-        """By shard, what *read* makes of the hash *key*."""
+        """Read the hash *key* with *read*; returns the values by shard."""
         rows: dict[int, _Row] = {}
         for name, value in zip(flat[::2], flat[1::2], strict=True):
             with contextlib.suppress(ValueError):
@@ -483,7 +483,7 @@ class Membership:
 
 
 def _state(flat: list[bytes]) -> HiveState:
-    """As of an empty Redis if it cannot be read."""
+    """Return the state in Redis, or that of an empty Redis if it cannot be read."""
     try:
         return decode_state(_hash(flat))
     except ValueError:

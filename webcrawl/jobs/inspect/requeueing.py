@@ -142,7 +142,7 @@ class Named:
         return is_taken
 
     def unknown(self) -> list[str]:
-        """Those of which no line has told that they were answered, of the first 10,000."""
+        """Return the URLs that were never answered, of the first 10,000."""
         return [url for name, url in self._names.items() if url and name not in self._answered]
 
 

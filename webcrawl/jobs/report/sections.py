@@ -116,8 +116,8 @@ def _summary(crawl: Crawl, price: float | None, at: float) -> list[tuple[str, st
 
 
 def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
-    """Of pages, and of visits if there were any: the present rate if it runs, and the average as of
-    the stats, which may be older than the log."""
+    """Yield the rows of pages and visits a second: the present rate of a running crawl, and the
+    average as of the stats, which may be older than the log."""
     counts = Counts.of(crawl.stats)
     for column, (name, count) in enumerate((("pages", counts.pages), ("visits", counts.visits))):
         lately = [one[column] for then, one in crawl.log.recent.items() if then > at - MINUTE]
