@@ -37,7 +37,7 @@ class Hive:
         return self
 
     async def __aexit__(self, *_):
-        for name in [*self._drones]:
+        for name in [*reversed(self._drones)]:  # a signal's handler is given back in this order
             await self.leave(name)
         await close(self._client)
 
