@@ -47,7 +47,8 @@ ROOT = Path(__file__).resolve().parents[1]
 ASKED_SECS, END_SECS = 60.0, 75.0
 BETTER = 1.1
 MORE_HOSTS = 4
-AGREED = '["sim.test"]\nowner_allows = true\ndelay = 0.2\nparallel = 4\n'
+AGREED = '["sim.test"]\nowner_allows = true\ndelay = 0.2\n'
+ONE_BY_ONE = "one_request_a_host"
 # What they advise is not of a crawl: a network that works, space on a disk, a command.
 UNJUDGED = ("outage", "paused")
 USUAL = {
@@ -408,7 +409,8 @@ def judge(name: str, directory: Path) -> tuple[str, bool, float | None]:
         ratio = second.pages / max(first.pages, 0.01)
         if "owners agree" in first.advice:
             table = directory / "hosts.toml"
-            table.write_text(AGREED)
+            parallel = "parallel = 4\n" if first.cause == ONE_BY_ONE else ""
+            table.write_text(AGREED + parallel)
             agreed = {"HOSTS_POLICY_FILE": table}
             second = crawled(name, directory / "agreed", world.net, agreed)
             ratio = min(ratio, second.pages / max(first.pages, 0.01))
