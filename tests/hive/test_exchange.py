@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
+from published_shard import Living
 from scrapy.settings import Settings
 
 from webcrawl.crawl.shard.shards import Shards
@@ -55,6 +56,18 @@ async def test_a_lost_shard_gives_up_others_only_if_it_may_have_their_requests(
         await a.exchange.work(await a.membership.beat(Report()))
         assert sorted(a.shards) == [0, 1, 2]
         assert a.trusted == [True] * 3 + ([False] * 3 if has_requests else [True])
+
+
+async def test_a_drone_claims_again_what_it_had_in_a_redis_that_was_emptied(tmp_path, server):
+    async with drone(tmp_path, server.url, lease_secs=LEASE_SECS, shards=1) as a:
+        last = Living(tmp_path / "last")
+        last.save(a.parts.store, drone=a.parts.name)
+        last.end()
+        # Its next process, which has the same name and cannot see that Redis was emptied.
+        a.parts.holding.has_all = False
+        await asyncio.sleep(LEASE_SECS)
+        await a.exchange.work(await a.membership.beat(Report()))
+        assert [*a.shards] == [0]
 
 
 async def adopted_by_a(directory, url, *, is_paused):

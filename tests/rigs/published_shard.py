@@ -129,14 +129,14 @@ class Living:
         hosts = [self.records.get(f"h{n}.test").pages for n in range(0, end, 30)]
         return sorted(self.taken) == urls and all(hosts) and damage_of(self.records) == []
 
-    def publish(self, store, *, token=1, released=False, **options):
+    def publish(self, store, *, token=1, drone="d1", released=False, **options):
         """Publish the live checkpoint to *store*; the bytes uploaded."""
         with patch.object(store._objects, "write", wraps=store._objects.write) as write:
             store.publish(
                 self.directory,
                 shard=0,
                 token=token,
-                drone="d1",
+                drone=drone,
                 released=released,
                 **{"hosts": self.records.database, **options},
             )

@@ -117,11 +117,13 @@ class ShardExchange:
             # The drones that Redis has forgotten may be cut off from it.
             unknown = [one for one in owners if one not in beat.owners]
             owners |= await asyncio.to_thread(self._last_owners, unknown)
-        gone = {owner.drone for owner in owners.values()} - beat.alive
-        free = {one: owner for one, owner in owners.items() if owner.drone in gone}
+        # Its own too that it does not hold, as the last process in its directory did.
+        me, held = self._hive.name, self._holding.leases
+        gone = {owner.drone for owner in owners.values()} - beat.alive | {me}
+        free = {n: owner for n, owner in owners.items() if owner.drone in gone and n not in held}
         if not self._holding.is_steady:
-            free = {one: owner for one, owner in free.items() if not owner.drone}
-        suspects = {owner.drone for owner in free.values() if owner.drone}
+            free = {one: owner for one, owner in free.items() if owner.drone in ("", me)}
+        suspects = {owner.drone for owner in free.values()} - {"", me}
         if not suspects:
             return free
         living = self._standing(await asyncio.to_thread(self._hive.store.alive, suspects))
