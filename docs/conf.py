@@ -46,6 +46,19 @@ def add_contents(_app, page, source):
             source[0] += "\n".join(["\n```{toctree}", *toctree, "```\n"])
 
 
+def link_files(app, page, source):
+    """Offer Markdown files that are not part of the site, such as SECURITY.md, for download."""
+    folder = Path(app.srcdir, page).parent
+
+    def link(match):
+        path = (folder / match[2]).resolve()
+        is_outside = path.exists() and not path.is_relative_to(app.srcdir)
+        text = match[1].replace("`", "")
+        return f"{{download}}`{text} <{match[2]}>`" if is_outside else match[0]
+
+    source[0] = re.sub(r"\[([^]]+)\]\(((?:\.\./)+[\w/-]+\.md)(?:#[\w-]+)?\)", link, source[0])
+
+
 def list_fields(_app, _what, _name, _object, _options, lines):
     """Make list items of a docstring's lines like `name: what it is`, with their continuations."""
     done, in_list = [], False
@@ -69,7 +82,8 @@ def add_index(app, error):
 
 
 def setup(app):
-    """Connect the three."""
+    """Connect the four."""
     app.connect("source-read", add_contents)
+    app.connect("source-read", link_files)
     app.connect("autodoc-process-docstring", list_fields)
     app.connect("build-finished", add_index)

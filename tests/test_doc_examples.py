@@ -13,7 +13,7 @@ import duckdb
 import pytest
 import warm
 from crawling import simulated
-from test_docs import PAGES, code_lines
+from test_docs import PAGES
 
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 
@@ -81,7 +81,8 @@ def crawled(tmp_path_factory):
 
 
 def lines_of(page):
-    for line in code_lines(page):
+    text = re.sub(r"\\\n\s*", "", PAGES[page])
+    for line in re.findall(r"^    (\S.*)$", text, re.MULTILINE):
         yield from line.split(" && ")
 
 
