@@ -14,9 +14,8 @@ define install
 @echo "setting up $2 from $1.txt: $$(grep -c == $1.txt) packages, once, in some minutes" >&2
 @$2/bin/python -m pip install --progress-bar off --disable-pip-version-check --require-hashes \
   --no-deps --only-binary :all: --no-binary $(SDISTS) -r $1.txt >&2 || { \
-  echo 'If pip found no matching distribution: $1.txt has wheels for Python 3.11 to 3.14 on Linux' \
-    '(to choose another Python: make clean; make PYTHON=python3.13), and a package index of your own' \
-    'must have all packages in $1.txt.' >&2; exit 1; }
+  echo 'If pip found no matching distribution: $1.txt has wheels for Python 3.11 to 3.14 on Linux, and' \
+    'another Python is chosen with make clean; make PYTHON=python3.13' >&2; exit 1; }
 @touch $@
 endef
 
