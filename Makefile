@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN    := .venv/bin
 
 # The lock: NAME.in names what we need, and NAME.txt all that is installed, with the hashes of its files.
-LOCKS  := requirements requirements-modules requirements-dev requirements-lock \
+LOCKS  := requirements requirements-modules requirements-dev requirements-docs requirements-lock \
           tests/requirements-pywb benchmarks/requirements-peers
 # These have no wheel at all: they are built from sources whose hash is in the lock, too.
 SDISTS := pybloom-live,surt,runstats,warcat
@@ -49,7 +49,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s GOPHER_PORTS={gopher} -
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl modules check test test-long loc bench bench-scale bench-peers soak lock clean
+.PHONY: help crawl modules check test test-long docs loc bench bench-scale bench-peers soak lock clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [DRONES=2] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -91,6 +91,11 @@ test-long: .venv/.test .venv-pywb/.run ## all tests with more examples and the c
 	done
 	$(BIN)/pytest -m long $(ARGS)
 
+# Sphinx runs in its own environment, and docs/conf.py finds the crawler's packages in .venv.
+docs: .venv-docs/.run .venv/.run ## build a site of the documents, with search and an API reference
+	@.venv-docs/bin/python -m sphinx --quiet --fail-on-warning --builder html docs docs/_build
+	@echo 'built docs/_build/index.html'
+
 loc: ## count lines of code, without blank lines, comments and docstrings
 	@$(PYTHON) tests/loc.py
 
@@ -113,6 +118,7 @@ lock: .venv-lock/.run ## write requirements*.txt anew from requirements*.in. ARG
 	  case $$lock in \
 	    requirements-modules) before='-c requirements.txt';; \
 	    requirements-dev) before='-c requirements.txt -c requirements-modules.txt';; \
+	    requirements-docs) before='-c requirements.txt';; \
 	    *) before=;; \
 	  esac; \
 	  echo "$$lock.txt" && .venv-lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 \
@@ -122,7 +128,7 @@ lock: .venv-lock/.run ## write requirements*.txt anew from requirements*.in. ARG
 	done
 
 clean: ## remove the virtual environments and caches; crawls/ stays
-	rm -rf .venv .venv-lock .venv-peers .venv-pywb .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamp files: newer than the pins means installed.
@@ -137,6 +143,10 @@ clean: ## remove the virtual environments and caches; crawls/ stays
 
 .venv/.test: requirements-dev.txt .venv/.modules
 	$(call install,requirements-dev,.venv)
+
+.venv-docs/.run: requirements-docs.txt
+	@$(PYTHON) -m venv .venv-docs
+	$(call install,requirements-docs,.venv-docs)
 
 # pywb pins other versions of what ours needs.
 .venv-pywb/.run: tests/requirements-pywb.txt

@@ -13,16 +13,20 @@ import pytest
 from scrapy.cmdline import ScrapyArgumentParser
 from scrapy.settings import default_settings
 from scrapy.utils.project import get_project_settings
-from text_tables import table
 
 import webcrawl.settings as own_settings
 from webcrawl.commands.crawl import EXIT_CODES
 from webcrawl.configuration.memory_budget import TABLE, sizes
+from webcrawl.hosts.politeness.delays import profile_of
+from webcrawl.net.limits import FetchLimits
 
 ROOT = Path(__file__).resolve().parents[1]
+#: Where `make docs` builds its site.
+BUILT = ROOT / "docs/_build"
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+    for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+    if BUILT not in path.parents
 }
 FOLDERS = ("webcrawl", "tests", "benchmarks", "docs", "seeds")
 FILES = {
@@ -49,14 +53,17 @@ def number(cell):
 
 def test_the_page_of_settings_has_each_setting_with_its_default():
     ours = {name: value for name, value in vars(own_settings).items() if name.isupper()}
-    told = {
-        name.strip("`"): cell for name, cell, _ in rows("docs/settings.md", "| setting | default |")
+    documented = {
+        name.strip("`"): cell
+        for name, cell, _ in rows("docs/reference/settings.md", "| setting | default |")
     }
-    assert told.keys() >= {
+    assert documented.keys() >= {
         name for name in ours if not (hasattr(default_settings, name) or name.endswith("_BASE"))
     }
-    for name, cell in told.items():
+    for name, cell in documented.items():
         value = (own_settings.web_spider | ours)[name]
+        if value is None:
+            value = standard()[name]
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             simple = str(value) if isinstance(value, bool) else f"`{value}`"
             assert cell == simple or not value or isinstance(value, list), name
@@ -64,9 +71,22 @@ def test_the_page_of_settings_has_each_setting_with_its_default():
             assert number(cell) == value, name
 
 
+def standard():
+    """The values that settings of None have with the standard profile and memory budget."""
+    settings = get_project_settings()
+    profile = profile_of(settings)
+    return sizes(settings) | {
+        "POLITENESS_KEY": profile.key,
+        "POLITENESS_DELAY_FACTOR": profile.factor,
+        "POLITENESS_MIN_DELAY": profile.floor,
+        "POLITENESS_MAX_DELAY": profile.ceiling,
+        "PAGE_MAX_BYTES": FetchLimits.from_settings(settings).max_bytes,
+    }
+
+
 def test_the_page_of_settings_has_the_shares_of_the_default_budget():
     found = sizes(get_project_settings())
-    table = rows("docs/settings.md", "| what | share |")
+    table = rows("docs/reference/settings.md", "| what | share |")
     told = {
         re.search(r"`(\w+)`", name)[1]: [
             int(re.match(r"[\d,]+", cell)[0].replace(",", "")) for cell in cells
@@ -83,7 +103,7 @@ def alike(one, other):
 
 
 def test_the_page_of_stats_has_each_stat_of_the_code():
-    cells = (row[0] for row in rows("docs/stats.md", "| stat |"))
+    cells = (row[0] for row in rows("docs/reference/stats.md", "| stat |"))
     told = {name for cell in cells for name in re.findall("`(.+?)`", cell)}
     words = "|".join({name.partition("/")[0] for name in told if "/" in name})
     source = "".join(
@@ -99,46 +119,17 @@ def test_the_page_of_stats_has_each_stat_of_the_code():
     assert [row for row in told if not any(alike(name, row) for name in in_code)] == []
 
 
-def test_the_page_of_operations_has_the_exit_codes_that_there_are():
-    told = {int(row[0]) for row in rows("docs/operations.md", "| code | `scrapy crawl` |")}
-    assert told == {0, *EXIT_CODES.values()}
-
-
-@pytest.mark.parametrize(
-    ("page", "lines"),
-    table("""
-        README.md            | 200
-        docs/guide.md        | 250
-        docs/operations.md   | 250
-        docs/modules.md      | 150
-        docs/outputs.md      | 150
-        docs/text.md         | 100
-        docs/hive.md         | 150
-        docs/scale.md        | 150
-        docs/asking.md       | 100
-        docs/control.md      | 100
-        docs/watching.md     | 150
-        docs/caches.md       | 100
-        docs/architecture.md | 250
-        docs/performance.md  | 120
-        docs/rehearsal.md    | 100
-        docs/politeness.md   | 100
-        docs/servers.md      | 100
-        docs/revisits.md     | 150
-        docs/delta.md        | 100
-        docs/decisions.md    | 400
-        docs/papers.md       | 250
-    """),
-)
-def test_a_page_is_short_enough_to_be_read(page, lines):
-    assert PAGES[page].count("\n") <= int(lines)
+def test_the_page_of_exit_codes_has_each_code_of_a_crawl():
+    page = PAGES["docs/reference/exit-codes.md"]
+    codes = {int(code) for code in re.findall(r"^\| `?(\d)`? \|", page, re.MULTILINE)}
+    assert codes == {0, *EXIT_CODES.values()}
 
 
 def test_limits_of_scrapy_that_end_a_run_are_with_the_settings():
     limits = {name for name in dir(default_settings) if name.startswith("CLOSESPIDER_")}
     limits = {name for name in limits if not name.endswith("_NO_ITEM")} | {"MEMUSAGE_LIMIT_MB"}
     assert len(limits) == 5
-    assert [name for name in limits if f"`{name}`" not in PAGES["docs/settings.md"]] == []
+    assert [name for name in limits if f"`{name}`" not in PAGES["docs/reference/settings.md"]] == []
 
 
 # --- commands
@@ -201,12 +192,20 @@ def check_command(line):
         {"-s": settings, "make": make, "scrapy": scrapy, "python": script}[program](words)
 
 
+def code_lines(page):
+    """The lines of the code blocks of *page*, indented or fenced, with continuations joined."""
+    text = re.sub(r"\\\n\s*", "", PAGES[page])
+    fenced = re.findall(r"^ *```.*\n((?:.*\n)*?) *```$", text, re.MULTILINE)
+    indented = re.findall(r"^ {4,}(\S.*)$", text, re.MULTILINE)
+    return [*indented, *(line.strip() for block in fenced for line in block.splitlines())]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_each_command_of_a_page_can_be_parsed(page):
-    text = re.sub(r"\\\n\s*", "", PAGES[page])
-    for line in re.findall(r"^    (\S.*)$", text, re.MULTILINE):
+    for line in code_lines(page):
         for part in re.split(" && | -- ", line):
             check_command(part)
+    text = re.sub(r"\\\n\s*", "", PAGES[page])
     for command in re.findall(r"`((?:scrapy|make) [^`]+)`", text):
         program, name, *words = command.split()
         if program == "make":
@@ -214,6 +213,36 @@ def test_each_command_of_a_page_can_be_parsed(page):
         else:
             options = parser_of(name).format_help()
             assert all(word in options for word in words if word[:2] == "--"), command
+
+
+OWN_COMMANDS = sorted(path.stem for path in (ROOT / "webcrawl/commands").glob("[a-z]*.py"))
+#: They are Scrapy's own, and run as Scrapy has them.
+SCRAPYS = {"bench", "check", "fetch", "parse", "shell", "view"}
+
+
+def test_the_page_of_commands_has_each_command_with_its_options():
+    sections = dict(
+        re.findall(
+            r"^### scrapy ([\w-]+)\n(.*?)(?=^##|\Z)",
+            PAGES["docs/reference/commands.md"],
+            re.MULTILINE | re.DOTALL,
+        )
+    )
+    assert sections.keys() == set(OWN_COMMANDS) - SCRAPYS
+    shared = {"-h", "--help", *options_of(parser_of("list"))}
+    for name, text in sections.items():
+        documented = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", "".join(spans(text))))
+        options = options_of(parser_of(name)) - shared
+        assert {word for word in options if word[:2] == "--"} - documented == set(), name
+
+
+def options_of(parser):
+    return {word for action in parser._actions for word in action.option_strings}
+
+
+def spans(text):
+    """The code in *text*: what stands between backticks, and indented lines."""
+    return [f" {code} " for code in re.findall(r"(?m)`([^`]+)`|^    (.+)$", text) for code in code]
 
 
 # --- files and links
@@ -236,10 +265,44 @@ def test_each_link_of_a_page_leads_somewhere(page):
         path, _, anchor = link.partition("#")
         target = (ROOT / page).parent / path if path else ROOT / page
         assert target.exists(), link
-        if anchor:
-            headings = re.findall("^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
-            spelled = (re.sub(r"[^\w -]", "", heading.lower()) for heading in headings)
-            assert anchor in {heading.replace(" ", "-") for heading in spelled}, link
+        assert not anchor or anchor in anchors(target), link
+
+
+def anchors(path):
+    """The anchors that GitHub and MyST give to the headings of a page."""
+    headings = re.findall("^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    spelled = (re.sub(r"[^\w -]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in spelled}
+
+
+def test_each_page_is_on_the_map():
+    linked = {
+        (ROOT / "docs" / link.partition("#")[0]).resolve()
+        for link in re.findall(r"\]\((?!https?:)(.+?)\)", PAGES["docs/README.md"])
+    }
+    pages = {(ROOT / page).resolve() for page in PAGES if page.startswith("docs/")}
+    assert pages - linked - {ROOT / "docs/README.md"} == set()
+
+
+NAMING = [
+    path
+    for name in ("webcrawl", "tests", "benchmarks", "deploy", "seeds", "examples", ".github")
+    for path in (ROOT / name).rglob("*")
+    if path.suffix in {".py", ".md", ".yaml", ".yml", ".service", ".tmpl", ".html", ".toml"}
+]
+
+
+def test_each_page_that_the_code_names_is_there():
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in [*NAMING, *ROOT.glob("*.md"), ROOT / "Makefile"]
+        for name, anchor in re.findall(
+            r"(?<![\w/.])(docs/[\w./-]+\.(?:md|svg|png))(?:#([\w-]+))?",
+            path.read_text(encoding="utf-8"),
+        )
+        if not (ROOT / name).exists() or (anchor and anchor not in anchors(ROOT / name))
+    ]
+    assert missing == []
 
 
 # --- docstrings

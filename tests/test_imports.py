@@ -92,6 +92,7 @@ PLACES = (".", "tests", "tests/rigs", "benchmarks")
 BASE, MODULES, DEV = (f"requirements{part}.in" for part in ("", "-modules", "-dev"))
 PYWB = "tests/requirements-pywb.in"
 PEERS = "benchmarks/requirements-peers.in"
+DOCS = "requirements-docs.in"
 PROVIDERS = functools.cache(packages_distributions)
 PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+(; [^#]+)? +# .+")
 # Of code in texts of tests, too; one a line, says ruff.
@@ -425,14 +426,14 @@ def test_what_is_imported_is_pinned(folder, pins):
     assert unpinned == set()
 
 
-@pytest.mark.parametrize("name", [BASE, MODULES, DEV, PYWB])
+@pytest.mark.parametrize("name", [BASE, MODULES, DEV, DOCS, PYWB])
 def test_every_pin_is_exact_and_says_what_needs_it(name):
     lines = [line for line in (ROOT / name).read_text().splitlines() if line and line[0] != "#"]
     assert lines
     assert [line for line in lines if line[:3] != "-c " and not PIN.fullmatch(line)] == []
 
 
-@pytest.mark.parametrize("name", [BASE, MODULES, DEV, PYWB, PEERS, "requirements-lock.in"])
+@pytest.mark.parametrize("name", [BASE, MODULES, DEV, DOCS, PYWB, PEERS, "requirements-lock.in"])
 def test_the_lock_has_each_pin_with_hashes_and_nothing_else(name):
     """No index, link or file of the machine that made it."""
     named = (ROOT / name).read_text().splitlines()
