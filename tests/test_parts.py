@@ -1,4 +1,4 @@
-"""The examples of docs/parts.md, in crawls of a small site that are judged by what it was asked."""
+"""The examples of docs/howto/write-a-part.md, in crawls judged by the requests a site got."""
 
 from __future__ import annotations
 

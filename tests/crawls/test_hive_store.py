@@ -149,7 +149,7 @@ def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_dro
     assert sentence in new.said
     new.is_lost = True
     assert not (store / "hive.json").exists()
-    # The way back that docs/hive.md names.
+    # The way back that docs/howto/several-machines.md names.
     shutil.copytree(copy, store, dirs_exist_ok=True)
     hive.end()
     assert hive.judge()
@@ -249,7 +249,7 @@ def test_a_shard_whose_acknowledged_checkpoint_is_lost_goes_on_when_that_is_want
     wait_until(lambda: told in second.said)
     time.sleep(LEASE_SECS)
     assert not hive.is_over
-    # The way on that docs/hive.md names.
+    # The way on that docs/howto/several-machines.md names.
     hive.forget_acknowledged(held)
     hive.end()
     assert are_released([newest()[held]])

@@ -1,4 +1,4 @@
-"""Crawls with parts of docs/parts.md: a scheme of a user's own, hosts files, a DNS client."""
+"""Crawls with parts of docs/howto/write-a-part.md: a scheme, hosts files, a DNS client."""
 
 from __future__ import annotations
 

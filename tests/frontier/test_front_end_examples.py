@@ -1,4 +1,4 @@
-"""The front ends of docs/parts.md: their contract, their order, and crawls through faults."""
+"""The front ends of docs/howto/write-a-part.md: contract, order, and crawls through faults."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Pages in Redis: taken by the consumer of docs/outputs.md, and a crawl that waits for it."""
+"""Pages in Redis, taken by the consumer of docs/howto/build-a-dataset.md; a crawl waits for it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def server(tmp_path):
 
 
 def consumer(directory):
-    """The program of docs/outputs.md."""
-    page = (ROOT / "docs/outputs.md").read_text()
+    """The program of docs/howto/build-a-dataset.md."""
+    page = (ROOT / "docs/howto/build-a-dataset.md").read_text()
     code = page.partition("    # consumer.py")[2].partition("\nWhile ")[0]
     path = directory / "consumer.py"
     path.write_text(textwrap.dedent("    #" + code))

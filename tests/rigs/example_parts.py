@@ -1,15 +1,17 @@
-"""The classes of docs/parts.md, as a module: all Python of the page, its indented blocks but those
-of options, expressions and tests."""
+"""The example classes of docs/howto/write-a-part.md, as a module.
+
+That is all Python on the page: its indented blocks except options, expressions and tests.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent.parent / "docs/parts.md"
+PAGE = Path(__file__).parent.parent.parent / "docs/howto/write-a-part.md"
 
 
 def source():
-    """The Python text of the page."""
+    """Return the Python text of the page."""
     blocks: list[list[str]] = [[]]
     for line in PAGE.read_text().splitlines():
         if line and not line.startswith("    "):
@@ -20,4 +22,4 @@ def source():
     return "\n".join("\n".join(one) for one in python)
 
 
-exec(compile(source(), str(PAGE), "exec"))  # it is the project's own page
+exec(compile(source(), str(PAGE), "exec"))  # the page is the project's own

@@ -117,7 +117,7 @@ _REBOOT_SECS = 0.05, 0.5
 # When the faults of servers and networks end, at the latest, in seconds of the simulation.
 _FAULTS_SECS = 60.0
 # URLs that one power failure repeats at most, where checkpoints are made often, and how many
-# another death for each worker: docs/operations.md.
+# another death for each worker: docs/howto/run-it-for-weeks.md.
 _REPEATED, _REPEATED_PER_WORKER = 60, 3
 # How often a copy of a kept checkpoint is gone on with.
 _GOING_BACK = 0.15

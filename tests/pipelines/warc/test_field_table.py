@@ -1,4 +1,4 @@
-"""The table of docs/warc.md, held to what is written: by kind of record, and by field."""
+"""The WARC table of docs/reference/formats.md, checked against records of each kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from warc_checks import page, warc_of
 from webcrawl.pipelines.warc.payloads import StoredPayloads
 from webcrawl.signals import CONTENT_SEEN
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "warc.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "formats.md"
+DOCUMENT = PAGE.read_text(encoding="utf-8")
 # Mandatory in every record (5.2 to 5.5), or in every one with a block (5.6, 5.8).
 COMMON = {
     *words("WARC-Type WARC-Record-ID WARC-Date Content-Length Content-Type WARC-Block-Digest")
