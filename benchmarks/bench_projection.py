@@ -102,6 +102,8 @@ def said(directory: Path, name: str, seed: int = SEED) -> tuple[list[Said], floa
     lines = (crawl.job / "logs/stats.jsonl").read_bytes().splitlines()
     found = []
     for line in map(msgspec.json.decode, lines[:-1]):
+        if "doctor" in line:  # a line of its own
+            continue
         ends = (line.get(f"projection/{one}", 0.0) for one in ("earliest", "latest"))
         times = [max(at - BEGAN, 0.0) / told.ended for at in (line["at"], *ends)]
         found.append(Said(*times))

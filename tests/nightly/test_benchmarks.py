@@ -41,6 +41,7 @@ RUNS = dict(
         bench_walls.py           | --run {root} judge
         exclusion_expressions.py | 100
         html_edges.py            | {inputs}/docs
+        page_parts.py            |
         queue_frames.py          | {inputs}/articles.tar
         soak.py                  | --minutes 3 --hosts 100 --kills 1
         wall_alarms.py           | {inputs}/articles.tar {inputs}/docs
