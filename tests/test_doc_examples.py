@@ -13,7 +13,7 @@ import duckdb
 import pytest
 import warm
 from crawling import simulated
-from test_docs import PAGES, ROOT
+from test_docs import PAGES
 
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 
@@ -57,7 +57,7 @@ def crawled(tmp_path_factory):
     path = tmp_path_factory.mktemp("documents")
     (path / "scrapy.cfg").write_text("[settings]\ndefault = webcrawl.settings\n")
     (path / "my.py").write_text(MODULE)
-    shutil.copy(ROOT / "examples/titles.py", path)
+    shutil.copy(warm.ROOT / "examples/titles.py", path)
     job = path / "crawls/web"
     with simulated(path, hosts=6, mean_pages=4, max_pages=6) as web:
         options = {"ITEM_PIPELINES": json.dumps(MODULES), "URL_TRACE": path / "links.trace"}
