@@ -15,7 +15,7 @@ copy (
       and language_score >= 0.5
       and not truncated
       and tdm_reservation <> '1'  -- the site keeps its rights for text and data mining
-      and not contains(robots, 'noai')
+      and not contains(array_to_string(robots, ' '), 'noai')
     group by simhash  -- one of several pages with almost the same text
 ) to '{output}' (format parquet, compression zstd)
 """
