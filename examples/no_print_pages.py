@@ -1,6 +1,6 @@
 """A URL filter that refuses print versions and takes the language out of paths."""
 
-from webcrawl.urls import RefusedUrlError
+from webcrawl.urls.filters.table import RefusedUrlError
 
 
 class NoPrintPages:
