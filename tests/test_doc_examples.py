@@ -17,7 +17,7 @@ from test_docs import PAGES
 
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 
-# What the example of docs/asking.md names.
+# What the example of docs/reference/asking-a-job.md names.
 MODULE = """
 class TitlePipeline:
     def process_item(self, item):
@@ -57,6 +57,7 @@ def crawled(tmp_path_factory):
     path = tmp_path_factory.mktemp("documents")
     (path / "scrapy.cfg").write_text("[settings]\ndefault = webcrawl.settings\n")
     (path / "my.py").write_text(MODULE)
+    shutil.copy(warm.ROOT / "examples/titles.py", path)
     job = path / "crawls/web"
     with simulated(path, hosts=6, mean_pages=4, max_pages=6) as web:
         options = {"ITEM_PIPELINES": json.dumps(MODULES), "URL_TRACE": path / "links.trace"}
@@ -90,8 +91,10 @@ def lines_of(page):
 def completed(words, web, place):
     """The words of a command, with what an example leaves to the reader: a web to crawl, an end."""
     url = web.seeds.read_text().split()[0]
-    page = re.compile(r"http://((www\.)?example\.\w+|localhost:8000)/")
+    page = re.compile(r"http://((www\.)?example\.\w+|localhost:8000|site00001\.sim\.test:8080)/")
     words = [page.sub(lambda _: url, word) for word in words[1:]]
+    if words[0] == "crawl":
+        words = [word.replace("seeds=example.org", f"seeds={url}") for word in words]
     named = [
         [str(file.relative_to(place)) for file in sorted(place.glob(word))]
         if re.search(r"/\*\.|log\*$", word)

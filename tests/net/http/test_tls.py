@@ -264,7 +264,7 @@ def made_up_group(directory, *, bits):
     return path
 
 
-# --- Odd servers: docs/servers.md has what Scrapy, curl and Chromium make of the same ones. ------
+# --- Odd servers: docs/reference/odd-servers.md has what Scrapy, curl and Chromium make of the same ones. ------
 
 
 @cache
@@ -353,7 +353,7 @@ ODD = {
     "negative serial number": (changed(b"\x02\x01\x05", b"\x02\x01\xfb"), answers, "http_200"),
     "no date": (changed(b"\x17\x0d2", b"\x17\x0d?"), answers, "http_200"),
     "long chain": (changed(b"", b"", times=61), answers, "http_200"),
-    # Refused, as docs/servers.md says why.
+    # Refused, as docs/reference/odd-servers.md says why.
     "SHA-1 in handshake": ({"scheme": 0x0201}, answers, "tls_failed"),
     "HTTP/2 not offered": ({"extensions": RENEGOTIATION_INFO + H2}, answers, "tls_failed"),
     "name not in UTF-8": (changed(b"a.test", b"\xff\xfetest"), answers, "tls_failed"),
