@@ -87,7 +87,7 @@ def test_hosts_get_different_times_even_when_the_usual_rest_is_nothing(rig_of):
 
 
 def test_memory_of_given_times_is_bounded(rig, monkeypatch):
-    monkeypatch.setattr(shared, "_GIVEN", 5)
+    monkeypatch.setattr(shared, "_MAX_ASSIGNED", 5)
     for n in range(20):
         for host in (f"a{n}.test", f"b{n}.test"):
             rig.claim(contact(rig, host), f"203.0.113.{n}")
