@@ -56,5 +56,5 @@ def test_records_of_before_the_counts_are_taken_up(rig, clock):
 
 
 def test_a_snapshot_of_before_the_first_version_is_refused():
-    with pytest.raises(UndecodableError, match=r"of before webcrawl 0\.1"):
+    with pytest.raises(UndecodableError, match=r"written before webcrawl 0\.1"):
         decode_snapshot(msgspec.msgpack.encode([5, 0.0]))

@@ -64,7 +64,7 @@ def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig):
 
 @pytest.mark.parametrize("reason", ["", "Budget", "../front", "9", "a b", "a" * 33])
 def test_reason_is_a_word(rig, reason):
-    with pytest.raises(ValueError, match="is no reason"):
+    with pytest.raises(ValueError, match="must be a lower-case word"):
         park(rig, 1, reason)
 
 

@@ -98,13 +98,16 @@ def test_the_setting_comes_as_a_table_or_as_text():
     [
         ("often", "RETRY_POLICY must be a dictionary .JSON., not 'often'"),
         ("[1, 2]", "RETRY_POLICY must be a dictionary"),
-        ({"robots_denied": [1, 0, 0]}, "names 'robots_denied', and must name outcomes that"),
-        ({"other": [9, 0, 0]}, "names 'other', and"),
-        ({"http_200": [9, 0, 0]}, "names 'http_200', and"),
-        ({"http_5xxx": [9, 0, 0]}, "names 'http_5xxx', and"),
-        ({503: [1, 0, 0]}, "names 503, and"),
+        (
+            {"robots_denied": [1, 0, 0]},
+            "has 'robots_denied', which is not an outcome that can be retried",
+        ),
+        ({"other": [9, 0, 0]}, "has 'other', which"),
+        ({"http_200": [9, 0, 0]}, "has 'http_200', which"),
+        ({"http_5xxx": [9, 0, 0]}, "has 'http_5xxx', which"),
+        ({503: [1, 0, 0]}, "has 503, which"),
         *(
-            ({"timeout": rule}, "RETRY_POLICY for timeout must be three numbers")
+            ({"timeout": rule}, "RETRY_POLICY for timeout must be \\[tries, seconds, failures\\]")
             for rule in (
                 *(3, [3, 1], [-1, 1, 0], [1.5, 1, 0], [True, 1, 0], [1, -0.1, 0]),
                 *([1, float("nan"), 0], [1, float("inf"), 0], [1, "soon", 0], [1, 1, -1]),

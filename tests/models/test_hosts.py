@@ -86,7 +86,7 @@ class RecordsMachine(RuleBasedStateMachine):
             self.executor.run()
         if self.batch is None:
             return
-        self.records._settle(wait=True)
+        self.records._collect_result(wait=True)
         if self.records.failure is None:
             self.saved = self.batch
             self.failed.clear()

@@ -158,7 +158,7 @@ class Frontier:
         """Add encoded *entries* to the front end. Writes to disk once per 256 entries of a level.
 
         They are durable with the next published snapshot; until then the caller must be able to
-        submit them requeues_to_apply. OSError (disk full) loses none of them.
+        submit them again. OSError (disk full) loses none of them.
         """
         self._counts.pushed += len(entries)
         self._front.push(entries)

@@ -461,8 +461,8 @@ def test_the_profiles_are_those_of_their_sources():
     [
         ({"POLITENESS_PROFILE": "rude"}, "POLITENESS_PROFILE must be mercator or nielsen"),
         ({"POLITENESS_KEY": "url"}, "POLITENESS_KEY must be host or address or domain"),
-        ({"POLITENESS_MIN_DELAY": 200}, "below the floor of 200"),
-        ({"POLITENESS_MAX_DELAY": 1}, "below the floor of 3"),
+        ({"POLITENESS_MIN_DELAY": 200}, "below the minimum of 200"),
+        ({"POLITENESS_MAX_DELAY": 1}, "below the minimum of 3"),
         ({"POLITENESS_DELAY_FACTOR": "much"}, "POLITENESS_DELAY_FACTOR must be a number"),
     ],
 )

@@ -86,7 +86,7 @@ def test_spaces_and_comments_do_no_harm(line, number):
 )  # fmt: skip
 def test_what_is_no_rule_is_refused_and_changes_nothing(line):
     made = ExclusionRules()
-    with pytest.raises(ValueError, match=r"is no host, address, network or /expression/$"):
+    with pytest.raises(ValueError, match=r"is not a host, address, network or /expression/$"):
         made.add(line)
     assert len(made) == 0
 
@@ -228,9 +228,9 @@ def test_bad_lines_are_named_by_file_and_number_and_the_others_act(path, watched
     assert watched.file.stats() == {"rules": 1, "bad_lines": 2, "reloads": 1}
     first, second = said(caplog, "WARNING")
     assert first == (
-        f"{path}, line 2 excludes nobody: 'a..test' is no host, address, network or /expression/"
+        f"{path}, line 2 excludes nothing: 'a..test' is not a host, address, network or /expression/"
     )
-    assert second.startswith(f"{path}, line 4 excludes nobody: 'utf-8' codec can't decode")
+    assert second.startswith(f"{path}, line 4 excludes nothing: 'utf-8' codec can't decode")
     caplog.clear()
     path.write_bytes(b"a b\n" * 1000)
     watched.look()

@@ -81,14 +81,14 @@ def test_a_table_applies_whole(opened):
 TABLES = [
     ("delais = 3", "unknown field `delais`"),
     ("delay = -1", ">= 0"),
-    ("delay = nan", "below the 3 s|>= 0"),
+    ("delay = nan", "below POLITENESS_MIN_DELAY|>= 0"),
     ("delay = 1", "needs owner_allows = true"),
     ('link_kinds = ["img"]', "LINK_KINDS, which lacks img"),
     (f'headers = {{User-Agent = "{SECRET}"}}', "User-Agent cannot be set"),
     (f'headers = {{X-Key = "{SECRET}\\r\\nHost: b"}}', "'X-Key' is none that can be sent"),
     (f'cookies = {{a = "{SECRET};"}}', "cookie 'a' is none that can be sent"),
     (f'proxy = "socks://{SECRET}@b.test"', "proxy is no URL by http or https"),
-    (f'headers = {{X-Key = "{SECRET}" "', "it is no TOML"),
+    (f'headers = {{X-Key = "{SECRET}" "', "it is not valid TOML"),
     (f'headers = "{SECRET}"', "Expected `object`"),
 ]
 # No host, domain or pattern.

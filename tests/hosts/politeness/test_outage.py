@@ -94,8 +94,8 @@ def test_when_all_known_hosts_fall_silent_the_crawl_pauses_for_one(rig):
     assert rig.is_on
     assert rig.pauses
     assert " ".join(rig.pauses.sentences) == (
-        "4 hosts in a row failed (connect_timeout 4), as if the network here were gone: it is "
-        "tried every 5 s, and the crawl goes on by itself."
+        "4 hosts in a row failed (connect_timeout 4): the network here seems to be down. It is "
+        "tried every 5 s; the crawl continues by itself."
     )
     rig.answers("e")
     assert not rig.is_on
@@ -189,7 +189,7 @@ def test_name_servers_that_do_not_find_what_they_found_before_are_gone(rig):
         rig.answers("a")  # whose address is known
     rig.nameless("i")  # they are asked once
     assert rig.name_servers_say(False) == "d"
-    assert "(dns_failed 5), as if the name service here were gone" in rig.pauses.sentences[0]
+    assert "(dns_failed 5): the name service here seems to be down" in rig.pauses.sentences[0]
     for known in "cb":  # another one each time, as that one may be gone
         rig.outage.work()
         rig.clock.advance(5)
@@ -219,7 +219,7 @@ def test_name_servers_that_found_nothing_yet_are_asked_for_what_they_did_not_fin
     rig.nameless("d")
     assert rig.name_servers_say(False) == "d"
     assert rig.is_on
-    assert "No name has ever been found: look at the network" in rig.pauses.sentences[0]
+    assert "No host name was ever found: check the network" in rig.pauses.sentences[0]
     rig.work_later()
     assert rig.name_servers_say(False) == "c", "each may really be gone"
     assert rig.is_on

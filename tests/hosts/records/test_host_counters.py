@@ -180,7 +180,7 @@ def test_each_job_has_a_key_of_its_own(records, tmp_path):
 @pytest.mark.parametrize("name", ["*", "a.test"])
 def test_damaged_tally_is_reported(records, name):
     records.database.write([(5, name, b"\xc1")])
-    with pytest.raises(CorruptRecordError, match="no tally of"):
+    with pytest.raises(CorruptRecordError, match="invalid counter of"):
         (records.domains.open if name == "*" else lambda: records.domains.find(name))()
 
 

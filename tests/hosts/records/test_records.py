@@ -370,7 +370,7 @@ def test_value_that_changed_on_the_disk_is_damage(path, opening):
     connection.close()
     records = opening()
     for key, get in (("h7.test", records.get), ("h7", records.robots)):
-        told = f"checksum mismatch in what is kept of '{key}'"
+        told = f"checksum mismatch in the data of '{key}'"
         with pytest.raises(CorruptRecordError, match=told):
             get(key)
     assert len(damage_of(records)) == 2
@@ -378,7 +378,7 @@ def test_value_that_changed_on_the_disk_is_damage(path, opening):
 
 def test_records_that_are_none_are_found(records):
     records.database.write([(1, "a.test", b"\xc1")])
-    with pytest.raises(CorruptRecordError, match=r"no record of 'a\.test'"):
+    with pytest.raises(CorruptRecordError, match=r"invalid record of 'a\.test'"):
         records.get("a.test")
 
 

@@ -100,7 +100,10 @@ def test_a_file_that_is_no_database_or_of_a_later_format_is_reported(tmp_path):
     ("statement", "why"),
     [
         ("UPDATE facts SET crc = 1 WHERE key = 'a.test'", "checksum mismatch"),
-        (f"UPDATE facts SET data = x'00', crc = {NOTHING} WHERE key = 'a.test'", "no record of"),
+        (
+            f"UPDATE facts SET data = x'00', crc = {NOTHING} WHERE key = 'a.test'",
+            "invalid record of",
+        ),
         ("DROP TABLE facts", "no such table"),
     ],
 )
