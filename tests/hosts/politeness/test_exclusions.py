@@ -228,7 +228,8 @@ def test_bad_lines_are_named_by_file_and_number_and_the_others_act(path, watched
     assert watched.file.stats() == {"rules": 1, "bad_lines": 2, "reloads": 1}
     first, second = said(caplog, "WARNING")
     assert first == (
-        f"{path}, line 2 excludes nothing: 'a..test' is not a host, address, network or /expression/"
+        f"{path}, line 2 excludes nothing: 'a..test' is not a host, address, network "
+        "or /expression/"
     )
     assert second.startswith(f"{path}, line 4 excludes nothing: 'utf-8' codec can't decode")
     caplog.clear()

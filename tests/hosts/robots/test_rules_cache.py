@@ -62,7 +62,7 @@ def test_a_delay_that_is_not_a_number_is_logged_once_and_ignored(cache, store, c
     body = b"User-agent: *\nDisallow: /x\nCrawl-delay: s\x1b[2Joon\n"
     assert cache.put(A, 200, body).crawl_delay is None
     assert caplog.messages == [
-        f"{A}/robots.txt: Crawl-delay 's\\x1b[2Joon' is not a number, and is ignored"
+        f"{A}/robots.txt: Crawl-delay 's\\x1b[2Joon' is not a number and is ignored"
     ]
     assert not allows(cache.get(A))
     assert not allows(opened(store, clock).get(A))  # read again, from the store

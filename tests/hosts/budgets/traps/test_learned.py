@@ -177,7 +177,7 @@ def test_a_parked_pattern_is_in_the_log_with_its_remedy(traps, caplog):
     (message,) = caplog.messages
     assert message == (
         "Trap learned: 20 of the last 20 pages of http://a.test/cal/{n}?sid had content already "
-        "seen, as http://a.test/cal/19?sid=8f3a91c2; its URLs wait from now on, unless "
+        "seen, such as http://a.test/cal/19?sid=8f3a91c2; more of its URLs now wait, unless "
         "TRAP_EXCEPTIONS_FILE has the pattern"
     )
 
