@@ -220,7 +220,7 @@ class TestTrouble:
         with file_size_limit(300):
             worker.step()
         eliminator.close()
-        assert "resuming the crawl does it again" in caplog.text
+        assert "it is repeated when the crawl resumes" in caplog.text
 
 
 class TestSnapshots:

@@ -43,7 +43,7 @@ def test_taking_back_the_last_insert_leaves_the_table_as_it_was(batches):
         fresh = [batch[i] for i in new]
         assert len(set(fresh)) == len(fresh)
         if number % 2:
-            buffer.take_back(fresh)
+            buffer.undo(fresh)
         else:
             buffer.append(fresh, WITH_PAYLOAD)
             held.update(fresh)

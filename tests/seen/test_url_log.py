@@ -90,14 +90,14 @@ def test_a_full_disk_appends_nothing(log):
 def test_a_file_that_must_be_there_and_is_not_is_reported(log):
     with pytest.raises(CorruptRecordError, match="gone"):
         list(read_frames(log.file(3), start=HEADER_SIZE, end=100))
-    assert list(log.recovered(3, start=HEADER_SIZE, vouched=HEADER_SIZE)) == []
+    assert list(log.recovered(3, start=HEADER_SIZE, trusted_until=HEADER_SIZE)) == []
 
 
 def test_recovered_reads_on_after_what_is_vouched_for(log):
     write(log, [b"a"])
     vouched = log.span.end
     write(log, [b"b"], [b"c"])
-    recovered = partial(log.recovered, 1, start=HEADER_SIZE, vouched=vouched)
+    recovered = partial(log.recovered, 1, start=HEADER_SIZE, trusted_until=vouched)
     os.truncate(log.file(1), log.span.end - 1)
     assert len([*recovered()]) == 2
     os.truncate(log.file(1), vouched - 1)

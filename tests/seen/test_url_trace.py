@@ -73,7 +73,7 @@ def test_another_record_log_is_no_trace(tmp_path, payload):
     trace._log.append(payload)
     trace.close()
     for use in [read_trace, opened][: 1 if payload.startswith(b"URLT") else 2]:
-        with pytest.raises(FatalError, match="is no URL trace"):
+        with pytest.raises(FatalError, match="is not a URL trace"):
             use(tmp_path / "other")
 
 

@@ -1,4 +1,4 @@
-"""Reader of damaged runs: every block, and whether it adds up.
+"""Reader of damaged runs: reads every block and reports whether it is damaged.
 
 Used to check a job; the crawl itself stops at damage (runs.py).
 """
@@ -22,9 +22,9 @@ _WORD = np.dtype("<u8")
 
 
 class Block(NamedTuple):
-    """A block of a run, or its header or index with damage.
+    """A block of a run, or its header or index if damaged.
 
-    It is at byte *offset* and *size* bytes long; *wrong* is the damage, empty if there is none.
+    It begins at byte *offset* and has *size* bytes; *wrong* describes the damage, empty if none.
     """
 
     offset: int
@@ -33,9 +33,9 @@ class Block(NamedTuple):
 
 
 def scan_run(path: Path, *, count: int) -> Iterator[Block]:
-    """The pieces of the run *path*, which must hold *count* fingerprints.
+    """Yield the blocks of the run *path*, which must have *count* fingerprints.
 
-    Raises NewerFormatError when a later webcrawl wrote it, OSError.
+    Raises NewerFormatError if a later webcrawl wrote it, OSError.
     """
     try:
         file = path.open("rb")
