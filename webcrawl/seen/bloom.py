@@ -176,7 +176,7 @@ class BloomSet:
         return False
 
     def replay(self, fps: array[int], *, with_payload: bool) -> int:
-        """Add *fps* from the log, all of them new when submitted; the saved filter may have some."""
+        """Add *fps* from the log, which were new when submitted; the saved filter may have some."""
         fresh = [fp for fp in fps if fp not in self._filter]
         self._loss.new(fresh, self._filter.filters)
         for fp in fresh:
