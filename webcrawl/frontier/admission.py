@@ -117,12 +117,12 @@ class Admission:
         if not self._gates:
             self._frontier.push(batch)
             return
-        free, held = self._sort(batch)
+        free, held = self._classify(batch)
         for reason, entries in held.items():
             self._frontier.parked.push(reason, entries)
         self._frontier.push(free)
 
-    def _sort(self, batch: Sequence[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
+    def _classify(self, batch: Sequence[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
         """Split *batch* into admitted entries and, by gate name, those that a gate holds."""
         free: list[bytes] = []
         held: dict[str, list[bytes]] = {}
@@ -181,12 +181,12 @@ class Admission:
             for gate in relenting:
                 gate.release_more()
             parked.begin_pass([gate.name for gate in relenting])
-        moved = parked.reconsider(_PASS_ENTRIES, self._sort)
-        return moved + self._frontier.due.work(_PASS_ENTRIES, self._sort_due) > 0
+        moved = parked.reconsider(_PASS_ENTRIES, self._classify)
+        return moved + self._frontier.due.work(_PASS_ENTRIES, self._classify_due) > 0
 
-    def _sort_due(self, batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
+    def _classify_due(self, batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
         """Like ``_sort`` for visits that are due, but also park the ones that are held."""
-        free, held = self._sort(self.take_over(batch))
+        free, held = self._classify(self.take_over(batch))
         for reason, entries in held.items():
             self._frontier.parked.push(reason, entries)
         return free, {}

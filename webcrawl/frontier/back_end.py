@@ -105,7 +105,7 @@ class BackEnd:
         self._snoozed: list[tuple[float, int, BackQueue]] = []
         self._order = itertools.count()
         self.overflows = Overflows(path=path)
-        self._saving = QueueSnapshots()
+        self._snapshots = QueueSnapshots()
 
     # --- counts, each O(1)
 
@@ -147,10 +147,10 @@ class BackEnd:
         queue = self._table.get(host)
         return queue is not None and queue.is_far
 
-    def resize(self, most: int) -> None:
-        """Allow at most *most* queues, or as many as there are now."""
-        self.ceiling = most
-        self.limit = max(len(self._table), min(self.limit, most), 1)
+    def resize(self, max_queues: int) -> None:
+        """Allow at most *max_queues* queues, or as many as there are now."""
+        self.ceiling = max_queues
+        self.limit = max(len(self._table), min(self.limit, max_queues), 1)
 
     def resize_shares(self, *, workers: int, most: int) -> None:
         """Change the domains' shares and line up all held queues again. O(domains + held).
@@ -186,7 +186,7 @@ class BackEnd:
         Queues are made as needed; stops when there is no room for another. Entries for which *drop*
         is true are dropped.
         """
-        table, number = self._table, self._saving.number
+        table, number = self._table, self._snapshots.number
         for _ in range(limit):
             if len(table) >= self.limit:
                 break
@@ -199,8 +199,8 @@ class BackEnd:
             queue = table.get(host)
             if queue is None:
                 queue = self._add(host)
-            elif queue.saved != number:
-                self._saving.keep(queue)
+            elif queue.copied_in != number:
+                self._snapshots.copy(queue)
             self.size += 1
             queue.push(data, self._new_overflow)
 
@@ -224,8 +224,8 @@ class BackEnd:
         if queue is None:
             queue = self._add(key)
             self.limit = max(self.limit, len(self._table))
-        elif queue.saved != self._saving.number:
-            self._saving.keep(queue)
+        elif queue.copied_in != self._snapshots.number:
+            self._snapshots.copy(queue)
         return queue
 
     def move_to_front(self, entry: Entry) -> None:
@@ -233,8 +233,8 @@ class BackEnd:
         data = encode(entry)
         queue = self._table.get(self.key_of(entry))
         if queue is not None and data in queue.items:
-            if queue.saved != self._saving.number:
-                self._saving.keep(queue)
+            if queue.copied_in != self._snapshots.number:
+                self._snapshots.copy(queue)
             queue.items.remove(data)
             queue.items.insert(0, data)
 
@@ -244,10 +244,10 @@ class BackEnd:
         rest = self.remembered.take(host)
         domain = self._enter(host)
         if rest is None:
-            queue = BackQueue(host, domain, now, 0.0, self._saving.number)
+            queue = BackQueue(host, domain, now, 0.0, self._snapshots.number)
             self._ready.append(queue)
         else:
-            queue = BackQueue(host, domain, *rest, self._saving.number)
+            queue = BackQueue(host, domain, *rest, self._snapshots.number)
             self._line_up(queue, now, since=now)
         self._table[host] = queue
         return queue
@@ -333,8 +333,8 @@ class BackEnd:
 
     def pop(self, queue: BackQueue) -> bytes:
         """Remove and return the oldest entry of *queue*. Reads the disk once per chunk."""
-        if queue.saved != self._saving.number:
-            self._saving.keep(queue)
+        if queue.copied_in != self._snapshots.number:
+            self._snapshots.copy(queue)
         data = queue.pop()
         self.size -= 1
         if (drained := queue.take_drained()) is not None:
@@ -379,9 +379,9 @@ class BackEnd:
 
         Includes the rest that ``Frontier.hold`` set for the whole host.
         """
-        held = self.remembered.find(host) if parts > 1 else None
+        rest = self.remembered.find(host) if parts > 1 else None
         keys = [*keys_but_for(host, parts)]
-        until = max(0.0 if held is None else held[0], self.remembered.latest([host, *keys]))
+        until = max(0.0 if rest is None else rest[0], self.remembered.latest([host, *keys]))
         for key in keys:
             queue = self._table.get(key)
             if queue is not None:
@@ -416,8 +416,8 @@ class BackEnd:
         queue = self._table.get(host)
         if queue is None or queue.state is not QueueState.IN_PROCESS:
             raise LookupError(f"{host} is not in process")
-        if queue.saved != self._saving.number:
-            self._saving.keep(queue)
+        if queue.copied_in != self._snapshots.number:
+            self._snapshots.copy(queue)
         return queue
 
     def end(self, queue: BackQueue, ready_at: float, now: float, *, is_far: bool = False) -> None:
@@ -453,7 +453,7 @@ class BackEnd:
     def snapshot(self) -> Series:
         """Return all queues as they are now; they are encoded while the back end keeps working."""
         self.overflows.seal()
-        return self._saving.begin(self._table.values())
+        return self._snapshots.begin(self._table.values())
 
     def rests(self) -> Series:
         """Return the rests of hosts without a queue for the snapshot, see ``HostClocks.snapshot``.
@@ -471,21 +471,21 @@ class BackEnd:
         """
         now = self._clock()
         overflows = self.overflows.open(
-            {kept.number: kept.overflow for kept in snapshots if kept.overflow is not None}
+            {saved.number: saved.overflow for saved in snapshots if saved.overflow is not None}
         )
-        for kept in snapshots:
-            if not kept.items and kept.overflow is None:
+        for saved in snapshots:
+            if not saved.items and saved.overflow is None:
                 continue
-            if kept.visits and (queue := self._table.get(kept.host)) is not None:
+            if saved.visits and (queue := self._table.get(saved.host)) is not None:
                 # The queue of URLs to be fetched last is stored like a second queue of visits.
                 name = "last" if queue.visits else "visits"
-                setattr(queue, name, overflows[kept.number])
-                self.size += len(overflows[kept.number])
+                setattr(queue, name, overflows[saved.number])
+                self.size += len(overflows[saved.number])
                 continue
-            domain = self._enter(kept.host)
-            queue = BackQueue(kept.host, domain, now, kept.min_rest, self._saving.number)
-            queue.items = kept.items
-            queue.overflow = overflows.get(kept.number)
+            domain = self._enter(saved.host)
+            queue = BackQueue(saved.host, domain, now, saved.min_rest, self._snapshots.number)
+            queue.items = saved.items
+            queue.overflow = overflows.get(saved.number)
             self.size += len(queue)
             self._table[queue.host] = queue
             self._ready.append(queue)

@@ -44,6 +44,7 @@ class BackQueue:
 
     __slots__ = (
         "contact",
+        "copied_in",
         "domain",
         "host",
         "is_far",
@@ -54,13 +55,12 @@ class BackQueue:
         "min_rest",
         "overflow",
         "ready_at",
-        "saved",
         "state",
         "visits",
     )
 
     def __init__(
-        self, host: str, domain: Domain, ready_at: float, min_rest: float, saved: int
+        self, host: str, domain: Domain, ready_at: float, min_rest: float, copied_in: int
     ) -> None:
         self.host = host
         self.domain = domain
@@ -75,7 +75,7 @@ class BackQueue:
         # The segment of the done log in which the next contact is already recorded.
         self.journaled = 0
         # Number of the last snapshot that has a copy of this queue, or began before it was made.
-        self.saved = saved
+        self.copied_in = copied_in
         self.state = QueueState.READY
         # A list, not a deque: an empty deque takes 600 bytes, and pop(0) on 16 entries is cheap.
         self.items: list[bytes] = []
@@ -141,44 +141,47 @@ class QueueSnapshots:
     Copying or encoding 100,000 queues of 16 entries takes a large part of a second, and the crawl
     must not stop for that long. So a snapshot only lists the queues; each is copied when its turn
     comes, or before it changes. The invariant: the copy of a queue is its state at the moment of
-    ``begin``. A queue whose ``saved`` equals ``number`` was copied, or was made after the snapshot.
+    ``begin``. A queue whose ``copied_in`` equals ``number`` was copied, or was made after the
+    snapshot.
     """
 
     def __init__(self) -> None:
         self.number = 0
         # Copies of queues that changed before their turn, by host.
-        self._early: dict[str, list[QueueSnapshot]] = {}
+        self._early_copies: dict[str, list[QueueSnapshot]] = {}
 
     def begin(self, queues: Collection[BackQueue]) -> Series:
         """Start a snapshot of *queues*. About 20 ns per queue."""
         self.number += 1
-        self._early = {}
-        others = [(queue.visits is not None) + (queue.last is not None) for queue in queues]
-        return Series(len(queues) + sum(others), self._copies([*queues], self.number))
+        self._early_copies = {}
+        further_parts = [(queue.visits is not None) + (queue.last is not None) for queue in queues]
+        return Series(len(queues) + sum(further_parts), self._copies([*queues], self.number))
 
-    def keep(self, queue: BackQueue) -> None:
+    def copy(self, queue: BackQueue) -> None:
         """Copy *queue*, which has not been copied yet and is about to change."""
-        queue.saved = self.number
-        self._early[queue.host] = _states_of(queue)
+        queue.copied_in = self.number
+        self._early_copies[queue.host] = _states_of(queue)
 
     def _copies(self, queues: list[BackQueue], number: int) -> Iterator[QueueSnapshot]:
         for queue in queues:
             if self.number != number:
                 raise RuntimeError("a later snapshot of the frontier was begun")
-            if queue.saved != number:
-                queue.saved = number
+            if queue.copied_in != number:
+                queue.copied_in = number
                 yield from _states_of(queue)
             else:
-                yield from self._early.pop(queue.host)
+                yield from self._early_copies.pop(queue.host)
 
 
 def _states_of(queue: BackQueue) -> list[QueueSnapshot]:
     contact = queue.contact if queue.state is QueueState.IN_PROCESS else 0.0
 
     def state(items: list[bytes], fifo: DiskFifo | None, *, visits: bool) -> QueueSnapshot:
-        number, kept = (0, None) if fifo is None else (number_of(fifo), fifo.snapshot())
+        number, snapshot = (0, None) if fifo is None else (number_of(fifo), fifo.snapshot())
         times = (queue.ready_at, contact, queue.min_rest)
-        return QueueSnapshot(queue.host, *times, items, number, kept, visits)
+        return QueueSnapshot(queue.host, *times, items, number, snapshot, visits)
 
-    more = [state([], fifo, visits=True) for fifo in (queue.visits, queue.last) if fifo is not None]
-    return [state([*queue.items], queue.overflow, visits=False), *more]
+    further_parts = [
+        state([], fifo, visits=True) for fifo in (queue.visits, queue.last) if fifo is not None
+    ]
+    return [state([*queue.items], queue.overflow, visits=False), *further_parts]

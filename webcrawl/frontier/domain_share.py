@@ -59,7 +59,7 @@ class DomainShares:
         self._idle += workers - self._workers
         self._workers, self._most = workers, most
         domains = self._domains.values()
-        self._wanted = sum(max(0, min(one.hosts, most) - one.busy) for one in domains)
+        self._wanted = sum(max(0, min(domain.hosts, most) - domain.busy) for domain in domains)
 
     def enter(self, host: str) -> Domain:
         """Count a new queue, that of *host*, and return its domain."""

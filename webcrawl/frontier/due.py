@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
     from webcrawl.frontier.finished import FinishedKeys
     from webcrawl.frontier.front_end import FrontEnd
-    from webcrawl.frontier.parked import Sort
+    from webcrawl.frontier.parked import Classify
     from webcrawl.storage.fifo import FifoSnapshot
 
 _NAME = "due_"
@@ -85,20 +85,20 @@ class DueQueues:
         next_at = self.next_at
         return next_at is not None and next_at <= self._clock() and self.ahead < _MIN_AHEAD
 
-    def work(self, limit: int, sort: Sort) -> int:
+    def work(self, limit: int, classify: Classify) -> int:
         """Move up to *limit* due entries to the front end, and return how many.
 
-        Does nothing while many visits wait there. *sort* works as in ``Parked.reconsider``.
+        Does nothing while many visits wait there. *classify* works as in ``Parked.reconsider``.
         """
         if not self.is_due:
             return 0
 
-        def counted(batch: list[bytes]) -> tuple[list[bytes], Mapping[str, list[bytes]]]:
-            free, held = sort(batch)
+        def classify_and_count(batch: list[bytes]) -> tuple[list[bytes], Mapping[str, list[bytes]]]:
+            free, held = classify(batch)
             self.ahead += len(free)
             return free, held
 
-        moved = self._queues.release(f"{_NAME}{self._next}", limit, counted)
+        moved = self._queues.release(f"{_NAME}{self._next}", limit, classify_and_count)
         self._find_next()
         return moved
 

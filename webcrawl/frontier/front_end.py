@@ -208,14 +208,14 @@ def watch(front: FrontEnd) -> None:
     That ends the crawl before damage is done; the same command resumes from what was saved.
     """
 
-    def watched(call: Callable[..., Any], grows: Callable[..., int]) -> Callable[..., Any]:
-        def made(*given: Any) -> Any:
-            size = front.size + grows(*given)
-            result = call(*given)
+    def checked(call: Callable[..., Any], growth: Callable[..., int]) -> Callable[..., Any]:
+        def call_and_check(*args: Any) -> Any:
+            size = front.size + growth(*args)
+            result = call(*args)
             if front.size != size:
                 raise RuntimeError(f"FRONTIER_FRONT_END has {front.size:,} entries, not {size:,}")
             return result
 
-        return made
+        return call_and_check
 
-    front.push, front.pop = watched(front.push, len), watched(front.pop, lambda: -1)  # type: ignore[method-assign]  # once, at the start
+    front.push, front.pop = checked(front.push, len), checked(front.pop, lambda: -1)  # type: ignore[method-assign]  # once, at the start

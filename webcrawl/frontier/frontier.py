@@ -478,20 +478,20 @@ class Frontier:
         Raises CorruptRecordError if a file that the snapshot names is damaged, and NewerFormatError
         if a later version wrote it.
         """
-        found = self._parts.restore(snapshot, forgotten=forgotten)
+        replayed = self._parts.restore(snapshot, forgotten=forgotten)
         self._counts = self._finished.counts
-        found.add_to(self._counts, trust_done=trust_done)
+        replayed.add_to(self._counts, trust_done=trust_done)
         if trust_done:
-            self._finished.add_all(one.key for one in found.finished)
-            for one in found.finished:
+            self._finished.add_all(one.key for one in replayed.finished)
+            for one in replayed.finished:
                 if one.note and on_done is not None:
                     on_done(one.note)
-            for due in found.due:
+            for due in replayed.due:
                 self.due.push(due.data, due.at)
-        elif found.finished or found.requeued:
+        elif replayed.finished or replayed.requeued:
             # They will be finished again, and must not be counted twice after another crash.
             self._log.write(Distrust())
-        self._front.push([one.data for one in found.requeues_to_apply(trust_done=trust_done)])
+        self._front.push([one.data for one in replayed.requeues_to_apply(trust_done=trust_done)])
 
     def snapshot(self) -> Iterator[bytes]:
         """Return the current state in pieces, to be published; begin a new segment of the done log.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from webcrawl.storage.fifo import FifoSnapshot
 
     # Splits encoded entries into those to admit and, by reason, those to park.
-    Sort = Callable[[list[bytes]], tuple[list[bytes], Mapping[str, list[bytes]]]]
+    Classify = Callable[[list[bytes]], tuple[list[bytes], Mapping[str, list[bytes]]]]
 
 # Entries per frame. Two frames for each reason are in memory, about 60 kB.
 CHUNK = 256
@@ -98,24 +98,24 @@ class Parked:
                 self._due[reason] = len(self._fifos[reason])
         self.due = sum(self._due.values())
 
-    def reconsider(self, limit: int, sort: Sort) -> int:
+    def reconsider(self, limit: int, classify: Classify) -> int:
         """Continue the pass by up to *limit* entries; return how many, 0 at its end.
 
-        *sort* receives entries in order, without those that turn out to be finished, and says which
-        are parked again; the others are pushed to the front end. None is lost if it raises, or on
-        OSError. About 2 us per entry, plus the time of *sort*.
+        *classify* receives entries in order, without those that turn out to be finished, and says
+        which are parked again; the others are pushed to the front end. None is lost if it raises,
+        or on OSError. About 2 us per entry, plus the time of *classify*.
         """
         if not self.due:
             return 0
         reason = next(reason for reason, due in self._due.items() if due)
-        return self.release(reason, min(self._due[reason], limit), sort)
+        return self.release(reason, min(self._due[reason], limit), classify)
 
-    def release(self, reason: str, limit: int, sort: Sort) -> int:
+    def release(self, reason: str, limit: int, classify: Classify) -> int:
         """Reconsider up to *limit* entries of *reason*, in or out of a pass; return how many."""
         batch = self._take(reason, min(len(self._fifos[reason]), limit))
         waiting = [data for data in batch if not self._finished.hides(data)]
         try:
-            free, held = sort(waiting)
+            free, held = classify(waiting)
         except BaseException:
             for data in reversed(waiting):
                 self._fifos[reason].push_front(data)
@@ -123,8 +123,8 @@ class Parked:
             raise
         self._counts.admitted += len(free)
         with ExitStack() as stack:
-            for again, entries in held.items():
-                stack.callback(self.push, again, entries)
+            for new_reason, entries in held.items():
+                stack.callback(self.push, new_reason, entries)
             self._front.push(free)
         return len(batch)
 
@@ -145,12 +145,12 @@ class Parked:
         self._count(reason, -count)
         return batch
 
-    def _count(self, reason: str, change: int) -> None:
-        """Count *change* more entries at the head of the queue, where a pass has yet to look."""
-        self.size += change
+    def _count(self, reason: str, added: int) -> None:
+        """Count *added* entries at the head of the queue, where a pass has yet to look."""
+        self.size += added
         if reason in self._due:
-            self._due[reason] += change
-            self.due += change
+            self._due[reason] += added
+            self.due += added
 
     def drop(self, reason: str) -> None:
         """Delete the files of *reason*.

@@ -137,18 +137,18 @@ class FrontierParts:
         self.finished.add_bytes(state.finished)
         for data in reversed(state.leased):
             back.push_front(decode(data))
-        found = replay(read_done_log(self.log.path, state.segment), since=state)
+        replayed = replay(read_done_log(self.log.path, state.segment), since=state)
         now = self._clock()
         # The clock may have been set back while the machine was down.
-        self.resumed = now if found.last_at else 0.0
+        self.resumed = now if replayed.last_at else 0.0
         self.forgotten = forgotten = max(min(state.forgotten, now), forgotten)
         # So that no rest is computed again if this process dies soon, too.
         self.log.write(
             *restore_rests(
-                back, state, found, now=now, policies=self._policies, forgotten=forgotten
+                back, state, replayed, now=now, policies=self._policies, forgotten=forgotten
             )
         )
-        return found
+        return replayed
 
     def snapshot(self) -> Iterator[bytes]:
         """Return the current state in pieces; see ``Frontier.snapshot``."""

@@ -97,7 +97,7 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
 def restore_rests(
     back: BackEnd,
     state: FrontierSnapshot,
-    found: Replay,
+    replayed: Replay,
     *,
     now: float,
     policies: FrontierPolicies,
@@ -105,26 +105,26 @@ def restore_rests(
 ) -> list[Release]:
     """Let hosts and shared clocks rest as before the restart; return releases to journal.
 
-    Rests come from the snapshot *state* and the releases in *found*; the last one of a host counts.
-    After a contact that was cut off, a host rests as *policies* say for one that lasted until *now*
-    and may continue at the server. All hosts also rest as after a contact at *forgotten*, epoch
-    seconds, until when contacts may be missing. No host rests less than it would have without the
-    restart, nor longer because the clock was set back while the machine was down.
+    Rests come from the snapshot *state* and the releases in *replayed*; the last one of a host
+    counts. After a contact that was cut off, a host rests as *policies* say for one that lasted
+    until *now* and may continue at the server. All hosts also rest as after a contact at
+    *forgotten*, epoch seconds, until when contacts may be missing. No host rests less than it would
+    have without the restart, nor longer because the clock was set back while the machine was down.
 
     The returned releases are those of the contacts that were cut off.
     """
-    ahead = max(0.0, found.last_at - now)
+    clock_set_back = max(0.0, replayed.last_at - now)
     quiet = back.remembered.quiet_until = forgotten + policies.forgotten_rest
     known_rests = [(queue.host, queue.ready_at, queue.min_rest) for queue in state.queues]
     known_rests += state.remembered
-    known_rests += [(one.host, one.ready_at, one.min_rest) for one in found.releases.values()]
+    known_rests += [(one.host, one.ready_at, one.min_rest) for one in replayed.releases.values()]
     for host, ready_at, min_rest in known_rests:
         earliest = max(quiet, forgotten and forgotten + min_rest)
-        back.postpone(host, max(ready_at - ahead, earliest), min_rest=min_rest)
-    released = []
-    for host, at, min_rest in map(msgspec.structs.astuple, found.contacts.values()):
+        back.postpone(host, max(ready_at - clock_set_back, earliest), min_rest=min_rest)
+    releases = []
+    for host, at, min_rest in map(msgspec.structs.astuple, replayed.contacts.values()):
         rest = max(cut_off(policies.delay, max(now - at, 0.0)), policies.cut_off_rest, min_rest)
-        released.append(Release(host, max(now + rest, quiet), min_rest))
-        back.postpone(host, released[-1].ready_at, min_rest=min_rest)
+        releases.append(Release(host, max(now + rest, quiet), min_rest))
+        back.postpone(host, releases[-1].ready_at, min_rest=min_rest)
     back.snooze_postponed()
-    return released
+    return releases

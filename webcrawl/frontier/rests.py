@@ -106,10 +106,12 @@ class HostClocks:
         if self._store is None:
             return
         self._tidied_at = min(self._tidied_at, self._limit)
-        kept = self._limit - self._limit // _SPILLED_SHARE
-        if len(rests) > kept:
-            first = sorted([ready_at for ready_at, _ in rests.values()])[kept]
-            for host in [host for host, (ready_at, _) in rests.items() if ready_at >= first]:
+        most_kept = self._limit - self._limit // _SPILLED_SHARE
+        if len(rests) > most_kept:
+            first_spilled = sorted([ready_at for ready_at, _ in rests.values()])[most_kept]
+            for host in [
+                host for host, (ready_at, _) in rests.items() if ready_at >= first_spilled
+            ]:
                 ready_at, min_rest = rests.pop(host)
                 self._store.put(host, _REST.pack(ready_at, ready_at - now, min_rest))
                 self.spilled += 1
@@ -160,8 +162,8 @@ class HostClocks:
                     until, _, min_rest = _REST.unpack(data)
                     unsaved.append((host, until, min_rest))
         rests = self._rests.copy()
-        held = ((host, at, min_rest) for host, (at, min_rest) in rests.items())
-        return Series(len(unsaved) + len(rests), itertools.chain(unsaved, held))
+        in_memory = ((host, at, min_rest) for host, (at, min_rest) in rests.items())
+        return Series(len(unsaved) + len(rests), itertools.chain(unsaved, in_memory))
 
     def written(self) -> Iterable[Path]:
         return () if self._store is None else self._store.written()

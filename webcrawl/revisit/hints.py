@@ -79,7 +79,7 @@ class Hints:
         followed, judged, right, left = _counts_of(record)
         if not left or (2 * right < judged < followed):
             return
-        copy = self._copy_of(entry) or _Copy(History(), is_judged=False)
+        copy = self._stored_copy(entry) or _Copy(History(), is_judged=False)
         known = replace(copy.document, hinted_at=now)
         is_too_soon = now - copy.document.hinted_at < self.visits.shortest
         if is_too_soon or not self.knows(name):
@@ -87,12 +87,12 @@ class Hints:
         record.hints = [followed + 1, judged, right, left - 1]
         self.records.put(record)
         self._counts["followed"] += 1
-        self._keep(entry, known, is_judged=copy.is_judged)
+        self._store(entry, known, is_judged=copy.is_judged)
         self.frontier.push([encode(replace(entry, history=encode_history(known)))])
 
     def visited(self, entry: Entry, visit: Visit) -> None:
         """Record the result of *visit*, which was made because of a hint."""
-        before, found, copy = visit.before, visit.found, self._copy_of(entry)
+        before, found, copy = visit.before, visit.found, self._stored_copy(entry)
         if found not in (CHANGED, UNCHANGED):
             self._judge(entry, is_right=None)
             return
@@ -100,7 +100,7 @@ class Hints:
         if is_judged and copy is not None:
             self._judge(entry, is_right=found == CHANGED)
             is_judged = copy.is_judged
-        self._keep(entry, replace(visit.after, at=int(self.clock())), is_judged=is_judged)
+        self._store(entry, replace(visit.after, at=int(self.clock())), is_judged=is_judged)
 
     def take_over(self, batch: Sequence[bytes]) -> list[bytes]:
         """Return the encoded entries of *batch*, which are due, that must be visited.
@@ -108,7 +108,7 @@ class Hints:
         For the others a hint has brought the result since their last visit, and they become due
         again.
         """
-        left = []
+        to_visit = []
         for data in batch:
             entry = decode(data)
             record = self.records.get(entry.host)
@@ -116,37 +116,37 @@ class Hints:
                 record.hints = counts = _counts_of(record)
                 counts[3] = min(counts[3] + 1, _MAX_LEFT)
                 self.records.put(record)
-            copy, known = self._copy_of(entry), history_of(entry)
+            copy, known = self._stored_copy(entry), history_of(entry)
             if copy is None or known is None:
-                left.append(data)
+                to_visit.append(data)
                 continue
-            since = copy.document
-            times = History(at=since.at, hinted_at=since.hinted_at)
-            self._keep(entry, times, is_judged=True)
-            if since.at <= known.at:
-                if since.at and not copy.is_judged:
+            latest = copy.document
+            times = History(at=latest.at, hinted_at=latest.hinted_at)
+            self._store(entry, times, is_judged=True)
+            if latest.at <= known.at:
+                if latest.at and not copy.is_judged:
                     self._judge(entry, is_right=None)
-                left.append(data)
+                to_visit.append(data)
                 continue
             is_same = known.holds_document and (
-                since.content in (0, known.content)
-                or (since.text, since.links) == (known.text, known.links) != (0, 0)
+                latest.content in (0, known.content)
+                or (latest.text, latest.links) == (known.text, known.links) != (0, 0)
             )
             if not copy.is_judged:
                 self._judge(entry, is_right=not is_same)
             found = UNCHANGED if is_same else CHANGED
-            if since.content:
-                known = known.with_document(since)
-            self.frontier.answered(known.at, since.at)
-            later, at = self.visits.after(entry, known, found, since.at)
+            if latest.content:
+                known = known.with_document(latest)
+            self.frontier.answered(known.at, latest.at)
+            later, at = self.visits.after(entry, known, found, latest.at)
             self.frontier.due.push(encode(later), at)
-        return left
+        return to_visit
 
-    def _copy_of(self, entry: Entry) -> _Copy | None:
+    def _stored_copy(self, entry: Entry) -> _Copy | None:
         data = self.records.hints.get(_name(entry))
         return _decode(data) if data else None
 
-    def _keep(self, entry: Entry, document: History, *, is_judged: bool) -> None:
+    def _store(self, entry: Entry, document: History, *, is_judged: bool) -> None:
         self.records.hints.put(_name(entry), _encode(_Copy(document, is_judged)))
 
     def _judge(self, entry: Entry, *, is_right: bool | None) -> None:

@@ -99,23 +99,23 @@ class SeenView:
         They begin with the first stretch that was not completely taken, and include what was taken
         of it.
         """
-        met: set[int] = set()
+        known: set[int] = set()
         for frame, taken in self._frames():
             fps = frame.fps
             if wanted is not None and taken is not _PARTLY and not any(fp in fps for fp in wanted):
                 continue
-            left = self._done if taken is _PARTLY else len(fps) if taken else 0
+            left_to_take = self._done if taken is _PARTLY else len(fps) if taken else 0
             silent = not has_payloads(frame.packed)
             payloads = [b""] * len(fps) if silent else unpacked(self._path, frame.end, frame.packed)
             asked = fps if wanted is None or taken is _PARTLY else wanted
-            met |= self._store.known(asked)
+            known |= self._store.known(asked)
             for fp, payload in zip(fps, payloads, strict=True):
-                if fp in met:
+                if fp in known:
                     continue
-                met.add(fp)
+                known.add(fp)
                 if wanted is None or fp in wanted:
-                    yield _LogEntry(fp, payload, taken=silent or left > 0)
-                left -= 1
+                    yield _LogEntry(fp, payload, taken=silent or left_to_take > 0)
+                left_to_take -= 1
 
     def _frames(self) -> Iterator[tuple[Frame, bool | None]]:
         """Yield the records of the URL log up to its current end, and whether each had been taken.

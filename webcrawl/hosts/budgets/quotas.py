@@ -93,26 +93,26 @@ class Quota:
 class BudgetGate(Gate):
     """Gate of a quota: holds URLs once their host or domain has used it up.
 
-    *used* returns how many pages and bytes the host or domain of an entry has had. *own* returns
-    the quota of pages that a host policy sets for a URL, or None for that of the settings.
+    *used* returns how many pages and bytes the host or domain of an entry has had. *policy_pages*
+    returns the quota of pages that a host policy sets for a URL, or None for that of the settings.
     """
 
     name: str
     used: Callable[[Entry], tuple[int, int]]
     quota: Quota
-    own: Callable[[str], int | None] | None = None
+    policy_pages: Callable[[str], int | None] | None = None
 
     def holds(self, entry: Entry) -> bool:
         quota = self.quota
-        own = None if self.own is None else self.own(entry.url)
-        most = quota.pages if own is None else own
-        if not (most or quota.size_bytes):
+        policy_pages = None if self.policy_pages is None else self.policy_pages(entry.url)
+        max_pages = quota.pages if policy_pages is None else policy_pages
+        if not (max_pages or quota.size_bytes):
             return False
         pages, received = self.used(entry)
         if quota.size_bytes and received >= quota.size_bytes:
             return True
         # The page of a retry was counted before.
-        return bool(most) and not entry.attempts and pages >= most
+        return bool(max_pages) and not entry.attempts and pages >= max_pages
 
 
 def budgets_of(
@@ -137,6 +137,6 @@ def budgets_of(
         return counter.pages, counter.received
 
     return Ledger(records), [
-        BudgetGate("host_budget", of_host, quota=host, own=pages_of),
+        BudgetGate("host_budget", of_host, quota=host, policy_pages=pages_of),
         BudgetGate("domain_budget", of_domain, quota=domain),
     ]

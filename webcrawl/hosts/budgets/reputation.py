@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 # Seconds between two passes over the held URLs: for domains that got new links, and for hosts that
 # are no longer far off. More for each held URL: as one takes about 5 us, passes use at most a
 # twentieth of the time.
-_LOOK_EVERY = 1.0
-_LOOK_EVERY_AT_FAR = 10.0
-_LOOK_EVERY_PER_URL = 1e-4
+_PASS_EVERY_SECS = 1.0
+_PASS_EVERY_SECS_IF_FAR = 10.0
+_PASS_SECS_PER_URL = 1e-4
 # Budgets are doubled at most this often, which gives more pages than there are.
 _MAX_ROUNDS = 40
 
@@ -91,14 +91,14 @@ class ReputationGate(Gate):
         clock: TimeSource,
     ) -> None:
         self._domains = domains
-        self._each = budget
+        self._settings = budget
         self._is_far = is_far
         self._is_unproven = is_unproven
         self._clock = clock
         # URLs held since the last pass, and whether one of them has a host that is not far off.
         self._held = 0
-        self._holds_near = False
-        self._look()
+        self._holds_near_host = False
+        self._note_pass()
 
     def holds(self, entry: Entry) -> bool:
         if entry.extra:
@@ -111,7 +111,7 @@ class ReputationGate(Gate):
         if self._used(counter, self._is_unproven(entry.url)) < budget:
             return False
         self._held += 1
-        self._holds_near = self._holds_near or not self._is_far(entry.host)
+        self._holds_near_host = self._holds_near_host or not self._is_far(entry.host)
         return True
 
     def stops(self, entry: Entry) -> bool:  # noqa: ARG002  # part of the interface
@@ -147,7 +147,7 @@ class ReputationGate(Gate):
 
     def _budget(self, counter: HostCounter, entry: Entry) -> int:
         linking = counter.in_degree + (1 if entry.rank else 0)
-        return (self._each.base * (1 + linking)) << self._domains.current_round
+        return (self._settings.base * (1 + linking)) << self._domains.current_round
 
     def _used(self, counter: HostCounter, unproven: bool) -> int:
         """Return the number of URLs admitted, of *unproven* origins or of others.
@@ -164,20 +164,26 @@ class ReputationGate(Gate):
     def needs_pass(self, supply: Supply) -> bool:
         """Return whether domains have new links to them, or the next round is due."""
         if self._domains.current_round != self._round:  # another shard has begun one
-            self._look()
+            self._note_pass()
             return True
-        pause = max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held)
-        if supply >= Supply.SOON and self._has_grown and self._clock() >= self._looked_at + pause:
-            self._look()
+        interval = max(_PASS_EVERY_SECS, _PASS_SECS_PER_URL * self._held)
+        if (
+            supply >= Supply.SOON
+            and self._has_grown
+            and self._clock() >= self._last_pass_at + interval
+        ):
+            self._note_pass()
             return True
         if supply is not Supply.LATER or not self._has_rounds:
             return False
-        if self._holds_near:
+        if self._holds_near_host:
             domains = self._domains
             domains.begin_round(domains.current_round + 1, counted_since=domains.counted_since)
-        elif not self._held or self._clock() < self._looked_at + max(_LOOK_EVERY_AT_FAR, pause):
+        elif not self._held or self._clock() < self._last_pass_at + max(
+            _PASS_EVERY_SECS_IF_FAR, interval
+        ):
             return False
-        self._look()
+        self._note_pass()
         return True
 
     @property
@@ -193,24 +199,24 @@ class ReputationGate(Gate):
         """Begin the next round, if there is one; URLs that were not fetched no longer count."""
         number = self._domains.current_round + self._has_rounds
         self._domains.begin_round(number, counted_since=number)
-        self._look()
+        self._note_pass()
 
     @property
     def _has_rounds(self) -> bool:
-        return self._domains.current_round < self._each.rounds
+        return self._domains.current_round < self._settings.rounds
 
     @property
     def _has_grown(self) -> bool:
         """Whether budgets have grown by new links since the last pass over the held URLs."""
         return self._domains.linked != self._linked
 
-    def _look(self) -> None:
+    def _note_pass(self) -> None:
         """Note that a pass over the held URLs begins."""
-        self._looked_at = self._clock()
+        self._last_pass_at = self._clock()
         self._linked = self._domains.linked
         self._round = self._domains.current_round
         self._held = 0
-        self._holds_near = False
+        self._holds_near_host = False
 
     def stats(self) -> dict[str, int]:
         return {

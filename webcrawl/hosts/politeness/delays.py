@@ -203,25 +203,25 @@ class Politeness:
         waited = self._waited(record, took)
         host, origin = self._host_and_origin(record, url)
         had_failed = origin.failures or origin.ready_at
-        answers = _is_answer(outcome)
+        has_answered = _is_answer(outcome)
         rule = self.retries.rule(outcome)
         failed = not excused and rule.failures > 0
-        unproven = not answers and host.is_unproven(origin.host)
-        of_others = record.answered not in ("", origin.host)
-        alone = failed and outcome not in _ABOUT_CRAWLER and (unproven or of_others)
+        unproven = not has_answered and host.is_unproven(origin.host)
+        has_other_answered = record.answered not in ("", origin.host)
+        alone = failed and outcome not in _ABOUT_CRAWLER and (unproven or has_other_answered)
         times = [*record.took, took][-REMEMBERED_TIMES:]
         if not excused:
             self._count_failure(origin, outcome, rule)
             if not alone:
                 self._count_failure(host, outcome, rule)
             host.lookups_failed = 0
-            if answers:
+            if has_answered:
                 host.prove(origin.host)
-            if answers and not failed:
+            if has_answered and not failed:
                 record.answered = origin.host
             elif failed and record.answered == origin.host:
                 record.answered = ""
-        if answers:
+        if has_answered:
             record.took = times
             record.slowed = (
                 min(record.slowed + 1, _MAX_SLOWED)
@@ -238,12 +238,12 @@ class Politeness:
         if not origin.failures:  # otherwise each failure doubles it
             rest *= 1 << record.slowed
         secs = self._with_jitter(max(rest, wait))
-        is_over = self._give_up(origin, secs, origins=0 if unproven else 1) | self._give_up(
+        is_given_up = self._give_up(origin, secs, origins=0 if unproven else 1) | self._give_up(
             host, secs, origins=_ORIGINS_PER_HOST
         )
-        own = secs if alone and not is_over else 0.0
-        origin.ready_at = self.clock() + own if own else 0.0
-        if alone or is_over:
+        origin_rest = secs if alone and not is_given_up else 0.0
+        origin.ready_at = self.clock() + origin_rest if origin_rest else 0.0
+        if alone or is_given_up:
             # URLs of a given-up origin need not wait long for their end, nor do the others.
             facts = HostFacts(record.took if alone else times, crawl_delay)
             rest = self.policy.rest(host.host, facts)
@@ -255,7 +255,9 @@ class Politeness:
         for_all = not alone and (failed or retry_after > 0)
         if for_all or outcome in _ABOUT_CRAWLER:
             self.refusals.note(key, outcome, secs)
-        return RestTimes(secs + _HANG_UP_SECS * hung_up, min_rest, own, waited, alone, for_all)
+        return RestTimes(
+            secs + _HANG_UP_SECS * hung_up, min_rest, origin_rest, waited, alone, for_all
+        )
 
     def shared_rest(self, took: float, *, hung_up: bool) -> float:
         """Return the rest of an address's clock after a contact like that of ``after``."""
@@ -363,12 +365,12 @@ class Politeness:
         if not tried.failures:
             return False
         outcome = tried.failed_with
-        alike = origins * self.retries.rule(outcome).failures
-        most = origins * self.retries.most_failures(outcome)
-        is_over = tried.failed_alike >= alike or tried.failures >= most
-        if is_over:
+        max_alike = origins * self.retries.rule(outcome).failures
+        max_failures = origins * self.retries.most_failures(outcome)
+        is_given_up = tried.failed_alike >= max_alike or tried.failures >= max_failures
+        if is_given_up:
             tried.penalty_until = self.clock() + max(secs, self.limits.penalty)
-        return is_over
+        return is_given_up
 
     def _with_jitter(self, secs: float) -> float:
         """Return *secs* with jitter added."""
@@ -387,10 +389,10 @@ class Politeness:
         """Clear the failures of host and origin of *url*; the host's rest stays."""
         record = self.records.get(key)
         host, origin = self._host_and_origin(record, url)
-        for one in (host, origin):
-            one.failures = one.failed_alike = one.lookups_failed = 0
-            one.failed_with, one.penalty_until = "", 0.0
-            self.records.put(one)
+        for tried in (host, origin):
+            tried.failures = tried.failed_alike = tried.lookups_failed = 0
+            tried.failed_with, tried.penalty_until = "", 0.0
+            self.records.put(tried)
 
     def refusal(self, key: str, url: str) -> str:
         """Return the outcome for *url* if its host or origin is given up; "" if it may be fetched.

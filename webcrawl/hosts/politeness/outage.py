@@ -74,12 +74,12 @@ _PROBE_SECS = 5.0
 class _Streak:
     """Consecutive hosts whose contacts, or look-ups, failed.
 
-    At most *most* of them make an outage of the *service*, which is held as the pause *pause*.
+    At most *max_hosts* of them make an outage of the *service*, which is held as the pause *pause*.
     """
 
     service: str
     pause: str
-    most: int
+    max_hosts: int
     hosts: OrderedDict[str, None] = dataclasses.field(default_factory=OrderedDict)
     outcomes: Counter[str] = dataclasses.field(default_factory=Counter)
     # Hosts that answered last. An outage takes as many failures, so a small crawl needs fewer.
@@ -95,7 +95,9 @@ class _Streak:
     @property
     def is_long(self) -> bool:
         """Whether enough hosts have failed for an outage."""
-        return len(self.hosts) >= max(_MIN_HOSTS, min(self.most, len(self.answered) or self.most))
+        return len(self.hosts) >= max(
+            _MIN_HOSTS, min(self.max_hosts, len(self.answered) or self.max_hosts)
+        )
 
     def end(self) -> None:
         self.hosts.clear()
@@ -106,7 +108,7 @@ class _Streak:
         """Add *host* to the hosts that answered last."""
         self.answered[host] = None
         self.answered.move_to_end(host)
-        if len(self.answered) > self.most:
+        if len(self.answered) > self.max_hosts:
             self.answered.popitem(last=False)
 
 
@@ -249,37 +251,38 @@ class Outage:
         host = next(reversed(names))
         names.move_to_end(host, last=False)
 
-        def answered(is_found: bool) -> None:
+        def handle_answer(is_found: bool) -> None:
             self._is_checking = False
             if is_found:
                 self.lookup_worked(host)
             elif self._lookups.is_long:
                 self._begin(self._lookups)
 
-        self.check(host, answered)
+        self.check(host, handle_answer)
 
-    def _begin(self, gone: _Streak) -> None:
+    def _begin(self, streak: _Streak) -> None:
         now = self.clock()
-        if gone.began < math.inf or now < self._late_until:
+        if streak.began < math.inf or now < self._late_until:
             return
-        gone.began = now
+        streak.began = now
         self._first_at = min(self._first_at, now)
         self._probe_at = self._check_at = now + self.probe_secs
-        outcomes = ", ".join(f"{name} {count}" for name, count in gone.outcomes.most_common(3))
+        outcomes = ", ".join(f"{name} {count}" for name, count in streak.outcomes.most_common(3))
         sentence = (
-            f"{len(gone.hosts)} hosts in a row failed ({outcomes}): the {gone.service} here seems "
-            f"to be down. It is tried every {self.probe_secs:g} s; the crawl continues by itself."
+            f"{len(streak.hosts)} hosts in a row failed ({outcomes}): the {streak.service} here "
+            f"seems to be down. It is tried every {self.probe_secs:g} s; the crawl continues by "
+            "itself."
         )
-        if gone is self._lookups and not gone.answered:
+        if streak is self._lookups and not streak.answered:
             sentence += " No host name was ever found: check the network and DNS_SERVERS."
         self.count("outage/count")
         logger.warning("The crawl pauses: %s", sentence)
 
         def may_probe() -> bool:
             # Name servers are probed separately, as a host could not be looked up.
-            return gone is self._contacts and self.clock() >= self._probe_at
+            return streak is self._contacts and self.clock() >= self._probe_at
 
-        self.pauses.hold(gone.pause, sentence, except_if=may_probe)
+        self.pauses.hold(streak.pause, sentence, except_if=may_probe)
 
     def _end(self, streak: _Streak) -> None:
         """End the streak, and the outage if there is one."""

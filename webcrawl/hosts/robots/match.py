@@ -54,7 +54,7 @@ _Rest: TypeAlias = tuple[tuple[str, ...], str]
 _Lengths: TypeAlias = tuple[tuple[int, int], ...]
 # Few files have rules of all kinds, and thousands of sets are in memory. Sharing an empty dict
 # saves 64 bytes each.
-_NONE: dict[str, Any] = {}
+_EMPTY: dict[str, Any] = {}
 
 
 class RuleMatch(NamedTuple):
@@ -74,14 +74,14 @@ class RuleSet:
         for allow, pattern, line in rules:
             build.add(pattern, allow=allow, line=line)
         self.size_bytes = build.size_bytes
-        self._whole = build.whole or _NONE
-        self._prefixes = build.prefixes or _NONE
+        self._whole = build.whole or _EMPTY
+        self._prefixes = build.prefixes or _EMPTY
         self._lengths = _lengths((len(text), found[0]) for text, found in build.prefixes.items())
         # By the text before the first wildcard, highest rank first.
         self._wild = {
             head: sorted(((*found, *rest) for rest, found in rules.items()), reverse=True)
             for head, rules in build.wild.items()
-        } or _NONE
+        } or _EMPTY
         self._heads = _lengths((len(head), rules[0][0]) for head, rules in self._wild.items())
 
     def decide(self, path: str) -> RuleMatch | None:
@@ -144,10 +144,10 @@ class _Build:
         found = (2 * len(pattern) + allow, line)
         ends = pattern[-1] == "$"
         if not ends and "*" not in pattern:
-            self._keep(self.prefixes, pattern, found)
+            self._add_best(self.prefixes, pattern, found)
             loose = loosened(pattern)
             if loose != pattern:
-                self._keep(self.prefixes, loose, found)
+                self._add_best(self.prefixes, loose, found)
             return
         if ends:
             pattern = pattern[:-1]
@@ -165,15 +165,15 @@ class _Build:
     def _place(self, pieces: list[str], found: _Found, *, ends: bool) -> None:
         head = pieces[0]
         if len(pieces) == 1:
-            self._keep(self.whole if ends else self.prefixes, head, found)
+            self._add_best(self.whole if ends else self.prefixes, head, found)
             return
         rules = self.wild.get(head)
         if rules is None:
             rules = self.wild[head] = {}
         rest = (tuple(pieces[1:-1]), pieces[-1]) if ends else (tuple(pieces[1:]), "")
-        self._keep(rules, rest, found)
+        self._add_best(rules, rest, found)
 
-    def _keep(self, rules: dict[_Key, _Found], key: _Key, found: _Found) -> None:
+    def _add_best(self, rules: dict[_Key, _Found], key: _Key, found: _Found) -> None:
         known = rules.setdefault(key, found)
         if known is found:
             self.size_bytes += _RULE_BYTES + 2 * len(found[1])

@@ -103,9 +103,9 @@ class RobotsCache:
         # Least recently used first. Finding the first key of a plain dict takes 2 us.
         self._ready: OrderedDict[str, _Ready] = OrderedDict()
         self._bytes = 0
-        self._named: dict[str, tuple[str, ...]] = {}
+        self._new_sitemaps: dict[str, tuple[str, ...]] = {}
         # The origin for which ``get`` last found nothing, so that ``last`` need not look again.
-        self._unknown = ""
+        self._last_unknown = ""
 
     def resize(self, *, size: int, max_bytes: int) -> None:
         """Change the limits; excess rules are evicted when the next ones are added."""
@@ -145,7 +145,7 @@ class RobotsCache:
         entry = self._entry(origin, now)
         if entry is None or now >= self._expires_at(entry):
             self._forget(origin)
-            self._unknown = origin if entry is None else ""
+            self._last_unknown = origin if entry is None else ""
             return None
         return self._remember(origin, entry)
 
@@ -157,7 +157,7 @@ class RobotsCache:
         ready = self._ready.get(origin)
         if ready is not None:
             return ready.rules
-        if origin == self._unknown:
+        if origin == self._last_unknown:
             return None
         entry = self._entry(origin, self._clock())
         return None if entry is None else self._rules(entry)
@@ -177,7 +177,7 @@ class RobotsCache:
             longest_gap=max(self._times.expire, self._times.retry),
         )
         rules = self._remember(origin, entry)
-        self._unknown = ""
+        self._last_unknown = ""
         self._store.put_robots(origin, pack(entry))  # after parsing, which may take too long
         if rules.bad_delay:
             logger.warning(
@@ -197,7 +197,7 @@ class RobotsCache:
 
     def take_sitemaps(self, origin: str) -> tuple[str, ...]:
         """Return the sitemaps of *origin* if its rules were parsed since the last call, else ()."""
-        return self._named.pop(origin, ())
+        return self._new_sitemaps.pop(origin, ())
 
     @property
     def shortest_secs(self) -> float:
@@ -251,7 +251,7 @@ class RobotsCache:
         self._ready[origin] = _Ready(rules, entry.fetched_at, self._expires_at(entry))
         self._bytes += rules.size_bytes
         if rules.sitemaps:
-            self._named[origin] = rules.sitemaps
+            self._new_sitemaps[origin] = rules.sitemaps
         # The newest one stays, however large, or it would be parsed again for every URL.
         while len(self._ready) > self._size or (
             self._bytes > self._max_bytes and len(self._ready) > 1
@@ -262,5 +262,5 @@ class RobotsCache:
     def _forget(self, origin: str) -> None:
         ready = self._ready.pop(origin, None)
         if ready is not None:
-            self._named.pop(origin, None)
+            self._new_sitemaps.pop(origin, None)
             self._bytes -= ready.rules.size_bytes

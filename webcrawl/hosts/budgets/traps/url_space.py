@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 _HOSTS = 1 << 14
 # Seconds between two passes over the held URLs: a minimum, and more for each URL. As one takes
 # about 5 us, passes use at most a twentieth of the time.
-_LOOK_EVERY = 10.0
-_LOOK_EVERY_PER_URL = 1e-4
+_PASS_EVERY_SECS = 10.0
+_PASS_SECS_PER_URL = 1e-4
 
 
 class _Account(msgspec.Struct, gc=False):
@@ -87,7 +87,7 @@ class UrlSpace(Gate):
         self._per_page = per_page
         self._clock = clock
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
-        self._looked_at = 0.0
+        self._last_pass_at = 0.0
         # URLs held since the last pass; whether there may be room for one of them some day; and
         # whether some of the URLs that took its room have ended since.
         self._held = 0
@@ -141,14 +141,14 @@ class UrlSpace(Gate):
 
     def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
         """Return whether the exceptions have changed or, at intervals, there is room again."""
-        changed = self._exceptions.reloads != self._reloads_seen
+        has_changed = self._exceptions.reloads != self._reloads_seen
         self._reloads_seen = self._exceptions.reloads
-        pause = max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held)
-        is_due = self._clock() >= self._looked_at + pause
+        interval = max(_PASS_EVERY_SECS, _PASS_SECS_PER_URL * self._held)
+        is_due = self._clock() >= self._last_pass_at + interval
         if self._held_for_room and self._has_room and is_due:
-            self._look()
+            self._note_pass()
             return True
-        return changed
+        return has_changed
 
     @property
     def can_release_more(self) -> bool:
@@ -163,10 +163,10 @@ class UrlSpace(Gate):
         for account in self._accounts.values():
             account.waiting = 0
             account.advance = account.neutral
-        self._look()
+        self._note_pass()
 
-    def _look(self) -> None:
-        self._looked_at = self._clock()
+    def _note_pass(self) -> None:
+        self._last_pass_at = self._clock()
         self._held = 0
         self._held_for_room = self._has_room = False
 
