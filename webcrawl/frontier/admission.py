@@ -94,7 +94,7 @@ class Admission:
         gates: Sequence[Gate],
         lets_pass: Callable[[str, str], bool] = lambda _gate, _url: False,
     ) -> None:
-        """*lets_pass* tells, by gate name and URL, whether a command lets that URL pass."""
+        """Create the admission; *lets_pass* tells whether a command exempts a (gate name, URL)."""
         #: Receives visits that are due, and returns those to be made.
         self.take_over: Callable[[list[bytes]], list[bytes]] = lambda batch: batch
         self._frontier = frontier
@@ -185,7 +185,7 @@ class Admission:
         return moved + self._frontier.due.work(_PASS_ENTRIES, self._classify_due) > 0
 
     def _classify_due(self, batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
-        """Like ``_sort`` for visits that are due, but also park the ones that are held."""
+        """Like ``_classify`` for visits that are due, but also park the ones that are held."""
         free, held = self._classify(self.take_over(batch))
         for reason, entries in held.items():
             self._frontier.parked.push(reason, entries)

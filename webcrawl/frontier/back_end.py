@@ -493,7 +493,7 @@ class BackEnd:
         self.limit = max(self.limit, len(self._table))
 
     def postpone(self, host: str, ready_at: float, *, min_rest: float) -> None:
-        """During recovery, let *host* rest until *ready_at*. Overrides earlier calls."""
+        """Let *host* rest until *ready_at*, during recovery; overrides earlier calls."""
         queue = self._table.get(host)
         if queue is None:
             self._has_parts = self._has_parts or host_of_key(host) != host
@@ -503,7 +503,7 @@ class BackEnd:
             queue.min_rest = min_rest
 
     def snooze_postponed(self) -> None:
-        """At the end of recovery, snooze the queues that were postponed."""
+        """Snooze the queues that were postponed, at the end of recovery."""
         now = self._clock()
         waiting = [queue for queue in self._ready if queue.ready_at > now]
         self._ready = deque(queue for queue in self._ready if queue.ready_at <= now)

@@ -44,7 +44,7 @@ _HELD_BACK = 64
 
 
 class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
-    """A host is about to be contacted, *at* epoch seconds.
+    """Record of a host that is about to be contacted, *at* epoch seconds.
 
     If the contact is cut off, the host rests for *min_rest* seconds at least. When a contact has
     several records, the last one counts.
@@ -56,7 +56,7 @@ class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
 
 
 class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
-    """A host was released and rests until *ready_at*, epoch seconds.
+    """Record of a host that was released and rests until *ready_at*, epoch seconds.
 
     *is_contact* tells whether a request was sent to it.
     """
@@ -86,7 +86,10 @@ NOTHING = Result()
 
 
 class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """The entry named *key* is finished, with the fields of its Result. *note* is the caller's."""
+    """Record that the entry named *key* is finished, with its Result.
+
+    *note* is the caller's, or empty.
+    """
 
     key: int
     note: bytes
@@ -97,7 +100,7 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
 
 
 class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
-    """An encoded entry was pushed that the caller will not submit again.
+    """Record of an encoded entry that was pushed and will not be submitted again.
 
     With *is_retry* it replaces an entry whose finish record follows, and is void if that one is.
     """
@@ -108,11 +111,11 @@ class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
 
 
 class Distrust(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
-    """Earlier finish records are void: links found on those pages may have been lost."""
+    """Mark that makes earlier finish records void: links found on their pages may be lost."""
 
 
 class Due(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
-    """An encoded entry was put aside until *at*, epoch seconds."""
+    """Record of an encoded entry that was put aside until *at*, epoch seconds."""
 
     data: bytes
     at: Seconds

@@ -40,7 +40,7 @@ class _WithLevels:
 
 
 class DepthRankPrioritizer(_WithLevels):
-    """Prefers URLs near the seeds and, at equal depth, hosts early in the seed list.
+    """Prioritizer that prefers URLs near the seeds, then hosts early in the seed list.
 
     ``level = 1 + 2 * depth + rank class``, at most *levels*. The rank class is a power of ten,
     because popularity in a top list falls like 1/rank: 0 for ranks 1 to 10, 1 up to 100, ..., 5 up
@@ -64,7 +64,7 @@ class DepthRankPrioritizer(_WithLevels):
 
 
 class DepthPrioritizer(_WithLevels):
-    """One level for each depth, for crawls with URL_MAX_DEPTH.
+    """Prioritizer with one level per depth, for crawls with URL_MAX_DEPTH.
 
     In such a crawl a page that is first reached by a detour has fewer links left to follow.
 
@@ -79,7 +79,7 @@ class DepthPrioritizer(_WithLevels):
 
 
 class RankPrioritizer(_WithLevels):
-    """Prefers the best ranks, however far from a seed: for ranks of URLs or hosts in RANKS_FILE.
+    """Prioritizer by the rank of URL or host in RANKS_FILE, however far from a seed.
 
     The levels divide the powers of two up to 16 million evenly; URLs without a rank come last.
 

@@ -24,7 +24,7 @@ class Selector(Protocol):
 
 
 class FirstSelector:
-    """Chooses the most urgent level that has a URL.
+    """Selector of the most urgent level that has a URL.
 
     For DepthPrioritizer, each of whose levels runs empty eventually.
     """
@@ -34,10 +34,10 @@ class FirstSelector:
 
 
 class GeometricSelector:
-    """Chooses the most urgent non-empty level in 1/2 of the cases, the next in 1/4, and so on.
+    """Selector that takes the most urgent non-empty level half of the time, the next a quarter, ...
 
     The last level takes the remainder. Only non-empty levels count: if only levels 1 and 16 have
-    entries, 16 is chosen in half of the cases, not in one of 32,768.
+    entries, 16 is chosen half of the time, not in one of 32,768 cases.
     """
 
     def __init__(self, *, rng: random.Random) -> None:

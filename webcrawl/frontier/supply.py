@@ -1,4 +1,4 @@
-"""How soon the frontier has a URL to fetch: decides about merges, passes and budget rounds."""
+"""How soon the frontier has a URL to fetch; merges, passes and budget rounds depend on it."""
 
 from __future__ import annotations
 

@@ -91,12 +91,12 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return bool(self.content and self.stored_at)
 
     def is_denied(self, now: float) -> bool:
-        """Return whether robots.txt has denied it for a day, *now* in epoch seconds."""
+        """Return whether robots.txt has denied the URL for a day, *now* in epoch seconds."""
         return 0 < self.denied_at <= now - _DAY
 
     @property
     def is_lost(self) -> bool:
-        """Whether it had a document until robots.txt denied it for a day."""
+        """Whether the URL had a document until robots.txt denied it for a day."""
         return bool(self.denied_at and self.content and not self.stored_at)
 
     def with_document(self, copy: History) -> History:

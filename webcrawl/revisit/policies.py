@@ -43,7 +43,7 @@ class RevisitPolicy(Protocol):
 
 
 class Uniform:
-    """Visits all URLs equally often, every *secs* seconds."""
+    """Policy that visits all URLs equally often, every *secs* seconds."""
 
     def __init__(self, secs: float) -> None:
         self._secs = secs
@@ -59,7 +59,7 @@ class Uniform:
 
 
 class Adaptive(Uniform):
-    """Nutch's policy: intervals get 20 % shorter after a change, 40 % longer otherwise."""
+    """Nutch's policy: intervals get 20 % shorter after a change and 40 % longer otherwise."""
 
     def interval(self, history: History, found: str, *, host: str, importance: float) -> float:  # noqa: ARG002  # the interface
         """Return the last interval, shortened or lengthened; see ``RevisitPolicy.interval``."""
@@ -69,7 +69,7 @@ class Adaptive(Uniform):
 
 
 class Greedy(Uniform):
-    """Visits pages where it is worth most, with the average of one visit per page every *secs*.
+    """Policy that makes visits where they are worth most, on average one per page every *secs*.
 
     The value of a visit is what it adds to the time for which a page is fresh, times the page's
     importance. A visit is due when its value reaches the host's threshold. The threshold moves

@@ -1,4 +1,4 @@
-"""Validators: sent back to a host as long as they are useful and truthful.
+"""Validators (ETag, Last-Modified), sent back to a host while they are useful and truthful.
 
 One visit in ten does without them, chosen by a hash of its entry. A host's validators are dropped
 for good in three cases: if eight unchanged documents were sent in full before the first 304; if a

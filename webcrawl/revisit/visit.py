@@ -1,4 +1,4 @@
-"""Visit: the result of a fetch for the next one, decided once.
+"""Visit: the result of a fetch, on which the next one depends; decided once.
 
 It is used by the log of finished URLs, the frontier and the hints. It is made when everything about
 the answer is known: after its page was read, or when nothing was sent.
@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """Result of a fetch of a URL, for the next one.
+    """Result of a fetch of a URL, and when the next one is due.
 
     before: its history until then; None if it was not finished before. found: UNCHANGED, CHANGED,
     MOVED, GONE or FAILED; "" for a document at its first fetch. after: its history from now on.

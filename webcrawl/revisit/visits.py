@@ -47,7 +47,7 @@ _FINAL_OUTCOMES = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Visits:
-    """Schedules the next visits of URLs.
+    """Scheduler of the next visits of URLs.
 
     The intervals of *policy* are limited to *shortest* and *longest* seconds; *first* is that of a
     URL without a useful answer. *importance* returns that of a URL, for policies. *clock* returns

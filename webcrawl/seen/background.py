@@ -1,4 +1,4 @@
-"""Runs one piece of work at a time in a worker thread; its owner's thread installs the result.
+"""Background work: one piece at a time in a worker thread, installed by its owner.
 
 So the eliminator's state has one owner and needs no lock: the work is given what it needs, and its
 result is installed by ``settle``, which the owner calls at each of its own calls.
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """Runs work in *executor*.
+    """Worker for one piece of work at a time, in *executor*.
 
     ``on_done`` is called in the worker when a piece of work has ended. It must only arrange that
     the owner is called soon (``call_soon_threadsafe``).

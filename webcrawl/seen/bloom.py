@@ -165,11 +165,11 @@ class BloomSet:
         """Do nothing, as ``insert`` set no bits."""
 
     def __contains__(self, fp: int) -> bool:
-        """Return whether *fp* is known, except for the filter's errors."""
+        """Return whether the filter has *fp*; it may be wrong."""
         return fp in self._filter
 
     def find(self, fp: int) -> bool:
-        """Return whether *fp* is known, except for the filter's errors, and count it."""
+        """Return whether the filter has *fp*, and count it; it may be wrong."""
         if fp in self._filter:
             self._loss.seen(fp)
             return True

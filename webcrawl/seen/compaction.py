@@ -31,7 +31,7 @@ _MIN_LOGGED = 1 << 16
 
 
 class Compactor:
-    """Compacts *levels* when they are crowded, taking turns with the other work."""
+    """Compaction of *levels* when they are crowded, in turn with the other work."""
 
     def __init__(self, *, levels: Levels, background: Background, clock: TimeSource) -> None:
         self.count = 0

@@ -194,7 +194,10 @@ class Outage:
         return self._is_excused()
 
     def lookup_failed(self, host: str) -> bool:
-        """Record that the name servers failed for *host*; return as ``contact_ended``."""
+        """Record that the name servers failed for *host*; return whether to ignore it.
+
+        See ``contact_ended``.
+        """
         if not self.hosts:
             return False
         self._lookups.add(host, "dns_failed")

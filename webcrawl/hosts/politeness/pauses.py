@@ -24,7 +24,7 @@ class Pauses:
         self._secs: dict[str, float] = {}
 
     def __bool__(self) -> bool:
-        """Return whether there is a reason without an exception now."""
+        """Return whether the crawl is paused now; False while all pauses make an exception."""
         return bool(self._held) and any(not except_if() for _, _, except_if in self._held.values())
 
     def hold(

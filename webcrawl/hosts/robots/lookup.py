@@ -39,7 +39,7 @@ _REASONS = 65_536
 ON_REMOTE_HOST = "elsewhere"
 _UNREACHABLE = "robots_unreachable"
 # Flags of an answer that ended before its end (net/http/handler.py).
-_BROKEN_OFF = frozenset({"dataloss", "time"})
+_INCOMPLETE_FLAGS = frozenset({"dataloss", "time"})
 # Minimum of seconds between two requests for an origin's robots.txt, unless the last answer was a
 # redirect or a temporary failure. It keeps a lost answer from causing a storm of requests.
 _FLOOR_SECS = 60.0
@@ -184,7 +184,7 @@ class RobotsSearch:
         """
         origin = origin_of(url)
         search = self._search(origin)
-        if response is not None and is_file(response.status) and _is_half(response):
+        if response is not None and is_file(response.status) and _is_incomplete(response):
             # An incomplete file allows too much.
             response, outcome = None, "incomplete"
         if response is not None and response.status in REDIRECTS:
@@ -228,12 +228,12 @@ class RobotsSearch:
         return search.url
 
 
-def _is_half(response: Response) -> bool:
-    """Return whether *response* was broken off, in transfer or in decoding."""
+def _is_incomplete(response: Response) -> bool:
+    """Return whether *response* was cut off, in transfer or in decoding."""
     flags = response.flags
     if not flags:
         return False
-    if _BROKEN_OFF.intersection(flags):
+    if _INCOMPLETE_FLAGS.intersection(flags):
         return True
     return BROKEN in flags
 

@@ -60,7 +60,7 @@ class RobotsRules:
         failed: bool,
         bad_delay: str = "",
     ) -> None:
-        """Only for this module; use `parse` or `from_outcome`."""
+        """Create rules; other modules use `parse` or `from_outcome`."""
         self._rules = rules
         self.crawl_delay = crawl_delay
         self.sitemaps = sitemaps

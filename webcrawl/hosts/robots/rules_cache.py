@@ -93,7 +93,10 @@ class RobotsCache:
         times: AnswerTimes,
         clock: TimeSource = wall_time,
     ) -> None:
-        """*user_agent* is a product token; *size* and *max_bytes* limit the rules in memory."""
+        """Create the cache; *size* and *max_bytes* limit the rules in memory.
+
+        *user_agent* is a product token.
+        """
         self._user_agent = user_agent
         self._store = store
         self._size = size

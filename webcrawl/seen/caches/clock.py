@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ClockCache:
-    """CLOCK: a hit sets the entry's bit; the hand clears bits until it finds one that is clear.
+    """CLOCK cache: a hit sets the entry's bit; the hand clears bits until it finds a clear one.
 
     A new entry starts with its bit clear, so it stays for one turn of the hand unless it is seen
     again. A flood of URLs that are seen once thus does not push out popular ones. All links of a

@@ -31,7 +31,7 @@ class _HeldCache:
 
 
 class LruCache(_HeldCache):
-    """LRU: evicts the entry whose last use was longest ago; being admitted is a use."""
+    """LRU cache, which evicts the least recently used entry; being admitted is a use."""
 
     def __init__(self, *, size: int) -> None:
         self.size = size
@@ -63,7 +63,7 @@ class LruCache(_HeldCache):
 
 
 class RandomCache(_HeldCache):
-    """RANDOM: evicts a random entry."""
+    """RANDOM cache, which evicts a random entry."""
 
     def __init__(self, *, size: int, rng: random.Random) -> None:
         self.size = size
@@ -95,7 +95,7 @@ class RandomCache(_HeldCache):
 
 
 class StaticCache(_HeldCache):
-    """STATIC: holds only the first *size* of *popular*, and evicts none of them.
+    """STATIC cache, which holds only the first *size* of *popular* and evicts none of them.
 
     They come from an earlier crawl, so none of them is seen in this one yet: each enters when it is
     first admitted. So the initial loading that the paper does not count is counted here.
@@ -116,7 +116,7 @@ class StaticCache(_HeldCache):
 
 
 class InfiniteCache(_HeldCache):
-    """INFINITE: holds everything that was admitted, in memory that grows with the crawl."""
+    """INFINITE cache, which holds everything admitted, in memory that grows with the crawl."""
 
     def __init__(self, *, size: int) -> None:
         self.size = size
