@@ -1,9 +1,10 @@
 """Delay policies: how long a host rests after a contact.
 
-A policy is asked at each release, and during recovery for contacts whose end is unknown. So that a
-contact cut off by a crash is never repeated too early, a policy must keep two invariants: the rest
-never decreases when one of the facts grows, and the rest after several downloads is no longer than
-after the longest of them alone.
+A policy is asked at each release, and during recovery for contacts whose end is unknown. A policy
+must keep two invariants, so that a contact cut off by a crash is never repeated too early:
+
+- the rest never decreases when one of the facts grows;
+- the rest after several downloads is no longer than after the longest of them alone.
 """
 
 from __future__ import annotations

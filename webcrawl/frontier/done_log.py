@@ -1,8 +1,8 @@
 """The done log: events of hosts and leased entries since the last snapshot.
 
-Written by the frontier, read only during recovery. The invariants: a contact is recorded before
-the entry is handed out, so that no crash makes a restart contact the host too early; and an entry
-is recorded as finished when ``finish`` returns.
+Written by the frontier, read only during recovery. The invariants: a contact is recorded before the
+entry is handed out, and an entry is recorded as finished when ``finish`` returns. So a restart
+never contacts a host too early.
 
 Format: record logs (storage/record_log.py) ``<path>/<number>.log``; the payload of each frame is a
 msgpack array of the records of one write::

@@ -282,8 +282,8 @@ class Frontier:
         none if as much was promised before.
 
         Returns 0.0 if the contact may begin. Otherwise returns in how many seconds it may, and the
-        caller releases the host for that long: the contact before may not have been recorded, or
-        the process before ended without saying how long the host rests.
+        caller releases the host for that long. This happens if the contact before may not have been
+        recorded, or if the process before ended without saying how long the host rests.
         """
         queue = self._back.find_in_process(host)
         since = self._parts.forgotten
@@ -391,10 +391,10 @@ class Frontier:
         since = self._clock() // 86_400 - FRESH_DAYS
         return sum([count for day, count in self._counts.answered.items() if day > since])
 
-    def postpone(self, entry: Entry, at: float, *beside: Record) -> None:
-        """Put *entry* aside until *at*, epoch seconds. One write, together with *beside*."""
+    def postpone(self, entry: Entry, at: float, *other_records: Record) -> None:
+        """Put *entry* aside until *at*, epoch seconds. One write, together with *other_records*."""
         data = encode(entry)
-        self._log.write(*beside, Due(data, at))
+        self._log.write(*other_records, Due(data, at))
         self.due.push(data, at)
 
     def put_back(self, lease: Lease[Any], *, behind: Entry | None = None) -> None:

@@ -55,7 +55,8 @@ class FrontierPolicies:
     tells whether all other URLs of the host should be fetched before this one, at the moment.
 
     A host rests at least *cut_off_rest* seconds after a contact that was cut off, as its server may
-    still be answering, and at least *forgotten_rest* after one that may be missing from the log.
+    still be answering. It rests at least *forgotten_rest* seconds after a contact that may be
+    missing from the log.
     """
 
     prioritizer: Prioritizer

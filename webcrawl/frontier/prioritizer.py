@@ -43,8 +43,8 @@ class DepthRankPrioritizer(_WithLevels):
     """Prioritizer that prefers URLs near the seeds, then hosts early in the seed list.
 
     ``level = 1 + 2 * depth + rank class``, at most *levels*. The rank class is a power of ten,
-    because popularity in a top list falls like 1/rank: 0 for ranks 1 to 10, 1 up to 100, ..., 5 up
-    to a million, 6 beyond that and for hosts not in the list.
+    because popularity in a top list falls like 1/rank. It is 0 for ranks 1 to 10, 1 up to 100, ...,
+    5 up to a million, and 6 beyond that and for hosts not in the list.
 
     >>> from webcrawl.frontier.entry import Entry
     >>> by = DepthRankPrioritizer(levels=16)

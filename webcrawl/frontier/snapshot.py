@@ -1,8 +1,8 @@
 """The frontier's snapshot: the part of its state that is not in its files.
 
 Created and restored by the frontier, published by its caller. The invariants: all times are epoch
-seconds and all entries are encoded, so that a snapshot means the same to every process; and it
-shows one moment, though long parts are encoded in pieces while the frontier keeps working.
+seconds and all entries are encoded, so that a snapshot means the same to every process. It shows
+one moment, although long parts are encoded in pieces while the frontier keeps working.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ was fetched before. Looking up more would be a search among all URLs. The result
 records, by the URL's fingerprint, until the URL is due, and then replaces a visit. At that point,
 or at the next hint for the URL, it is known whether the hint was right. Hints of a host that is
 mostly wrong are hardly followed any more. A host has at most as many visits because of hints as
-URLs of it have come due, and no hint for a URL is followed within REVISIT_MIN_SECS of the last one.
+URLs of it have come due. No hint for a URL is followed within REVISIT_MIN_SECS of the last one.
 
 A crash can lose a hint, or cause a visit that was not needed.
 """

@@ -1,8 +1,12 @@
 """Revisit policies: when a URL is visited again, given the history of its document.
 
-Sources: Nutch's AdaptiveFetchSchedule; Cho and Garcia-Molina, "Estimating Frequency of Change"
-(2003), for maximum likelihood with visits at irregular times; Busa-Fekete and others, arXiv
-2502.02430 (WWW 2025), for the value of a visit and the threshold that it has to reach.
+Sources:
+
+- Nutch's AdaptiveFetchSchedule;
+- Cho and Garcia-Molina, "Estimating Frequency of Change" (2003), for maximum likelihood with visits
+  at irregular times;
+- Busa-Fekete and others, arXiv 2502.02430 (WWW 2025), for the value of a visit and the threshold
+  that it has to reach.
 """
 
 from __future__ import annotations

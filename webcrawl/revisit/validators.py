@@ -1,10 +1,11 @@
 """Validators (ETag, Last-Modified), sent back to a host while they are useful and truthful.
 
 One visit in ten does without them, chosen by a hash of its entry. A host's validators are dropped
-for good in three cases: if eight unchanged documents were sent in full before the first 304; if a
-changed document has the same validators as before (only the text counts if they are weak); and if
-three changes were found, all by visits without validators, as the host then answers 304 to
-everything.
+for good in three cases:
+
+- Eight unchanged documents were sent in full before the first 304.
+- A changed document has the same validators as before (only the text counts if they are weak).
+- Three changes were found, all by visits without validators: the host answers 304 to everything.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Visits: when a finished URL is due again, and the entry with the history of its document.
 
-A fetch that says nothing about a document (a challenge, a soft error, an outage) is not a visit:
-the history stays, and the URL is due again after a quarter of its interval, doubled each time. URLs
+A fetch that says nothing about a document (a challenge, a soft error, an outage) is not a visit.
+The history stays, and the URL is due again after a quarter of its interval, doubled each time. URLs
 that have moved or are gone fade: their interval doubles with each visit. So do URLs that robots.txt
 has denied for a day.
 """

@@ -1,7 +1,7 @@
 """Background work: one piece at a time in a worker thread, installed by its owner.
 
-So the eliminator's state has one owner and needs no lock: the work is given what it needs, and its
-result is installed by ``settle``, which the owner calls at each of its own calls.
+So the eliminator's state has one owner and needs no lock. The work is given what it needs, and
+``settle``, which the owner calls at each of its own calls, installs the result.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ so a compaction changes where fingerprints are but not which there are, and a sn
 runs before or after it.
 
 Mercator rewrote all of F in each merge, whose cost "eventually exceeds the time required to fill T"
-(section 3.2). Here a run is rewritten only when there are ``FAN_OUT`` of its size, so the number of
+(section 3.2). Here a run is rewritten only when there are ``FAN_OUT`` of its size. So the number of
 times that a fingerprint is written grows with the logarithm of their count: with a T of 2^21, five
 times on the way to a billion.
 """

@@ -217,7 +217,10 @@ def _check_open(path: Path, found: int, count: int | None, index: bytes, index_c
 
 
 class RunWriter:
-    """Writer of one run from increasing chunks. Not thread-safe; an unfinished file can be deleted."""
+    """Writer of one run from increasing chunks. Not thread-safe.
+
+    An unfinished file can be deleted.
+    """
 
     def __init__(self, *, path: Path) -> None:
         self.path = path

@@ -26,8 +26,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
     """State of the exact eliminator.
 
-    runs: (number, count); pending: stretches of U that were not completely taken, oldest first;
-    cursor: position in the first of them; active: the stretch being written.
+    - runs: (number, count)
+    - pending: stretches of U that were not completely taken, oldest first
+    - cursor: position in the first of them
+    - active: the stretch being written
     """
 
     version: int
@@ -40,10 +42,10 @@ class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
 class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
     """State of the Bloom eliminator.
 
-    saved: number of the filter's file, 0 if there is none; since: the position in the log up to
-    which it has all URLs, (file, offset); consumed_until: the file, and the cursor in it, up to
-    which all was taken; files: the log from the first file needed on, of which the last one is
-    being written.
+    - saved: number of the filter's file, 0 if there is none
+    - since: the position in the log up to which the file has all URLs, (file, offset)
+    - consumed_until: the file, and the cursor in it, up to which all was taken
+    - files: the log from the first file needed on; the last one is being written
     """
 
     version: int

@@ -2,7 +2,7 @@
 
 The eliminator has one being filled and one being merged (Mercator, section 3.2, figure 4). The
 invariant: ``order[n]`` is the fingerprint of the n-th URL of this buffer's stretch of the URL log,
-``kinds[n]`` says what is stored with it, and the table has exactly the fingerprints of ``order``,
+and ``kinds[n]`` says what is stored with it. The table has exactly the fingerprints of ``order``,
 each once.
 
 The table is an open-addressing hash table of 64-bit words in anonymous memory, at most half full

@@ -29,9 +29,10 @@ _FAR_SECS = 10.0
 class DepthOrder(Gate):
     """Gate that holds URLs deeper than the depth being fetched, for URL_MAX_DEPTH.
 
-    The next depth begins when 19 of 20 hosts have had no URLs left, and no new ones have been
-    *coming* from the eliminator, for two seconds; or when all others have been far off (``Supply``)
-    for ten. *hosts* returns the number of hosts that have URLs, plus the pages in process.
+    The next depth begins when, for two seconds, 19 of 20 hosts have had no URLs left and no new
+    ones have been *coming* from the eliminator. It also begins when all remaining hosts have been
+    far off (``Supply``) for ten seconds. *hosts* returns the number of hosts that have URLs, plus
+    the pages in process.
     """
 
     name = "depth"

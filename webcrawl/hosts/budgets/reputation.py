@@ -9,16 +9,16 @@ links from many other registered domains cost money. A domain's budget is
 pages. URLs beyond it are parked. The next round begins, and all budgets double, when everything
 within the budgets has been fetched, except on hosts that are far off (``Supply``): failing, slow,
 or with long rests. So a site of n pages is crawled after log2(n / base) rounds at the latest, each
-of which serves all sites first, and an endless site gets its share and no more. No round begins
-just for URLs whose hosts are far off. After the last round the remaining URLs stay parked; a crawl
-that is run again with more rounds continues. URLs of a domain with new links to it are admitted
-while hosts rest, without a round.
+of which serves all sites first. An endless site gets no more than its share. No round begins just
+for URLs whose hosts are far off. After the last round the remaining URLs stay parked; a crawl that
+is run again with more rounds continues. URLs of a domain with new links to it are admitted while
+hosts rest, without a round.
 
 The counts are those of the domains (hosts/records/host_counters.py). URLs that were admitted and
-not fetched, such as those that robots.txt forbids, count until nothing waits and nothing is being
-fetched when a round, or a pass over the parked URLs, begins. The same is true of URLs admitted
-twice because of ``kill -9``. Invariant: a budget never shrinks, so an admitted URL is not checked
-again.
+not fetched, such as those that robots.txt forbids, count as well. They stop counting when a round,
+or a pass over the parked URLs, begins while nothing waits and nothing is being fetched. The same is
+true of URLs admitted twice because of ``kill -9``. Invariant: a budget never shrinks, so an
+admitted URL is not checked again.
 
 URLs of origins that never answered while their host has on another one (hosts/politeness/delays.py)
 do not use this budget: they have one of their own, equally large.

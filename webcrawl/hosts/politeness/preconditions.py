@@ -1,9 +1,12 @@
 """Preconditions: what must be known about a host before a page of it is fetched.
 
-They are checked in the order of cost: whether the host is excluded (host_rules.py) or has failed
-too often (delays.py), its address and whether that may be contacted (addresses.py), and its
-robots.txt (hosts/robots/lookup.py). Unknown facts are looked up while the URL waits, without
-holding a worker.
+They are checked in the order of cost:
+
+- whether the host is excluded (host_rules.py) or has failed too often (delays.py)
+- its address, and whether that may be contacted (addresses.py)
+- its robots.txt (hosts/robots/lookup.py)
+
+Unknown facts are looked up while the URL waits, without holding a worker.
 """
 
 from __future__ import annotations

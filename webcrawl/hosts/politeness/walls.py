@@ -8,8 +8,8 @@ shape, and three of their URLs must be unlike. Pages that are byte for byte equa
 content-seen test.
 
 A page with the shape of three others is *alike*: its links must prove their worth. If it has their
-source, too, it is flagged as a soft error, but stored all the same: no page is thrown away because
-of something learned, unless its URL had a document before, which is kept.
+source, too, it is flagged as a soft error, but stored all the same. No page is thrown away because
+of something learned, unless its URL had a document before: then that one is kept.
 
 The host's record has the last eight outlines with their samples, eight shapes and the counts of
 answers. They survive a restart like the record.

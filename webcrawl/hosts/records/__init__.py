@@ -16,9 +16,13 @@ The life of a fact
     get(host)         looks in the cache's memory, then in writes under way, then on disk if the
                       fact may be there
 
-Each kind of fact has a cache of its own over the single file: host records (host_record.py),
-robots.txt as packed by the robots room, the rests of hosts that the frontier has no room for in
-memory, counters of domains, and the links to be merged into them (host_counters.py).
+Each kind of fact has a cache of its own over the single file:
+
+- host records (host_record.py)
+- robots.txt, as packed by the robots room
+- rests of hosts that the frontier has no room for in memory
+- counters of domains, and the links to be merged into them (host_counters.py)
+- results of hints (revisit/hints.py)
 
 Invariants
 ==========

@@ -8,7 +8,7 @@ The cache is for one thread. Another thread writes what it is given: every secon
 it logs, and from time to time a batch, which it stores. A fact is in up to four places: ``_held``
 (in the order of eviction), ``_changed`` (put since the last changes were taken), ``_dirty``
 (encoded since the last batch was taken) and ``_writing`` (that batch). Invariants: a fact that is
-not known to be stored is in one of the last three, which evict nothing; one that is not known to be
+not known to be stored is in one of the last three, which evict nothing. One that is not known to be
 logged is in ``_changed`` or ``_unlogged``.
 """
 

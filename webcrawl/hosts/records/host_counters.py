@@ -6,11 +6,11 @@ the same link again changes nothing.
 
 The linking domains are kept in 32 bytes. The first fifteen are a list of 16-bit keyed hashes, which
 is nearly exact (two of fifteen have the same hash in 0.2 % of cases). With one more, they become a
-bitmap: each domain sets the bit of the low byte of its hash, and their number is estimated from the
-bits that are still 0 (linear counting, Whang, Vander-Zanden and Taylor 1990). The standard error is
-7 % at 500 domains, and smaller for fewer. Two such errors are added, so that no domain waits
-because of an estimate; 1,925 is the largest result. The key is drawn at random for each job, so
-that nobody can choose domain names that set different bits.
+bitmap, in which each domain sets the bit of the low byte of its hash. Their number is then
+estimated from the bits that are still 0 (linear counting, Whang, Vander-Zanden and Taylor 1990).
+The standard error is 7 % at 500 domains, and smaller for fewer. Two such errors are added, so that
+no domain waits because of an estimate; 1,925 is the largest result. The key is drawn at random for
+each job, so that nobody can choose domain names that set different bits.
 
 Links are noted separately from the counters. Pages link to more domains than are fetched from, so
 their counters are not read, nor each one written, for a link. Links are merged into a counter when

@@ -1,15 +1,19 @@
 """Grammar of robots.txt: the lines that concern one crawler (RFC 9309, section 2.2).
 
-It reads the rules of all groups that name the crawler's product token or, if there are none, of
-those for ``*``; the crawl delay of the same groups, where a User-agent after a delay begins another
-group; and the sitemaps, which belong to no group. Everything else (Host, Request-rate, Visit-time,
-...) is ignored and does not end a group (2.2.4).
+It reads three things:
+
+- the rules of all groups that name the crawler's product token or, if there are none, of those for
+  ``*``;
+- the crawl delay of the same groups, where a User-agent after a delay begins another group;
+- the sitemaps, which belong to no group.
+
+Everything else (Host, Request-rate, Visit-time, ...) is ignored and does not end a group (2.2.4).
 
 It is as lenient as Google's parser where that can only make the crawl more obedient: white space
 anywhere around names and values, common misspellings, letters after a name, a space instead of the
-colon. It is more lenient with junk that users of Heritrix have reported: anything may precede the
-first User-agent in its line, such as byte order marks; HTML elements that break a line do so here;
-in UTF-16 and UTF-32 the ASCII characters are read.
+colon. It is more lenient with junk that users of Heritrix have reported. Anything may precede the
+first User-agent in its line, such as byte order marks. HTML elements that break a line do so here.
+In UTF-16 and UTF-32 the ASCII characters are read.
 
 Invariant: nothing raises, and everything takes time linear in the file, of which 500 KiB are read.
 """

@@ -60,7 +60,7 @@ def after(
     """Return the record that follows from an answer with *status* and *body* at *now*.
 
     *earlier* is only used by a failure: then its file stays. The time from one failure to the next
-    counts as failing, but at most *longest_gap* of it: a crawl that was stopped for a month, or
+    counts as failing, but at most *longest_gap* of it. A crawl that was stopped for a month, or
     whose clock was set, has not seen the host failing for that long.
     """
     if is_file(status):

@@ -10,7 +10,7 @@ So an ordinary site of any size is crawled completely, as long as one in *per_pa
 leads to something new. A host that only names more URLs has *base* of them fetched. URLs that
 robots.txt denies, that redirect, or that fail because of the host or the network do not count once
 they have ended. When nothing else is left to fetch, a host with any room may have as many waiting
-as it had of these so far, which saves a pass over the held URLs for each of them.
+as it had of these so far. That saves a pass over the held URLs for each of them.
 
 URLs found on pages that may be soft errors (hosts/politeness/walls.py) have an account of their
 own, with *per_page* URLs for free. There, everything that is not new content is fruitless.
