@@ -65,7 +65,7 @@ def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(rig_of):
     assert rig.drain() == []
 
 
-def test_counts_of_the_crawl_are_those_of_the_done_log(rig):
+def test_crawl_counts_are_recovered_from_the_done_log(rig):
     def fetch(outcome, *, fetched=True, **counted):
         lease = rig.next()
         rig.release("a.test", fetched=fetched)
@@ -123,7 +123,7 @@ def test_number_of_queues_and_counters_survive(rig_of):
 
 @pytest.mark.parametrize("waiting", [1, 0])
 @pytest.mark.parametrize("restart", ["crash", "reboot"])
-def test_a_host_rests_on_after_a_restart(rig, restart, waiting):
+def test_a_host_continues_to_rest_after_a_restart(rig, restart, waiting):
     rig.fill("a.test", 1 + waiting)
     rig.fetch(rig.next(), took=4.0)
     rig.publish()
@@ -201,7 +201,7 @@ def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
 
 
 @pytest.mark.parametrize("is_trusted", [True, False])
-def test_a_retry_is_in_line_once_whether_the_first_try_is_known_or_not(rig, is_trusted):
+def test_a_retry_is_queued_once_even_if_its_first_try_is_unknown(rig, is_trusted):
     rig.push(entry("a.test", 1), entry("b.test", 1))
     rig.publish()
     for attempts in (1, 2):
@@ -243,7 +243,7 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig):
     assert_rests(rig, cut_off(POLICY, 0.0))
 
 
-def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig):
+def test_a_host_rests_its_own_delay_after_unrecorded_contacts(rig):
     """What was sent to hosts after the snapshot is not known."""
     rig.push(*(entry(host, n) for host in ("a.test", "slow.test") for n in range(2)))
     for _ in range(2):
@@ -274,7 +274,7 @@ def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig):
 
 
 @pytest.mark.parametrize("deaths", [1, 2])
-def test_a_crawl_delay_of_which_a_death_left_no_record_is_kept_from_the_restart_on(rig, deaths):
+def test_an_unrecorded_crawl_delay_applies_from_the_restart_on(rig, deaths):
     """The process had read robots.txt, and its host's record told the next one."""
     rig.push(entry("a.test", 1))
     rig.publish()
@@ -348,7 +348,7 @@ def files_of(path):
     return {file: file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
 
 
-def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig, small):
+def test_cutting_a_queue_file_never_loses_an_entry_silently(rig, small):
     """Behind what the snapshot names a cut changes nothing; before, it is found out."""
     wreck = Wreck(rig)
     wreck.restart()
@@ -402,7 +402,7 @@ def test_no_cut_of_the_done_log_loses_an_entry_or_repeats_a_finished_one(rig, sm
     wreck.restart()
 
 
-def test_file_that_is_gone_is_damage(rig, small):
+def test_missing_file_is_reported_as_damage(rig, small):
     wreck = Wreck(rig)
     missed = 0
     for path in wreck.synced:

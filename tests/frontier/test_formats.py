@@ -43,7 +43,7 @@ def as_before(rig, change):
             log.append(msgspec.msgpack.encode([change(*record) for record in records]))
 
 
-def test_records_of_before_the_counts_are_taken_up(rig, clock):
+def test_records_without_counts_are_restored(rig, clock):
     rig.fill("a.test", 2)
     rig.publish()
     rig.fetch(rig.acquire())

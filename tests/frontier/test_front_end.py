@@ -62,7 +62,7 @@ def test_levels_of_a_process_that_was_killed_leave_no_files(jobdir, monkeypatch)
     assert front.size == 0
 
 
-def test_what_a_soft_error_links_to_goes_to_the_last_level_unseen_by_the_prioritizer(jobdir):
+def test_links_of_soft_errors_go_to_the_last_level(jobdir):
     front = opened(jobdir, Stuck(1))
     front.push([encode(Entry("http://a.test/", "a.test", score=one)) for one in (-1, 0, 100)])
     assert waiting(front) == [2, 0, 1, 0]
@@ -89,7 +89,7 @@ class Repeating(MercatorFrontEnd):
 
 
 @pytest.mark.parametrize("kind", [Losing, Repeating])
-def test_a_front_end_that_loses_an_entry_or_gives_it_twice_is_found_out(jobdir, kind):
+def test_a_front_end_that_loses_or_repeats_an_entry_is_detected(jobdir, kind):
     front = opened(jobdir, Stuck(1), kind=kind)
     module.watch(front)
     calls = [lambda: front.push([encode(entry("a.test", n)) for n in range(3)]), front.pop]

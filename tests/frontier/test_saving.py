@@ -83,7 +83,7 @@ def test_a_snapshot_has_the_state_before_changes_made_meanwhile(rig, change, tak
     assert decode_snapshot(b"".join(rig.snapshot())) != expected
 
 
-def test_a_snapshot_cannot_be_gone_on_with_when_a_later_one_was_begun(rig):
+def test_a_snapshot_cannot_be_continued_after_a_later_one_began(rig):
     held(rig)
     pieces = rig.snapshot()
     next(pieces)

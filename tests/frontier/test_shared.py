@@ -79,7 +79,7 @@ def test_all_hosts_of_one_address_get_their_turn(rig_of, clock):
     assert tries < 100 * 40
 
 
-def test_hosts_get_different_times_even_when_the_usual_rest_is_nothing(rig_of):
+def test_hosts_get_different_times_even_without_a_usual_rest(rig_of):
     rig = rig_of(delay=LargestDelay(factor=0.0, floor=0.0, ceiling=0.0))
     claim(rig, "a.test")
     waits = [send_away(rig, contact(rig, f"h{n}.test")) for n in range(3)]
@@ -95,7 +95,7 @@ def test_memory_of_given_times_is_bounded(rig, monkeypatch):
 
 
 @pytest.mark.parametrize(("shared_rest", "expected"), [(None, 9.0), (0.0, 0.0), (2.0, 2.0)])
-def test_clock_rests_as_the_host_unless_it_is_told_otherwise(rig, shared_rest, expected):
+def test_clock_rests_as_long_as_the_host_by_default(rig, shared_rest, expected):
     claim(rig, "a.test")
     rig.frontier.release("a.test", rest=9.0, shared_rest=shared_rest)
     assert claim(rig, "b.test") == pytest.approx(expected)

@@ -75,7 +75,7 @@ def test_general_settings_scale_the_table():
     assert not any(none.rule(name).tries for name in none.names)
 
 
-def test_a_status_goes_by_its_own_rule_or_that_of_its_hundred():
+def test_a_status_follows_its_own_rule_or_that_of_its_class():
     rules = policy()
     assert rules.rule("http_500") == rules.rule("http_599") == (2, 0.0, 0)
     assert rules.rule("http_501") == FINAL
@@ -115,7 +115,7 @@ def test_the_setting_comes_as_a_table_or_as_text():
         ),
     ],
 )
-def test_a_table_that_cannot_be_is_one_sentence(given, sentence):
+def test_an_invalid_table_is_reported_in_one_sentence(given, sentence):
     with pytest.raises(FatalError, match=sentence) as caught:
         policy(RETRY_POLICY=given)
     assert "\n" not in str(caught.value)

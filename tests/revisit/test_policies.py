@@ -38,7 +38,7 @@ def test_an_interval_is_a_positive_number(policy, history, found):
 
 
 @given(st.floats(0.05, 20), st.integers(1, 60), st.integers(1, 60))
-def test_the_rate_of_changes_is_the_most_likely_one(secs, changes, others):
+def test_the_change_rate_is_the_most_likely_one(secs, changes, others):
     """For visits whose intervals are equal it has a closed form."""
     changed, same = round(1e6 * secs * changes), round(1e6 * secs * others)
     history = History(changes=changes, changed_secs=changed, same_secs=same)

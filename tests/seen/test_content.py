@@ -155,7 +155,7 @@ def test_a_snapshot_that_cannot_be_used_is_reported(tmp_path, snapshot, error):
         ContentSeen(path=tmp_path, executor=InlineExecutor()).open(snapshot)
 
 
-def test_real_threads_keep_all(tmp_path):
+def test_real_threads_lose_nothing(tmp_path):
     with ThreadPoolExecutor(max_workers=1) as executor:
         content = ContentSeen(path=tmp_path, executor=executor, buffer_size=50)
         content.open(None)

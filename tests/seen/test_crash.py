@@ -169,7 +169,7 @@ def test_a_url_met_again_after_its_merge_is_one_url_after_a_death(opened, tmp_pa
     assert come_back(kind, tmp_path / "left", None) == list("abcdefg")
 
 
-def test_a_smaller_buffer_than_before_the_death_is_no_trouble(opened, tmp_path):
+def test_a_smaller_buffer_after_a_crash_works(opened, tmp_path):
     eliminator = opened(buffer_size=1000, log_file_bytes=1 << 20)
     submit(eliminator, names(100))
     eliminator.merge()

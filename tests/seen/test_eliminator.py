@@ -61,7 +61,7 @@ class TestContract(EliminatorContract):
 
 
 class TestWorker:
-    def test_is_full_when_both_buffers_are_and_until_one_was_taken(self, held, worker):
+    def test_is_full_while_both_buffers_are_full(self, held, worker):
         submit(held, names(8))
         assert not held.is_full
         submit(held, names(7, 8))

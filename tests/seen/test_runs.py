@@ -122,7 +122,7 @@ def test_a_full_disk_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unfinished_run_is_no_run(tmp_path):
+def test_an_unfinished_run_is_not_opened(tmp_path):
     writer = RunWriter(path=tmp_path / "a.run")
     writer.append(random_words(3000))
     writer.close()

@@ -84,7 +84,7 @@ def test_spaces_and_comments_do_no_harm(line, number):
         ".".join(["x" * 60] * 5), "\0",
     ],
 )  # fmt: skip
-def test_what_is_no_rule_is_refused_and_changes_nothing(line):
+def test_an_invalid_line_is_refused_and_changes_nothing(line):
     made = ExclusionRules()
     with pytest.raises(ValueError, match=r"is not a host, address, network or /expression/$"):
         made.add(line)
@@ -126,7 +126,7 @@ def test_without_a_file_no_host_is_excluded():
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "."])
-def test_a_file_that_is_not_there_at_the_start_is_a_sentence(tmp_path, name):
+def test_a_missing_file_at_the_start_is_reported_in_one_sentence(tmp_path, name):
     exclusions = exclusion_file(Settings({"EXCLUSION_FILE": str(tmp_path / name)}))
     with pytest.raises(FatalError, match=r"^EXCLUSION_FILE .* cannot be read \(.*\): .*\.$"):
         exclusions.open()

@@ -65,7 +65,7 @@ def test_a_pattern_may_be_all_hosts(opened):
     assert [rules.of(host).budget for host in ("b.test", "a.test")] == [2, 3]
 
 
-def test_a_line_that_is_not_utf_8_spoils_all(opened, tmp_path):
+def test_a_line_that_is_not_utf_8_invalidates_the_file(opened, tmp_path):
     rules = opened("")
     (tmp_path / "hosts.toml").write_bytes(b'["a.test"]\nbudget = 1\ndelay = 9  # M\xfcller\n')
     with pytest.raises(FatalError, match="cannot be used: line 3: 'utf-8' codec"):
@@ -103,7 +103,7 @@ TITLES = ["a b", "http://a.test/", "*a*b*c*", "[*", ""]
         *((text, "with its name in quotes") for text in ("[a.test]\ndelay = 9", "delay = 9")),
     ],
 )
-def test_what_cannot_be_is_one_sentence_without_a_secret(opened, text, why):
+def test_an_invalid_table_is_reported_in_one_sentence_without_secrets(opened, text, why):
     with pytest.raises(FatalError, match=why) as error:
         opened(text)
     assert SECRET not in str(error.value)

@@ -213,7 +213,7 @@ def test_name_servers_that_find_what_they_found_before_are_not(rig):
     assert not rig.stats.get_value("outage/count")
 
 
-def test_name_servers_that_found_nothing_yet_are_asked_for_what_they_did_not_find(rig):
+def test_name_servers_without_success_are_asked_for_failed_names(rig):
     rig.nameless(*"abc")
     assert not rig.checked
     rig.nameless("d")
@@ -244,7 +244,7 @@ def test_answer_that_comes_while_they_are_asked_is_as_good(rig):
     assert not rig.is_on
 
 
-def test_network_and_name_servers_come_back_each_by_itself(rig):
+def test_network_and_name_servers_recover_independently(rig):
     rig.answers(*"abcd")
     rig.silent(*"abcd")
     rig.nameless(*"efgh")
@@ -259,7 +259,7 @@ def test_network_and_name_servers_come_back_each_by_itself(rig):
     assert not rig.is_on
 
 
-def test_nothing_is_an_outage_when_it_is_turned_off(clock):
+def test_no_outage_is_detected_when_switched_off(clock):
     rig = Rig(clock, hosts=0)
     assert not any(rig.silent(*ascii_lowercase) + rig.nameless(*ascii_lowercase))
     rig.found("a")

@@ -96,7 +96,7 @@ def test_a_host_in_the_exclusion_file_is_refused(hosts_with, tmp_path, line):
     assert decide(hosts_with(EXCLUSION_FILE=str(path))) == refused("excluded")
 
 
-def test_a_host_that_fails_too_often_is_let_alone_for_a_while(hosts, records, clock):
+def test_a_host_that_fails_too_often_is_not_contacted_for_a_while(hosts, records, clock):
     records.put(HostRecord("www.a.test", failures=3, penalty_until=clock() + 5))
     assert decide(hosts) == refused("host_failing")
     clock.advance(5)

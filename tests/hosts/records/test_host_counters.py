@@ -178,7 +178,7 @@ def test_each_job_has_a_key_of_its_own(records, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["*", "a.test"])
-def test_damaged_tally_is_reported(records, name):
+def test_damaged_counter_is_reported(records, name):
     records.database.write([(5, name, b"\xc1")])
     with pytest.raises(CorruptRecordError, match="invalid counter of"):
         (records.domains.open if name == "*" else lambda: records.domains.find(name))()
@@ -191,7 +191,7 @@ def test_damaged_tally_is_reported(records, name):
     ),
     held=st.integers(1, 4),
 )
-def test_tallies_are_a_dictionary_of_counters(steps, held):
+def test_counters_behave_like_a_dictionary(steps, held):
     executor = InlineExecutor()
     with tempfile.TemporaryDirectory() as directory:
         records = opened(Path(directory), executor)

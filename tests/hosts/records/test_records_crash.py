@@ -56,7 +56,7 @@ def take_up(path):
     records.flush()
 
 
-def test_process_that_dies_while_it_takes_up_changes_loses_none_of_them(tmp_path):
+def test_process_that_dies_while_restoring_changes_loses_none(tmp_path):
     executor = PatientExecutor()
     records = opened(tmp_path / "first", executor)
     start, out = tmp_path / "start", tmp_path / "out"

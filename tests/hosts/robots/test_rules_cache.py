@@ -122,7 +122,7 @@ def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(cache
     assert (rules.failed, allows(rules), rules.crawl_delay) == (False, True, None)
 
 
-def test_garbage_in_the_store_is_as_unknown(cache, store, clock):
+def test_garbage_in_the_store_counts_as_unknown(cache, store, clock):
     cache.put(A, 200, FORBIDDING)
     for damaged in (b"", b"garbage", store.packed[A][:-1]):
         store.packed[A] = damaged

@@ -135,6 +135,6 @@ def test_static_takes_the_most_popular_of_a_trace(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["min", "sieve", "static", "lru:x", ""])
-def test_a_cache_of_no_known_policy_is_refused(value):
+def test_an_unknown_cache_policy_is_refused(value):
     with pytest.raises(FatalError, match=r"HIVE_CACHE must be one of clock, lru, .* not"):
         cache_of(value, setting="HIVE_CACHE", size=2)

@@ -72,7 +72,7 @@ def test_new_content_keeps_a_pattern_free(traps):
     assert traps.stats()["traps/learned"] == 0
 
 
-def test_a_list_that_has_come_to_its_end_is_found_out(traps):
+def test_a_list_that_has_ended_is_detected(traps):
     """1,000 pages with something, then the same empty one for ever."""
     page = "http://a.test/list?page={}"
     traps.learn(page.format(0), seen=True)
@@ -144,7 +144,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("line", [*FREE, *OTHERS])
-def test_a_pattern_in_the_exceptions_file_is_no_trap(line):
+def test_a_pattern_in_the_exceptions_file_is_not_a_trap(line):
     traps = traps_of(line)
     learn(traps, CALENDAR, 1000)
     assert holds(traps, CALENDAR.format(1)) == (line in OTHERS)
