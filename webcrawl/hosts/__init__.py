@@ -15,7 +15,7 @@ How a URL passes its host
          |               allowed by robots.txt? Unknown facts are       politeness/addresses.py
          |               looked up first, and no worker waits for them  robots/lookup.py
          |
-    the contact          elsewhere: room ``net``
+    the contact          elsewhere: package ``net``
          |
     after the contact    a page, or something in its place?             politeness/walls.py
          |               a failure of the host, or of the network?      politeness/outage.py
@@ -27,7 +27,7 @@ How a URL passes its host
          |
     records              facts that survive a restart, in SQLite        records/
 
-The room ``crawl.lease`` asks these questions in the right order.
+The package ``crawl.lease`` asks these questions in the right order.
 
 What each fact belongs to
 =========================

@@ -19,7 +19,7 @@ The life of a fact
 Each kind of fact has a cache of its own over the single file:
 
 - host records (host_record.py)
-- robots.txt, as packed by the robots room
+- robots.txt, as packed by the robots package
 - rests of hosts that the frontier has no room for in memory
 - counters of domains, and the links to be merged into them (host_counters.py)
 - results of hints (revisit/hints.py)

@@ -91,7 +91,7 @@ class RecordsReader:
         return None if data is None else decode(data, host, self._file)
 
     def robots(self, origin: str) -> bytes | None:
-        """Return the last value put for *origin*, as the robots room packs it."""
+        """Return the last value put for *origin*, as the robots package packs it."""
         return self._read(ROBOTS, origin)
 
     def put_robots(self, origin: str, data: bytes) -> None:
