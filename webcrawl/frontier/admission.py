@@ -117,14 +117,14 @@ class Admission:
         if not self._gates:
             self._frontier.push(batch)
             return
-        free, held = self._classify(batch)
+        admitted, held = self._classify(batch)
         for reason, entries in held.items():
             self._frontier.parked.push(reason, entries)
-        self._frontier.push(free)
+        self._frontier.push(admitted)
 
     def _classify(self, batch: Sequence[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
         """Split *batch* into admitted entries and, by gate name, those that a gate holds."""
-        free: list[bytes] = []
+        admitted: list[bytes] = []
         held: dict[str, list[bytes]] = {}
         for data in batch:
             entry = decode(data)
@@ -136,8 +136,8 @@ class Admission:
             else:
                 for gate in self._counting_visits if entry.history else self._counting:
                     gate.let_in(entry)
-                free.append(data)
-        return free, held
+                admitted.append(data)
+        return admitted, held
 
     def stops(self, entry: Entry) -> str:
         """Return the name of the gate that stops *entry*, about to be fetched; "" if none does."""
@@ -186,10 +186,10 @@ class Admission:
 
     def _classify_due(self, batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
         """Like ``_classify`` for visits that are due, but also park the ones that are held."""
-        free, held = self._classify(self.take_over(batch))
+        admitted, held = self._classify(self.take_over(batch))
         for reason, entries in held.items():
             self._frontier.parked.push(reason, entries)
-        return free, {}
+        return admitted, {}
 
     def stats(self) -> dict[str, int]:
         """Return the statistics of all gates."""

@@ -47,17 +47,17 @@ class DomainShares:
         self.held = 0
         self._domain_of = domain_of
         self._idle = self._workers = workers
-        self._most = most
+        self._max_busy = most
         self._domains: dict[str, Domain] = {}
         # Domains with held queues, in the order in which they get workers beyond their shares.
-        self._holding: dict[Domain, None] = {}
+        self._domains_with_held: dict[Domain, None] = {}
         # Workers that hosts in the back end could take without exceeding a share.
         self._wanted = 0
 
     def resize(self, *, workers: int, most: int) -> None:
         """Set the number of workers and the share of a domain. O(domains)."""
         self._idle += workers - self._workers
-        self._workers, self._most = workers, most
+        self._workers, self._max_busy = workers, most
         domains = self._domains.values()
         self._wanted = sum(max(0, min(domain.hosts, most) - domain.busy) for domain in domains)
 
@@ -68,19 +68,19 @@ class DomainShares:
         if domain is None:
             domain = self._domains[name] = Domain(name)
         domain.hosts += 1
-        self._wanted += domain.busy < domain.hosts <= self._most
+        self._wanted += domain.busy < domain.hosts <= self._max_busy
         return domain
 
     def leave(self, domain: Domain) -> None:
         """Stop counting a queue of *domain*, and forget the domain if it was the last."""
-        self._wanted -= domain.busy < domain.hosts <= self._most
+        self._wanted -= domain.busy < domain.hosts <= self._max_busy
         domain.hosts -= 1
         if not domain.hosts:
             del self._domains[domain.name]
 
     def begin(self, domain: Domain) -> None:
         """Count a host of *domain* as in process."""
-        self._wanted -= domain.busy < domain.hosts and domain.busy < self._most
+        self._wanted -= domain.busy < domain.hosts and domain.busy < self._max_busy
         domain.busy += 1
         self._idle -= 1
 
@@ -88,11 +88,11 @@ class DomainShares:
         """Stop counting a host of *domain* as in process."""
         domain.busy -= 1
         self._idle += 1
-        self._wanted += domain.busy < domain.hosts and domain.busy < self._most
+        self._wanted += domain.busy < domain.hosts and domain.busy < self._max_busy
 
     def is_within(self, domain: Domain) -> bool:
         """Return whether *domain* may have one more host in process, whatever others want."""
-        return domain.busy < self._most
+        return domain.busy < self._max_busy
 
     @property
     def has_spare(self) -> bool:
@@ -102,13 +102,13 @@ class DomainShares:
     def hold(self, queue: BackQueue) -> None:
         """Hold *queue* until ``take`` or ``release`` gives it back."""
         queue.domain.held.append(queue)
-        self._holding[queue.domain] = None
+        self._domains_with_held[queue.domain] = None
         self.held += 1
 
     def take(self, domain: Domain | None = None) -> BackQueue:
         """Remove and return the queue held longest, of *domain* or of the next domain in turn."""
         if domain is None:
-            domain = next(iter(self._holding))
+            domain = next(iter(self._domains_with_held))
         queue = domain.held.popleft()
         self._stop_holding(domain)
         return queue
@@ -120,6 +120,6 @@ class DomainShares:
 
     def _stop_holding(self, domain: Domain) -> None:
         self.held -= 1
-        del self._holding[domain]
+        del self._domains_with_held[domain]
         if domain.held:
-            self._holding[domain] = None
+            self._domains_with_held[domain] = None

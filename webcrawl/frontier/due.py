@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier.parked import Classify
     from webcrawl.storage.fifo import FifoSnapshot
 
-_NAME = "due_"
+_PREFIX = "due_"
 # Entries per frame. Few, because one frame of each queue is in memory.
 _CHUNK = 16
 _HOUR = 3600.0
@@ -72,7 +72,7 @@ class DueQueues:
         now = self._clock()
         hour = _due_hour(max(at, now + 1), now, crc32(data))  # never a queue that is due already
         self._next = hour if self._next is None else min(self._next, hour)
-        self._queues.push(f"{_NAME}{hour}", [data])
+        self._queues.push(f"{_PREFIX}{hour}", [data])
 
     @property
     def next_at(self) -> float | None:
@@ -94,11 +94,11 @@ class DueQueues:
             return 0
 
         def classify_and_count(batch: list[bytes]) -> tuple[list[bytes], Mapping[str, list[bytes]]]:
-            free, held = classify(batch)
-            self.ahead += len(free)
-            return free, held
+            admitted, held = classify(batch)
+            self.ahead += len(admitted)
+            return admitted, held
 
-        moved = self._queues.release(f"{_NAME}{self._next}", limit, classify_and_count)
+        moved = self._queues.release(f"{_PREFIX}{self._next}", limit, classify_and_count)
         self._find_next()
         return moved
 
@@ -126,7 +126,7 @@ class DueQueues:
 
 def due_name(at: float) -> str:
     """Return the name of a queue that is due *at* epoch seconds, or within an hour."""
-    return f"{_NAME}{math.ceil(at / _HOUR)}"
+    return f"{_PREFIX}{math.ceil(at / _HOUR)}"
 
 
 def due_at(name: str) -> float:
@@ -135,7 +135,7 @@ def due_at(name: str) -> float:
 
 
 def _hour(name: str) -> int:
-    return int(name.removeprefix(_NAME))
+    return int(name.removeprefix(_PREFIX))
 
 
 def _due_hour(at: float, now: float, draw: int) -> int:

@@ -115,17 +115,17 @@ class Parked:
         batch = self._take(reason, min(len(self._fifos[reason]), limit))
         waiting = [data for data in batch if not self._finished.hides(data)]
         try:
-            free, held = classify(waiting)
+            admitted, held = classify(waiting)
         except BaseException:
             for data in reversed(waiting):
                 self._fifos[reason].push_front(data)
             self._count(reason, len(waiting))
             raise
-        self._counts.admitted += len(free)
+        self._counts.admitted += len(admitted)
         with ExitStack() as stack:
             for new_reason, entries in held.items():
                 stack.callback(self.push, new_reason, entries)
-            self._front.push(free)
+            self._front.push(admitted)
         return len(batch)
 
     def _take(self, reason: str, count: int) -> list[bytes]:

@@ -80,15 +80,15 @@ class Hints:
         if not left or (2 * right < judged < followed):
             return
         copy = self._stored_copy(entry) or _Copy(History(), is_judged=False)
-        known = replace(copy.document, hinted_at=now)
+        history = replace(copy.document, hinted_at=now)
         is_too_soon = now - copy.document.hinted_at < self.visits.shortest
         if is_too_soon or not self.knows(name):
             return
         record.hints = [followed + 1, judged, right, left - 1]
         self.records.put(record)
         self._counts["followed"] += 1
-        self._store(entry, known, is_judged=copy.is_judged)
-        self.frontier.push([encode(replace(entry, history=encode_history(known)))])
+        self._store(entry, history, is_judged=copy.is_judged)
+        self.frontier.push([encode(replace(entry, history=encode_history(history)))])
 
     def visited(self, entry: Entry, visit: Visit) -> None:
         """Record the result of *visit*, which was made because of a hint."""

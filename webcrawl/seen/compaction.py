@@ -39,7 +39,7 @@ class Compactor:
         self._levels = levels
         self._background = background
         self._clock = clock
-        self._is_next = False
+        self._is_next_turn = False
         # The compaction under way. ``_pause`` is set by the crawl's thread and read by the worker
         # between chunks.
         self._runs: list[Run] = []
@@ -56,10 +56,10 @@ class Compactor:
             self._path, self._seconds_so_far = self._levels.next_file(), 0.0
         if not self._runs:
             return False
-        if others_wait and not self._is_next:
-            self._is_next = True
+        if others_wait and not self._is_next_turn:
+            self._is_next_turn = True
             return False
-        self._is_next = False
+        self._is_next_turn = False
         self._pause = others_wait
         self._background.start(self._advance, self._install)
         return True
