@@ -22,7 +22,7 @@ from webcrawl.urls.hash_seed import seed_in_use
 
 #: ``Entry.kind`` of a robots.txt that another host's origin redirects to; ``via`` is that origin.
 ROBOTS_REDIRECT = "robots"
-#: ``Entry.kind`` of a download by the process itself, such as a hint file; ``via`` identifies it.
+#: ``Entry.kind`` of a request sent with ``engine.download_async()``; ``via`` names its process.
 ASIDE = "aside"
 #: Kinds of entries that are not URLs of the crawl.
 NO_URLS = frozenset({ROBOTS_REDIRECT, ASIDE})

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Section 2.5 asks to parse at least this much. More is ignored, including a line that is cut in
-# two.
+# Section 2.5 asks to parse at least this much. The remainder is ignored, from the last whole line.
 MAX_BYTES = 500 * 1024
 # Seconds; a site that asks for more would not be contacted again within any crawl.
 MAX_CRAWL_DELAY = 30 * 24 * 3600.0
@@ -67,8 +66,7 @@ _PRODUCT = re.compile(r"[A-Za-z_-]+")
 _SECONDS = re.compile(r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+")
 _DELAY_CHARS = 40
 
-# Whether the rule allows, its pattern, and the whole line. Both texts are octets: one character
-# each.
+# Whether the rule allows, its pattern, and the whole line, both with one character per octet.
 RuleLine: TypeAlias = tuple[bool, str, str]
 
 

@@ -181,7 +181,8 @@ class RobotsCache:
         )
         rules = self._remember(origin, entry)
         self._last_unknown = ""
-        self._store.put_robots(origin, pack(entry))  # after parsing, which may take too long
+        # After parsing, so that a file that cannot be parsed in time is not stored.
+        self._store.put_robots(origin, pack(entry))
         if rules.bad_delay:
             logger.warning(
                 "%s/robots.txt: Crawl-delay %r is not a number and is ignored",
