@@ -210,7 +210,7 @@ class TestTrouble:
         with pytest.raises(CorruptRecordError, match=run.name) as caught:
             drain(eliminator, limit=50_000)
         assert (caught.value.path, caught.value.offset) == (run, 4096 + 2 * 8192)
-        assert "does not add up" in damage_of(eliminator)[0]
+        assert "checksum mismatch in the block" in damage_of(eliminator)[0]
 
     def test_close_logs_a_merge_that_failed(self, opened, caplog):
         worker = HeldExecutor()
@@ -310,7 +310,9 @@ class TestStats:
             drain(eliminator, limit=100_000)
         lines = [record.getMessage() for record in caplog.records]
         assert len(lines) == 2
-        assert lines[1].startswith("Merged 65996 fingerprints with 66000 in 1 runs: 0 new; sorting")
+        assert lines[1].startswith(
+            "Merged 65996 recent URLs with 66000 known ones (sorted runs: 1), 0 new; sorting"
+        )
 
 
 def test_a_flood_of_one_time_urls_does_not_wash_popular_ones_out_of_the_cache(opened):

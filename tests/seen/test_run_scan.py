@@ -44,7 +44,7 @@ def test_a_flipped_byte_is_reported_with_its_block(run, at, change):
         assert wrong == []
     elif at < INDEX_AT:
         block = DATA_AT + (at - DATA_AT) // BLOCK_BYTES * BLOCK_BYTES
-        assert wrong == [(block, "the block does not add up")]
+        assert wrong == [(block, "checksum mismatch in the block")]
     else:
         assert wrong[0] == (INDEX_AT, "the index is damaged or cut off")
 
@@ -55,14 +55,14 @@ def test_what_is_overwritten_costs_its_block(run):
         start = DATA_AT + block * BLOCK_BYTES
         for with_ in (bytes(size), random.Random(4).randbytes(size)):
             wrong = wrong_in(path, data[:start] + with_ + data[start + size :])
-            assert wrong == [(start, "the block does not add up")]
+            assert wrong == [(start, "checksum mismatch in the block")]
 
 
 def test_a_short_or_missing_file_is_reported(run):
     path, data = run
     assert [what for _, what in wrong_in(path, data[: DATA_AT + BLOCK_BYTES + 81])] == [
         "the index is damaged or cut off",
-        *["the block does not add up"] * 2,
+        *["checksum mismatch in the block"] * 2,
         *["the block is missing"] * 2,
     ]
     path.unlink()

@@ -165,7 +165,7 @@ class QueueSnapshots:
     def _copies(self, queues: list[BackQueue], number: int) -> Iterator[QueueSnapshot]:
         for queue in queues:
             if self.number != number:
-                raise RuntimeError("a later snapshot of the frontier was begun")
+                raise RuntimeError("a later snapshot of the frontier has begun")
             if queue.copied_in != number:
                 queue.copied_in = number
                 yield from _states_of(queue)

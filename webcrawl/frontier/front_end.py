@@ -105,7 +105,9 @@ class LevelQueues:
         for level, batch in batches.items():
             index = level - 1
             if not 0 <= index < len(self._fifos):
-                raise ValueError(f"an entry was given level {level}, outside 1..{len(self._fifos)}")
+                raise ValueError(
+                    f"an entry was given level {level}, not within 1 to {len(self._fifos)}"
+                )
             if not self._waiting[index]:
                 bisect.insort(self.filled, level)
             self._waiting[index] += len(batch)
@@ -178,7 +180,9 @@ class MercatorFrontEnd:
             level = level_of(entry) if entry.score >= 0 else self._visits - 1
             level = self._visits if entry.history else level
             if level >= self._visits and not entry.history:
-                raise ValueError(f"an entry was given level {level}, outside 1..{self._visits - 1}")
+                raise ValueError(
+                    f"an entry was given level {level}, not within 1 to {self._visits - 1}"
+                )
             batch = batches.get(level)
             if batch is None:
                 batch = batches[level] = []
@@ -213,7 +217,9 @@ def watch(front: FrontEnd) -> None:
             size = front.size + growth(*args)
             result = call(*args)
             if front.size != size:
-                raise RuntimeError(f"FRONTIER_FRONT_END has {front.size:,} entries, not {size:,}")
+                raise RuntimeError(
+                    f"FRONTIER_FRONT_END lost or repeated entries: {front.size:,} instead of {size:,}"
+                )
             return result
 
         return call_and_check

@@ -278,9 +278,7 @@ class BloomSet:
             self._saved, self._since = target, since
             self._saves += 1
             self._save_secs += seconds
-            logger.info(
-                "Saved a Bloom filter of %d fingerprints in %.3f s", len(self._filter), seconds
-            )
+            logger.info("Saved a Bloom filter of %d URLs in %.3f s", len(self._filter), seconds)
 
         self._background.start(save, install)
 

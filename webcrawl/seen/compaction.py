@@ -88,7 +88,7 @@ class Compactor:
         self._levels.replace(self._runs, run)
         logger.log(
             logging.INFO if run.count >= _MIN_LOGGED else logging.DEBUG,
-            "Compacted %d runs into one of %d fingerprints in %.3f s",
+            "Compacted %d sorted runs into one of %d fingerprints in %.3f s",
             len(self._runs),
             run.count,
             self._seconds_so_far,

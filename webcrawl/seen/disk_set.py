@@ -235,7 +235,7 @@ class DiskSet:
         self._counters["seen/new"] += new
         logger.log(
             logging.INFO if sealed.entries >= _MIN_LOGGED else logging.DEBUG,
-            "Merged %d fingerprints with %d in %d runs: %d new; "
+            "Merged %d recent URLs with %d known ones (sorted runs: %d), %d new; "
             "sorting %.3f s, looking up %.3f s, writing %.3f s",
             sealed.entries,
             sum(run.count for run in runs),

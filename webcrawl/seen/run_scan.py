@@ -76,7 +76,7 @@ def _scan(path: Path, fd: int, count: int) -> Iterator[Block]:
             or not last < int(held[0]) == int(fences[number])
             or not (held[1:] > held[:-1]).all()
         ):
-            yield Block(offset, BLOCK_BYTES, "the block does not add up")
+            yield Block(offset, BLOCK_BYTES, "checksum mismatch in the block")
         else:
             yield Block(offset, BLOCK_BYTES, "")
             last = int(held[-1])

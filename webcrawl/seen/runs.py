@@ -159,7 +159,7 @@ class Run:
         if sums.tobytes() != expected.tobytes():
             bad = start + int(np.flatnonzero(sums != expected)[0])
             raise CorruptRecordError(
-                self.path, DATA_AT + bad * BLOCK_BYTES, "the block does not add up"
+                self.path, DATA_AT + bad * BLOCK_BYTES, "checksum mismatch in the block"
             )
         return held
 
