@@ -218,7 +218,7 @@ def watch(front: FrontEnd) -> None:
             result = call(*args)
             if front.size != size:
                 raise RuntimeError(
-                    f"FRONTIER_FRONT_END lost or repeated entries: {front.size:,} instead of {size:,}"
+                    f"FRONTIER_FRONT_END lost or repeated entries: {front.size:,}, not {size:,}"
                 )
             return result
 
