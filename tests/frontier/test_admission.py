@@ -1,4 +1,4 @@
-"""The gates before the frontier: who waits, in which order, and when they are asked again."""
+"""Tests of the gates before the frontier: which URLs wait, and when gates are asked again."""
 
 from frontier_rig import entry
 from host_rig import Records
@@ -12,7 +12,7 @@ from webcrawl.hosts.budgets.traps.keeper import exceptions_in
 
 
 class HostGate(Gate):
-    """Holds the URLs of *hosts*; lets *more* of them in each time it relents."""
+    """Gate that holds the URLs of *hosts*, and admits *more* whenever it may release more."""
 
     def __init__(self, name, *hosts, more=None):
         self.name = name
@@ -42,7 +42,7 @@ class HostGate(Gate):
 
 
 class Nothing:
-    """An eliminator through which everything has gone."""
+    """Eliminator that has no URLs left."""
 
     waiting = 0
     merging = False
@@ -53,7 +53,7 @@ class Nothing:
         return self.batches.pop(0) if self.batches else []
 
     def merge(self):
-        """There is nothing to merge."""
+        """Do nothing, as there is nothing to merge."""
 
 
 def admission_of(rig, *gates):

@@ -154,7 +154,7 @@ def test_queue_that_spills_again_keeps_the_published_files(back, opened, clock, 
 
 
 def numbers_in(path):
-    """The numbers of the overflows that have files."""
+    """Return the numbers of the overflows that have files."""
     return {int(file.stem) >> 20 for file in files_in(path)}
 
 
@@ -196,7 +196,7 @@ def test_one_call_empties_a_bounded_number_of_overflows(back, clock, jobdir, mon
 
 
 def test_directory_of_a_queue_that_drained_before_any_checkpoint_is_synced(back, clock, jobdir):
-    """It will be used again, and a file is only as durable as the name of its directory."""
+    """The directory will be reused, and a file is only as durable as its directory's entry."""
     flood(back, "a", 100)
     (directory,) = jobdir.glob("*/")
     drain(back, clock)

@@ -1,4 +1,4 @@
-"""The frontier after a death, after a power failure, and with every file cut at every byte."""
+"""Tests of the frontier after crashes and power failures, and with every file cut anywhere."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ from webcrawl.storage.record_log import CorruptRecordError
 
 @pytest.fixture
 def small(monkeypatch):
-    """Queues that spill after a few entries, so that small tests have many files."""
+    """Return queues that spill after a few entries, so that small tests have many files."""
     monkeypatch.setattr(front_end, "CHUNK", 3)
     monkeypatch.setattr(back_queue, "INLINE", 2)
     monkeypatch.setattr(overflow, "CHUNK", 2)
@@ -182,7 +182,7 @@ def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(rig, snapshot
 def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
     rig, snapshot_during, is_forbidden
 ):
-    """A URL before it that robots.txt forbids says nothing about the host's pauses."""
+    """An earlier URL that robots.txt forbids says nothing about the host's pauses."""
     rig.fill("a.test", 4)
     rig.publish()
     rig.next()
@@ -244,7 +244,7 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig):
 
 
 def test_a_host_rests_its_own_delay_after_unrecorded_contacts(rig):
-    """What was sent to hosts after the snapshot is not known."""
+    """Requests sent to hosts after the snapshot are unknown."""
     rig.push(*(entry(host, n) for host in ("a.test", "slow.test") for n in range(2)))
     for _ in range(2):
         lease = rig.next()
@@ -275,7 +275,7 @@ def test_a_host_rests_its_own_delay_after_unrecorded_contacts(rig):
 
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_an_unrecorded_crawl_delay_applies_from_the_restart_on(rig, deaths):
-    """The process had read robots.txt, and its host's record told the next one."""
+    """The process had read robots.txt, and the next one knows it from the host's record."""
     rig.push(entry("a.test", 1))
     rig.publish()
     rig.next()
@@ -292,7 +292,7 @@ def test_an_unrecorded_crawl_delay_applies_from_the_restart_on(rig, deaths):
 
 @pytest.mark.parametrize("snapshot_after", [False, True])
 def test_a_cut_off_contact_may_go_on_at_the_server_for_a_while(rig, snapshot_after):
-    """However soon the crawl is back; and further restarts do not put that off."""
+    """This holds however soon the crawl is back; further restarts do not delay it."""
     rig.unknown = {"cut_off_rest": 60.0}
     rig.fill("a.test", 2)
     rig.publish()
@@ -330,7 +330,7 @@ class Wreck:
         rig.kill()
 
     def restart(self, cut=None, size=0):
-        """Start from the files as they were when it died, *cut* shortened to *size*."""
+        """Start from the files as they were at the crash, with *cut* shortened to *size*."""
         for path in files_of(self.rig.path):
             if path not in self.files:
                 path.unlink()
@@ -339,7 +339,7 @@ class Wreck:
         self.rig.start()
 
     def drain(self):
-        """Everything that is left to do, when the caller re-submits what it found later."""
+        """Finish everything that is left, when the caller submits its discoveries again."""
         self.rig.push(*self.later)
         return urls_of(self.rig.drain())
 
@@ -349,7 +349,7 @@ def files_of(path):
 
 
 def test_cutting_a_queue_file_never_loses_an_entry_silently(rig, small):
-    """Behind what the snapshot names a cut changes nothing; before, it is found out."""
+    """A cut beyond what the snapshot names changes nothing; an earlier one is detected."""
     wreck = Wreck(rig)
     wreck.restart()
     sizes = len(rig.frontier), len(rig.entries())

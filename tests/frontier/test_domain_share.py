@@ -1,4 +1,4 @@
-"""No registered domain holds more than its share of the workers while others wait."""
+"""Tests that no registered domain uses more than its share of the workers while others wait."""
 
 import heapq
 import math
@@ -30,7 +30,7 @@ def hosts(domain, count, *, urls=1):
 
 
 def acquire(rig):
-    """As the scheduler, which asks again at once when it is worth it."""
+    """Acquire like the scheduler, which asks again immediately when that may help."""
     while (lease := rig.acquire()) is None:
         if (rig.ready_at() or math.inf) > rig.clock.now:
             break
@@ -38,7 +38,7 @@ def acquire(rig):
 
 
 def taken(rig, workers=WORKERS):
-    """The hosts that so many idle workers get now."""
+    """Return the hosts that this many idle workers get now."""
     return [lease.entry.host for _ in range(workers) if (lease := acquire(rig)) is not None]
 
 

@@ -47,7 +47,7 @@ def log(jobdir):
 
 @pytest.fixture
 def written(log):
-    """A closed log that holds RECORDS."""
+    """Return a closed log that has RECORDS."""
     first, second, release, *rest = RECORDS
     log.write(first, second)
     log.release(release, at_once=False)

@@ -1,4 +1,4 @@
-"""Entries that are due at a time: none early, none late by more than said, in few queues."""
+"""Tests of entries due at a time: never early, never later than promised, in few queues."""
 
 from collections import Counter
 from itertools import pairwise
@@ -42,7 +42,7 @@ def test_an_entry_comes_back_at_its_time_and_is_handed_out(rig, clock):
 
 
 def names_of(waits, now):
-    """The queues of entries that are due after *waits* seconds."""
+    """Return the names of the queues of entries that are due after *waits* seconds."""
     names = []
     queues = DueQueues.__new__(DueQueues)
     queues._clock, queues._next = (lambda: now), None

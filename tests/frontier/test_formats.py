@@ -1,4 +1,4 @@
-"""Snapshots of earlier formats are taken up, and saved in the present one."""
+"""Tests that snapshots of earlier formats are restored, and saved in the current one."""
 
 import msgspec
 import pytest

@@ -21,7 +21,7 @@ class TestMercator(FrontEndContract):
 
 
 class Stuck:
-    """A prioritizer that breaks its contract."""
+    """Prioritizer that breaks its contract."""
 
     levels = 3
 
@@ -39,7 +39,7 @@ def opened(path, prioritizer, snapshots=(), *, kind=MercatorFrontEnd):
 
 
 def waiting(front):
-    """How many entries wait in each level."""
+    """Return how many entries wait in each level."""
     return [length_of(kept) for kept in front.snapshot()]
 
 
@@ -94,6 +94,6 @@ def test_a_front_end_that_loses_or_repeats_an_entry_is_detected(jobdir, kind):
     module.watch(front)
     calls = [lambda: front.push([encode(entry("a.test", n)) for n in range(3)]), front.pop]
     with pytest.raises(
-        RuntimeError, match=r"FRONTIER_FRONT_END lost or repeated entries: \d, not"
+        RuntimeError, match=r"FRONTIER_FRONT_END lost or repeated an entry: it has \d, not"
     ):
         _ = [call() for call in calls]

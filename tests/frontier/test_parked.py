@@ -1,4 +1,4 @@
-"""URLs that wait for a reason: queues of their own, passes, what a crash leaves of them."""
+"""Tests of parked URLs: their queues, passes, and recovery after a crash."""
 
 from functools import partial
 
@@ -26,7 +26,7 @@ def let_in(entries):
 
 
 def make_pass(rig, *reasons):
-    """A whole pass that lets everything in; how many it looked at."""
+    """Make a complete pass that admits everything; return how many entries it checked."""
     rig.parked.begin_pass(reasons)
     total = 0
     while count := rig.parked.reconsider(3, let_in):

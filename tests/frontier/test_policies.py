@@ -1,4 +1,4 @@
-"""Prioritizer, selector, delay policy and the remembered hosts."""
+"""Tests of prioritizers, selectors, delay policies and remembered hosts."""
 
 import random
 from collections import Counter
@@ -98,7 +98,7 @@ def test_back_off_doubles_with_each_failure_up_to_its_end():
 
 
 class Store(dict[str, bytes]):
-    """A rest store of which nothing is ever saved."""
+    """Rest store that never saves anything."""
 
     def put(self, key, data):
         self[key] = data

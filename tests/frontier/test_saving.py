@@ -1,4 +1,4 @@
-"""A snapshot that is encoded while the frontier goes on is one of the moment it was begun at."""
+"""Tests that a snapshot encoded while the frontier keeps working shows the moment it began."""
 
 import msgspec
 import pytest
@@ -15,7 +15,7 @@ def rig(rig_of, monkeypatch):
 
 
 def held(rig):
-    """Hosts a to e have queues; that of a is in process, and that of e has spilled."""
+    """Return a frontier with queues for hosts a to e; a is in process, and e has spilled."""
     rig.push(*(entry(f"{host}.test", n) for host in "abcd" for n in range(3)))
     rig.fill("e.test", 100)
     rig.push(*(entry(f"gone{n}.test") for n in range(3)))

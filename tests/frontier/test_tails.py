@@ -1,4 +1,4 @@
-"""The longest queues, found in slices."""
+"""Tests that the longest queues are found in slices."""
 
 import pytest
 from frontier_rig import entry

@@ -1,4 +1,4 @@
-"""The frontier as its files tell: what is seen is what a restart would hand out."""
+"""Tests that a view of the files shows what a restart would hand out."""
 
 import random
 import shutil

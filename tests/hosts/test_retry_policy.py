@@ -1,4 +1,4 @@
-"""The table of outcomes: its defaults, the setting that changes it, and the page that has both."""
+"""Tests of the table of outcomes: its defaults, its setting, and its copy in the documentation."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def policy(**changes):
 
 
 def documented_table():
-    """The rows of the table in docs/stats.md: names and the four other cells."""
+    """Return the rows of the documented table: names and the four other cells."""
     text = (ROOT / "docs" / "stats.md").read_text(encoding="utf-8")
     table = text.partition("A URL ends in one of these outcomes")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| `")]
@@ -47,7 +47,7 @@ def test_the_documented_table_of_outcomes_is_that_of_the_code():
 
 
 def test_every_outcome_that_the_program_gives_a_url_is_named():
-    """Fetches end in what ``outcome_of`` gives; the others are decided where nothing is sent."""
+    """Fetches end with what ``outcome_of`` returns; others are decided without a request."""
     source = "".join(
         (ROOT / "webcrawl" / name).read_text(encoding="utf-8")
         for name in (

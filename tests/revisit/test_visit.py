@@ -1,4 +1,4 @@
-"""Visits, each decided once: what was found, what is known from then on, and what is due."""
+"""Tests of visits: what was found, what is known from then on, and what is due."""
 
 import pytest
 from host_rig import Records

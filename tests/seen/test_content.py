@@ -1,4 +1,4 @@
-"""The content-seen test: exact, and forgetful of what was in process when the crawl died."""
+"""Tests of the content-seen test: exact, and without documents in process at a crash."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_real_threads_lose_nothing(tmp_path):
 
 
 class ContentMachine(RuleBasedStateMachine):
-    """Against a set of the committed and a set of those in process, through deaths."""
+    """Model: a set of committed and a set of in-process documents, with crashes."""
 
     @initialize()
     def begin(self):

@@ -1,4 +1,4 @@
-"""The disk eliminator: each URL once, in first-seen order, whatever the worker is doing."""
+"""Tests of the disk eliminator: each URL once, in first-seen order, whatever the worker does."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cache():
 
 @pytest.fixture
 def held(tmp_path, worker, cache):
-    """An eliminator whose worker moves step by step."""
+    """Return an eliminator whose worker moves step by step."""
     made = DiskEliminator(
         path=tmp_path / "seen", executor=worker, cache=cache, buffer_size=8, log_file_bytes=10_000
     )
@@ -324,7 +324,7 @@ def test_a_flood_of_one_time_urls_does_not_wash_popular_ones_out_of_the_cache(op
 
 
 def test_close_works_after_the_executor_was_shut_down(opened, tmp_path):
-    """So the scheduler ends: no more work, wait for what runs, close the parts."""
+    """The scheduler ends like this: no more work, wait for the worker, close the parts."""
     executor = ThreadPoolExecutor(max_workers=1)
     eliminator = opened(disk_eliminator, executor)
     out = 0

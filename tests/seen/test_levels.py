@@ -1,4 +1,4 @@
-"""Levels: few runs whatever happens, files deleted only when no snapshot needs them."""
+"""Tests of levels: always few runs, and files deleted only when no snapshot needs them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOP = (1 << 64) - 1
 
 
 def overlap(runs):
-    """Whether a fingerprint stands in two of *runs*."""
+    """Return whether a fingerprint is in two of *runs*."""
     names = [name for chunk in merged(runs) for name in chunk.tolist()]
     return len({*names}) < len(names)
 

@@ -1,4 +1,4 @@
-"""Reading a sorted run past damage: each damaged block is told, and no other."""
+"""Tests of reading a sorted run past damage: each damaged block is reported, and no other."""
 
 from __future__ import annotations
 

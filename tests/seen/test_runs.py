@@ -1,4 +1,4 @@
-"""Sorted runs: what was written is found, nothing else, and damage is never taken for data."""
+"""Tests of sorted runs: written fingerprints are found, no others, and damage is detected."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def random_words(count, seed=1):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """The words of a run that is read from disk, and its file."""
+    """Return the words of a run that is read from disk, and its file."""
     path = tmp_path_factory.mktemp("runs") / "large.run"
     held = random_words(LARGE)
     write_run(path, [held]).close()
@@ -168,7 +168,7 @@ def test_a_run_cut_at_any_byte_is_not_opened(tmp_path):
 
 
 def damaged(path, tmp_path, block):
-    """A copy of the run with one bit of *block* flipped, opened."""
+    """Return an open copy of the run with one bit of *block* flipped."""
     copy = shutil.copy(path, tmp_path / "damaged.run")
     flip(copy, DATA_AT + block * BLOCK_BYTES + 8 * 17)
     return Run.open(copy)
@@ -221,7 +221,7 @@ def test_a_file_that_shrinks_while_open_is_reported(tmp_path, large):
 
 
 def test_check_reports_words_out_of_order(tmp_path, large):
-    """Two words that changed places add up as before; only reading for order shows them."""
+    """Two swapped words have the same sum; only checking the order shows them."""
     held, path = large
     copy = shutil.copy(path, tmp_path / "swapped.run")
     with copy.open("r+b") as file:
@@ -234,7 +234,7 @@ def test_check_reports_words_out_of_order(tmp_path, large):
 
 
 def test_a_merge_takes_what_the_budget_counts_for_it(tmp_path, monkeypatch):
-    """30 bytes for an entry of T', see memory_budget.py, and what does not grow with it."""
+    """It is 30 bytes for an entry of T', see memory_budget.py, and a constant part."""
     monkeypatch.setattr(runs, "READ_BLOCKS", 16)
     monkeypatch.setattr(runs, "_KEYS", 1 << 12)
     held, others = (random_words(1 << 17, seed=seed) for seed in (1, 2))

@@ -1,4 +1,4 @@
-"""An eliminator as its files tell: what is undecided is what a restart lets out."""
+"""Tests that a view of an eliminator's files shows what a restart would return."""
 
 from __future__ import annotations
 

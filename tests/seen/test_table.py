@@ -1,4 +1,4 @@
-"""The buffer T: a set of fingerprints and their order of arrival, in memory of its own."""
+"""Tests of the buffer T: a set of fingerprints and their order of arrival, in its own memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The URL log U and the drain that reads it: order, cuts, places to go on from."""
+"""Tests of the URL log U and the drain that reads it: order, cuts, cursors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URL traces: what was written is read, whatever becomes of the process and the file."""
+"""Tests of URL traces: what was written is read, after crashes and cut files, too."""
 
 from __future__ import annotations
 

@@ -218,7 +218,8 @@ def watch(front: FrontEnd) -> None:
             result = call(*args)
             if front.size != size:
                 raise RuntimeError(
-                    f"FRONTIER_FRONT_END lost or repeated entries: {front.size:,}, not {size:,}"
+                    "FRONTIER_FRONT_END lost or repeated an entry: "
+                    f"it has {front.size:,}, not {size:,}"
                 )
             return result
 

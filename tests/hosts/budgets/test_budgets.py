@@ -1,4 +1,4 @@
-"""Budgets of pages, bytes and reputation: who waits, who is let in, and what is counted."""
+"""Tests of budgets of pages, bytes and reputation: who waits, who is admitted, what counts."""
 
 import msgspec
 import pytest
@@ -174,7 +174,7 @@ def gate(records):
 
 
 def let_in(gate, host, *, rank=0, at_most=100):
-    """How many URLs of *host* get through."""
+    """Return how many URLs of *host* are admitted."""
     count = 0
     while count < at_most and not gate.holds(url(host, count, rank=rank)):
         gate.let_in(url(host, count, rank=rank))

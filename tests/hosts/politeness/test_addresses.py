@@ -1,4 +1,4 @@
-"""Addresses before a worker is spent: a real resolver asking a real name server."""
+"""Tests of address look-ups before a worker is used, with a real resolver and name server."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""From what a host has shown to its rest: records, back-off, penalty, profiles."""
+"""Tests of how a host's history sets its rest: records, back-off, penalty, profiles."""
 
 import dataclasses
 import math

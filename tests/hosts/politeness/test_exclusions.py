@@ -1,4 +1,4 @@
-"""The exclusion file: what its lines mean, and that a change of it acts while a crawl runs."""
+"""Tests of the exclusion file: what its lines mean, and that changes apply to a running crawl."""
 
 import contextlib
 import os
@@ -133,7 +133,7 @@ def test_a_missing_file_at_the_start_is_reported_in_one_sentence(tmp_path, name)
 
 
 class Watched:
-    """An exclusion file on *path* that excludes a.test at first, looked at by *clock*."""
+    """Exclusion file on *path* that excludes a.test at first, checked by *clock*."""
 
     def __init__(self, path, clock):
         self._clock = clock
@@ -142,7 +142,7 @@ class Watched:
         self.file.open()
 
     def look(self, times=2):
-        """The excluded ones of three hosts after a look each second, and after the reading."""
+        """Return which of three hosts are excluded after a check each second, and after reading."""
         for _ in range(times):
             self._clock.advance(1)
             self.file.reload_if_changed()
@@ -176,7 +176,7 @@ def test_a_changed_file_acts_without_a_restart(path, watched):
 
 
 def test_a_file_that_is_being_written_takes_no_rule_away(path, watched):
-    """``cp`` and many an editor empty it first."""
+    """``cp`` and many editors empty the file first."""
     for text in ("", "c.test\na.te", "c.test\na.test\n"):
         path.write_text(text)
         assert watched.look(1) == ["a.test"]

@@ -1,4 +1,4 @@
-"""Host policies: which table applies, what it may not say, and what a crawl does with it."""
+"""Tests of host policies: which table applies, what is not allowed, and their effect on a crawl."""
 
 import gzip
 import itertools
@@ -21,7 +21,7 @@ SECRET = "s3cr3t-value"
 
 @pytest.fixture
 def opened(tmp_path, clock):
-    """Opens a file with a text."""
+    """Return a function that opens a file with a text."""
 
     def make(text, mode=0o600):
         path = tmp_path / "hosts.toml"

@@ -1,4 +1,4 @@
-"""Origins that fail while their host answers elsewhere: who waits, and until when."""
+"""Tests of origins that fail while their host answers elsewhere: which URLs wait, and how long."""
 
 import pytest
 from frontier_rig import Rig

@@ -1,4 +1,4 @@
-"""An outage here is told from sites that fail, what fails in it does not count, and it ends."""
+"""Tests of outages: told from failing sites, without effect on hosts, and ended in time."""
 
 from string import ascii_lowercase
 
@@ -13,7 +13,7 @@ from webcrawl.hosts.politeness.pauses import Pauses
 
 
 class Rig:
-    """An outage of four hosts, probed every five seconds."""
+    """Outage detection for four hosts, with a probe every five seconds."""
 
     def __init__(self, clock, *, hosts=4):
         self.clock = clock
@@ -49,7 +49,7 @@ class Rig:
         return [self.outage.lookup_failed(host) for host in hosts]
 
     def work_later(self):
-        """Advance to the next probe and do it."""
+        """Advance to the next probe and make it."""
         self.clock.advance(5)
         self.outage.work()
 
@@ -58,7 +58,7 @@ class Rig:
             self.outage.lookup_worked(host)
 
     def name_servers_say(self, could_say):
-        """What the host was that they were asked for."""
+        """Answer for the name servers; return the host that they were asked for."""
         host, then = self.checked.pop()
         assert not self.checked
         then(could_say)

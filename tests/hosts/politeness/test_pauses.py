@@ -1,4 +1,4 @@
-"""Reasons for which no host is contacted."""
+"""Tests of pauses: reasons for which no host is contacted."""
 
 import pytest
 

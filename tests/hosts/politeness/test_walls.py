@@ -1,4 +1,4 @@
-"""What a host has shown decides what its next pages are, and survives a restart."""
+"""Tests that a host's earlier pages decide about its next ones, and survive a restart."""
 
 from collections import Counter
 from itertools import pairwise
@@ -21,7 +21,7 @@ MISSING = "<title>Oops</title><h1>%s</h1><p>There is no such page, try the searc
 
 
 class Host:
-    """A host that answers, and the walls of it; *restarts* after each answer if asked to."""
+    """A host that answers, with its walls; *restarts* after each answer if asked to."""
 
     def __init__(self, *, restarts=False):
         self.records = Records()

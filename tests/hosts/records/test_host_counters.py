@@ -1,4 +1,4 @@
-"""What domains had of the crawl and who links to them: counts, estimates, what a crash leaves."""
+"""Tests of domain counters: counts, estimates, and recovery after a crash."""
 
 import tempfile
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_counts_survive_the_process_once_they_are_saved(records, executor, left)
 
 
 def test_key_of_the_bits_is_written_before_them(tmp_path, executor, left):
-    """Even if all that is known of a domain left memory before the first flush."""
+    """This holds even if everything about a domain left memory before the first flush."""
     records = records_in(tmp_path / "hosts", executor)
     records.domains.resize(1)
     records.open()
@@ -87,7 +87,7 @@ def test_key_of_the_bits_is_written_before_them(tmp_path, executor, left):
 @pytest.mark.parametrize("before", [0, 3, 15, 16])
 @pytest.mark.parametrize("since", [1, 13, 20])
 def test_links_are_merged_into_what_is_stored(records, executor, left, before, since):
-    """Lists and bitmaps, of domains that are in memory no more; after a full disk, too."""
+    """Lists and bitmaps of domains no longer in memory are merged, also after a full disk."""
     without_log(records).domains.resize(1)
     sources = [f"site{n}.test" for n in range(before + since)]
     for source in sources[:before]:
@@ -157,7 +157,7 @@ def test_in_degree_has_a_ceiling(records):
 
 @given(marks=st.lists(st.integers(0, 999), max_size=40), data=st.data())
 def test_linking_domain_is_known_by_its_hash_alone(marks, data):
-    """Few of them, or the bits of many: told again they change nothing, in whatever order."""
+    """Noting a few of them, or the bits of many, again changes nothing, in any order."""
     linking = b""
     for mark in marks:
         linking = _with(linking, mark.to_bytes(2))

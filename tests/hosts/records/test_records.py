@@ -1,4 +1,4 @@
-"""Host records: what is put is got, from memory, on the way to the disk and from the disk."""
+"""Tests that host records return what was put, from memory, during writes and from disk."""
 
 import contextlib
 import errno
@@ -185,7 +185,7 @@ def test_batch_of_many_transactions_is_written(path):
 
 
 def test_readers_do_not_keep_the_log_from_being_emptied(path):
-    """A statement that was not read to its end would: the log would grow for ever."""
+    """An unfinished statement would do that, and the log would grow for ever."""
     with ThreadPoolExecutor(1) as pool:
         records = records_in(path, pool, size=1)
         records.database.resize(128)
@@ -203,7 +203,7 @@ def test_readers_do_not_keep_the_log_from_being_emptied(path):
 
 @pytest.mark.parametrize("flushes", [1, 7, 64, 65, 130])
 def test_logged_and_stored_facts_survive_a_kill(path, opening, executor, tmp_path, flushes):
-    """The log holds 64 flushes; then all is stored, and the log begins anew."""
+    """The log has room for 64 flushes; then everything is stored, and the log starts over."""
     records = opening()
     for number in range(1, flushes + 1):
         put(records, "a.test", number)
@@ -328,7 +328,7 @@ def test_impossible_directory_is_an_os_error(jobdir, executor):
 
 
 def filled(path, *, facts=300):
-    """A file of *facts* host records and as many others, cleanly closed."""
+    """Return a file of *facts* host records and as many others, cleanly closed."""
     records = opened(path, PatientExecutor())
     for number in range(facts):
         records.put(a_record(number))

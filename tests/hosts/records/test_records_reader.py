@@ -1,4 +1,4 @@
-"""Host records read beside their owner: nothing changes, whoever is or was at work."""
+"""Tests of reading host records next to their owner: nothing changes, whoever owns them."""
 
 import contextlib
 import sqlite3
@@ -26,7 +26,7 @@ with RecordsReader(path=Path(sys.argv[1])) as reader:
 
 @pytest.fixture
 def owner(tmp_path):
-    """Records with something in the log and something in the file, of an open owner."""
+    """Return records with facts in the log and in the file, of an open owner."""
     executor = PatientExecutor()
     records = opened(tmp_path / "hosts", executor)
     records.put(HostRecord("a.test", failures=3))

@@ -1,4 +1,4 @@
-"""The lines and groups of a robots.txt."""
+"""Tests of the lines and groups of a robots.txt."""
 
 import time
 
@@ -55,7 +55,7 @@ def test_nothing_else_ends_a_line(separator):
 
 @pytest.mark.parametrize(("pattern", "answer"), [("/à", "/\xc3\xa0"), ("/<id>/x", "/<id>/x")])
 def test_a_pattern_stays_whole(pattern, answer):
-    """Even if its UTF-8 ends in a blank of Latin-1, or if it has a tag in it."""
+    """This holds even if its UTF-8 ends in a blank of Latin-1, or if it has a tag in it."""
     assert patterns(f"User-agent: *\nDisallow: {pattern}") == [answer]
 
 

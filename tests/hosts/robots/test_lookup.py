@@ -1,4 +1,4 @@
-"""The preconditions: what robots.txt says, and the way to it, with real rules and answers."""
+"""Tests of robots.txt look-ups, with real rules and answers."""
 
 import pytest
 from host_rig import Records, robots_cache
@@ -289,7 +289,7 @@ def test_a_robots_txt_by_ftp_counts_too(search):
 
 
 def test_a_robots_txt_with_lost_rules_is_not_requested_again_immediately(search, clock):
-    """As of a URL in a shard that is not its own, whose rules go to another one."""
+    """This happens to a URL in a shard that is not its own, whose rules go to another one."""
     search.robots_url(PAGE)
     search.asked(PAGE)
     assert search.status() == "TOO_SOON"

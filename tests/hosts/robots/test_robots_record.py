@@ -1,4 +1,4 @@
-"""What is kept of one robots.txt, and its bytes."""
+"""Tests of robots records and their packed bytes."""
 
 import random
 import zlib

@@ -1,4 +1,4 @@
-"""robots.txt as rules for one crawler."""
+"""Tests of robots.txt as rules for one crawler."""
 
 import pytest
 from hypothesis import example, given

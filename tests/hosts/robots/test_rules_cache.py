@@ -1,4 +1,4 @@
-"""The rules of many origins, over restarts, failures and clocks that are set."""
+"""Tests of the rules of many origins, over restarts, failures and clock changes."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""Paths spelled so that they can be compared: RFC 9309, 2.2.2, and its table."""
+"""Tests of the canonical spelling of paths (RFC 9309, section 2.2.2, and its table)."""
 
 import time
 

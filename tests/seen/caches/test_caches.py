@@ -1,4 +1,4 @@
-"""URL caches: each policy against a simple model of it, and what all have in common."""
+"""Tests of URL caches: each policy against a simple model, and their common contract."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FPS = range(1, 31)
 
 
 def clock_model(size, requests):
-    """Pairs of fingerprint and bit; the hand is at the first."""
+    """Model the cache as pairs of fingerprint and bit; the hand is at the first."""
     ring = []
     for fp in requests:
         for pair in ring:

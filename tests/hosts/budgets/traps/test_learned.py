@@ -1,4 +1,4 @@
-"""Traps are learned from pages with content already seen, and freed by a person."""
+"""Tests that traps are learned from pages with known content, and released by a person."""
 
 import random
 from types import SimpleNamespace
@@ -30,7 +30,7 @@ def holds(traps, url):
 
 
 def learn(traps, url, count=20, *, seen=True, start=0):
-    """*count* documents of URLs like *url*, which has a place for a number."""
+    """Learn from *count* documents of URLs like *url*, which has a place for a number."""
     for number in range(start, start + count):
         traps.learn(url.format(number), seen=seen)
 
@@ -73,7 +73,7 @@ def test_new_content_keeps_a_pattern_free(traps):
 
 
 def test_a_list_that_has_ended_is_detected(traps):
-    """1,000 pages with something, then the same empty one for ever."""
+    """It has 1,000 pages with content, then the same empty page for ever."""
     page = "http://a.test/list?page={}"
     traps.learn(page.format(0), seen=True)
     learn(traps, page, 1000, seen=False)
@@ -85,7 +85,7 @@ def test_a_list_that_has_ended_is_detected(traps):
 
 
 def test_broad_patterns_take_four_times_the_evidence(traps):
-    """Pages that do not exist, at the top of a site with articles there."""
+    """The pages do not exist, at the top of a site that has articles there."""
     article = "http://a.test/an-article-like-number-{}"
     learn(traps, article, 79)
     assert not holds(traps, article.format(999))

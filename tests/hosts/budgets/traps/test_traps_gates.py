@@ -1,4 +1,4 @@
-"""What counts for and against a host, and what its URLs wait for."""
+"""Tests of what counts for and against a host, and which gate holds its URLs."""
 
 import pytest
 from conftest import FakeClock
@@ -38,7 +38,7 @@ def entry(number, *, host="a.test", extra=b""):
 
 
 class Parked:
-    """The frontier, as far as gates see it."""
+    """Stand-in for the frontier, as far as gates see it."""
 
     def __init__(self):
         self.parked = self

@@ -1,4 +1,4 @@
-"""URLs of a host beyond what its pages earn wait; sound sites are crawled to their ends."""
+"""Tests that URLs beyond what a host's pages earn wait, and sound sites are crawled to the end."""
 
 import random
 from collections import deque
@@ -28,7 +28,7 @@ def space_of(records=None, clock=None, *, base=100, per_page=10):
 
 
 def let_in(space, count, host="a.test", entry=None):
-    """How many of *count* URLs found room."""
+    """Return how many of *count* URLs had room."""
     found = 0
     entry = entry or Entry(f"http://{host}/", host)
     for _ in range(count):
@@ -107,7 +107,7 @@ class Crawl:
 
 
 def test_a_large_sound_site_is_crawled_to_its_end():
-    """8,000 pages, ten links to new ones each; one URL in four is dead or a duplicate."""
+    """It has 8,000 pages with ten new links each; one URL in four is dead or a duplicate."""
     left = 8_000
     clock = FakeClock()
     rng = random.Random(1)
