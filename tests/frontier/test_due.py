@@ -86,7 +86,7 @@ def test_due_entries_survive_a_restart(rig, clock, dies):
 
 
 def test_entries_finished_before_a_crash_do_not_block_others(rig, clock, monkeypatch):
-    monkeypatch.setattr(due, "_FEW", 4)
+    monkeypatch.setattr(due, "_MIN_AHEAD", 4)
     for number in range(20):
         rig.postpone(visit(f"h{number}.test"), clock() + DAY)
     rig.publish()

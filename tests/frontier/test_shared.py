@@ -91,7 +91,7 @@ def test_memory_of_given_times_is_bounded(rig, monkeypatch):
     for n in range(20):
         for host in (f"a{n}.test", f"b{n}.test"):
             rig.claim(contact(rig, host), f"203.0.113.{n}")
-    assert len(rig.frontier._shared._given) == 5
+    assert len(rig.frontier._shared._assigned) == 5
 
 
 @pytest.mark.parametrize(("shared_rest", "expected"), [(None, 9.0), (0.0, 0.0), (2.0, 2.0)])

@@ -76,7 +76,7 @@ def visited(policy, rates, *, days, seed):
 
 
 def best(rates, visits):
-    """Return the best share, with each page visited where it is worth the same (Azar et al. 2018)."""
+    """Return the best share: each page is visited where it is worth the same (Azar and others)."""
     low, high = 1e-3, 1e9
     for _ in range(100):
         threshold = math.sqrt(low * high)

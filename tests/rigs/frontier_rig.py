@@ -164,7 +164,7 @@ class Rig:
 
     def kill(self):
         """Kill the process: its memory is lost, and nothing more is written."""
-        self.frontier._log._held.clear()
+        self.frontier._log._waiting.clear()
         self.frontier.close()
         if self.records is not None:
             self._kill_records(self.records)

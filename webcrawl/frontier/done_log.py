@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # Releases wait in memory for the next write, as losing one in a crash only makes the host wait
 # longer. When there are more than this many they are written.
-_HELD_BACK = 64
+_MAX_WAITING = 64
 
 
 class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
@@ -134,7 +134,7 @@ class DoneLog:
         self.path = path
         self.number = 0
         self._log: RecordLog | None = None
-        self._held: list[Record] = []
+        self._waiting: list[Record] = []
         self._new_names: set[Path] = set()
         self._kept_from = 0
         self._snapshot_from = 0
@@ -157,16 +157,16 @@ class DoneLog:
     def write(self, *records: Record) -> None:
         """Write the waiting records, then *records*. OSError leaves the log as it was."""
         assert self._log is not None, "the done log is not open"
-        if batch := [*self._held, *records]:
+        if batch := [*self._waiting, *records]:
             self._log.append(_encode(batch))
-            self._held.clear()
+            self._waiting.clear()
 
     def release(self, release: Release, *, at_once: bool) -> None:
         """Record that a host was released: on disk with the next write, or now if *at_once*."""
-        if at_once or len(self._held) >= _HELD_BACK:
+        if at_once or len(self._waiting) >= _MAX_WAITING:
             self.write(release)
         else:
-            self._held.append(release)
+            self._waiting.append(release)
 
     def rotate(self) -> int:
         """Begin the segment of a new snapshot and return its number."""

@@ -426,16 +426,16 @@ class Frontier:
         process: the caller must no longer finish them or release their hosts. O(expired).
         """
         now = self._clock()
-        leases, hosts = self._leases.before(now - older_than)
+        leases, host_leases = self._leases.before(now - older_than)
         leases = [lease for lease in leases if not except_if(lease)]
         for lease in reversed(leases):
             self.put_back(lease)
             self._counts.put_back -= 1
-        for lease in hosts:
-            shared = cut_off(self._delay, now - lease.acquired_at)
-            rest = max(shared, self._back.find_in_process(lease.key).min_rest)
-            self.release(lease.key, rest=rest, shared_rest=shared)
-        expired = {lease.id: lease for lease in leases + hosts}
+        for lease in host_leases:
+            shared_rest = cut_off(self._delay, now - lease.acquired_at)
+            rest = max(shared_rest, self._back.find_in_process(lease.key).min_rest)
+            self.release(lease.key, rest=rest, shared_rest=shared_rest)
+        expired = {lease.id: lease for lease in leases + host_leases}
         self._counts.expired += len(expired)
         return [*expired.values()]
 

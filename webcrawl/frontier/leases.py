@@ -41,7 +41,7 @@ class LeaseTable:
 
     def __init__(self) -> None:
         self._entries: dict[int, Lease[Any]] = {}
-        self._hosts: dict[str, Lease[Any]] = {}
+        self._contacts: dict[str, Lease[Any]] = {}
 
     def __len__(self) -> int:
         """Return the number of leased entries."""
@@ -55,12 +55,12 @@ class LeaseTable:
     @property
     def contacts(self) -> int:
         """Number of hosts in process."""
-        return len(self._hosts)
+        return len(self._contacts)
 
     def hand_out(self, entry: Entry, key: str, now: float, shard: object = None) -> Lease[Any]:
         """Create a lease on *entry*, and start the contact of its politeness key."""
         lease = Lease(entry, next(_IDS), now, shard, key)
-        self._entries[lease.id] = self._hosts[key] = lease
+        self._entries[lease.id] = self._contacts[key] = lease
         return lease
 
     def check_held(self, lease: Lease[Any]) -> None:
@@ -75,17 +75,17 @@ class LeaseTable:
 
     def end_contact(self, host: str) -> None:
         """Remove *host*, which was released."""
-        del self._hosts[host]
+        del self._contacts[host]
 
     def since(self, at: float) -> Iterator[Lease[Any]]:
         """Yield leases handed out since *at*: those of hosts, then those of entries. O(found)."""
-        for leases in (self._hosts, self._entries):
+        for leases in (self._contacts, self._entries):
             newest = reversed(leases.values())
             yield from itertools.takewhile(lambda lease: lease.acquired_at >= at, newest)
 
     def before(self, at: float) -> tuple[list[Lease[Any]], list[Lease[Any]]]:
         """Return the leases handed out before *at*: those of entries, those of hosts. O(found)."""
-        return _before(self._entries.values(), at), _before(self._hosts.values(), at)
+        return _before(self._entries.values(), at), _before(self._contacts.values(), at)
 
 
 def _before(leases: Iterable[Lease[Any]], at: float) -> list[Lease[Any]]:

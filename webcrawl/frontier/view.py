@@ -150,15 +150,15 @@ class FrontierView:
     def _reader(self, path: Path, fifo: FifoSnapshot) -> Callable[[], Iterator[bytes]]:
         return lambda: read_fifo(path, fifo, self.on_damage)
 
-    def _host_queue(self, kept: QueueSnapshot) -> Queue:
+    def _host_queue(self, saved: QueueSnapshot) -> Queue:
         def pieces() -> Iterator[bytes]:
-            if kept.items:
-                yield pack_many(kept.items)
-            if kept.overflow is not None:
-                path = overflow_path(self._path / "back", kept.number)
-                yield from read_fifo(path, kept.overflow, self.on_damage)
+            if saved.items:
+                yield pack_many(saved.items)
+            if saved.overflow is not None:
+                path = overflow_path(self._path / "back", saved.number)
+                yield from read_fifo(path, saved.overflow, self.on_damage)
 
-        return Queue(Where.HOST_QUEUE, kept.host, _length(kept), pieces)
+        return Queue(Where.HOST_QUEUE, saved.host, _length(saved), pieces)
 
     def entries(self, finished: FinishedKeys) -> Iterator[Found]:
         """Yield every entry that waits or is leased, in the order of ``queues``; about 1 us each.
@@ -203,25 +203,25 @@ class FrontierView:
 
     def hosts(self) -> Iterator[tuple[str, HostTimes]]:
         """Yield the hosts with a back-end queue, and their clocks."""
-        for kept in self._state.queues:
-            if not kept.visits:
-                yield kept.host, self._times(kept)
+        for saved in self._state.queues:
+            if not saved.visits:
+                yield saved.host, self._times(saved)
 
     def times(self, host: str) -> HostTimes:
         """Return the clock of *host*, as far as it is in the frontier's own files."""
-        for kept in self._state.queues:
-            if kept.host == host:
-                return self._times(kept)
+        for saved in self._state.queues:
+            if saved.host == host:
+                return self._times(saved)
         times = HostTimes(0.0, 0.0, 0.0, 0)
         for name, at, min_rest in self._state.remembered:
             if name == host:
                 times = HostTimes(at, min_rest, 0.0, 0)
         return self._as_logged(host, times)
 
-    def _times(self, kept: QueueSnapshot) -> HostTimes:
-        length = _length(kept) + self._further_entries[kept.host]
-        times = HostTimes(kept.ready_at, kept.min_rest, kept.contact, length)
-        return self._as_logged(kept.host, times)
+    def _times(self, saved: QueueSnapshot) -> HostTimes:
+        length = _length(saved) + self._further_entries[saved.host]
+        times = HostTimes(saved.ready_at, saved.min_rest, saved.contact, length)
+        return self._as_logged(saved.host, times)
 
     def _as_logged(self, host: str, times: HostTimes) -> HostTimes:
         release = self._since.releases.get(host)
@@ -234,8 +234,8 @@ class FrontierView:
         return times if contact is None else times._replace(contact=contact.at)
 
 
-def _length(kept: QueueSnapshot) -> int:
-    return len(kept.items) + (0 if kept.overflow is None else length_of(kept.overflow))
+def _length(saved: QueueSnapshot) -> int:
+    return len(saved.items) + (0 if saved.overflow is None else length_of(saved.overflow))
 
 
 def _in_memory(where: Where, name: str, items: list[bytes]) -> Queue:

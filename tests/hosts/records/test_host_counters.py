@@ -18,7 +18,7 @@ from records_rig import (
 )
 from seen_rig import InlineExecutor
 
-from webcrawl.hosts.records.host_counters import HostCounter, _with
+from webcrawl.hosts.records.host_counters import HostCounter, _with_mark
 from webcrawl.storage.record_log import CorruptRecordError
 
 
@@ -79,7 +79,7 @@ def test_key_of_the_bits_is_written_before_them(tmp_path, executor, left):
     records.domains.find("b.test")
     save(records, executor)
     again = left()
-    assert again._all == records.domains._all
+    assert again._state == records.domains._state
     assert again.find("a.test").in_degree == 1
     records.close()
 
@@ -122,7 +122,7 @@ def test_a_linking_domain_counts_once_and_the_domain_itself_never(records):
 @pytest.mark.parametrize("key", range(20))
 def test_up_to_fifteen_linking_domains_are_counted_exactly(records, executor, key):
     domains = records.domains
-    domains._all.key = key
+    domains._state.key = key
     for n in range(1, 16):
         for _ in range(2):
             domains.link(f"site{n}.test", ["a.test"])
@@ -136,7 +136,7 @@ def test_more_are_estimated_and_hardly_ever_too_few(records, linking):
     domains = records.domains
     found = []
     for key in range(60):
-        domains._all.key = key
+        domains._state.key = key
         before = 0
         for n in range(linking):
             domains.link(f"site{n}.test", [f"{key}.test"])
@@ -160,20 +160,20 @@ def test_linking_domain_is_known_by_its_hash_alone(marks, data):
     """Noting a few of them, or the bits of many, again changes nothing, in any order."""
     linking = b""
     for mark in marks:
-        linking = _with(linking, mark.to_bytes(2))
+        linking = _with_mark(linking, mark.to_bytes(2))
     assert len(linking) == (2 * len(set(marks)) if len(set(marks)) < 16 else 32)
     again = data.draw(st.permutations(marks))
     for mark in again:
-        assert _with(linking, mark.to_bytes(2)) is linking
+        assert _with_mark(linking, mark.to_bytes(2)) is linking
     other = b""
     for mark in again:
-        other = _with(other, mark.to_bytes(2))
+        other = _with_mark(other, mark.to_bytes(2))
     assert HostCounter(linking=other).in_degree == HostCounter(linking=linking).in_degree
 
 
 def test_each_job_has_a_key_of_its_own(records, tmp_path):
     other = opened(tmp_path / "other", PatientExecutor())
-    assert other.domains._all.key != records.domains._all.key
+    assert other.domains._state.key != records.domains._state.key
     other.close()
 
 

@@ -136,7 +136,7 @@ class Outage:
         self._lookups = _Streak("name service", "name_servers", self.hosts)
         #: Whether a host has answered, in any run of the job.
         self.has_answered = False
-        self._first_at = math.inf
+        self._first_outage_at = math.inf
         self._late_until = -math.inf
         self._probe_at = self._check_at = 0.0
         self._is_checking = False
@@ -226,7 +226,7 @@ class Outage:
 
         Called regularly in the background.
         """
-        is_over = self.clock() >= self._first_at + self.end_secs
+        is_over = self.clock() >= self._first_outage_at + self.end_secs
         if self.end_secs and is_over and not self.has_answered:
             self.end()
         if self._lookups.began < math.inf and self.clock() >= self._check_at:
@@ -268,7 +268,7 @@ class Outage:
         if streak.began < math.inf or now < self._late_until:
             return
         streak.began = now
-        self._first_at = min(self._first_at, now)
+        self._first_outage_at = min(self._first_outage_at, now)
         self._probe_at = self._check_at = now + self.probe_secs
         outcomes = ", ".join(f"{name} {count}" for name, count in streak.outcomes.most_common(3))
         sentence = (
