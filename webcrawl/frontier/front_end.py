@@ -218,8 +218,7 @@ def watch(front: FrontEnd) -> None:
             result = call(*args)
             if front.size != size:
                 raise RuntimeError(
-                    "FRONTIER_FRONT_END lost or repeated an entry: "
-                    f"it has {front.size:,}, not {size:,}"
+                    f"FRONTIER_FRONT_END lost or repeated an entry ({front.size:,}, not {size:,})"
                 )
             return result
 

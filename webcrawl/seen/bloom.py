@@ -216,8 +216,7 @@ class BloomSet:
             if most > self._filter.error_rate:
                 logger.warning(
                     "The Bloom filter may lose %.3g of the new URLs, more than "
-                    "SEEN_BLOOM_ERROR_RATE: it was created with another rate, or grew under an "
-                    "earlier version",
+                    "SEEN_BLOOM_ERROR_RATE: made with another rate, or grown by an earlier version",
                     most,
                 )
             self._loss = LossMeter(sample=saved.sample, expected=saved.expected, lost=saved.lost)

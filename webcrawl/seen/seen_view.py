@@ -71,9 +71,7 @@ class SeenView:
             cursor = disk.cursor
             self._spans = [*disk.pending, disk.active]
         # How far the first stretch had been taken: this offset, and how much of the record there.
-        self._consumed_until, self._done = (
-            (0, 0) if cursor is None else (cursor.offset, cursor.done)
-        )
+        self._consumed, self._done = (0, 0) if cursor is None else (cursor.offset, cursor.done)
 
     def close(self) -> None:
         """Close the files."""
@@ -131,8 +129,8 @@ class SeenView:
                 else read_frames(file, start=start, end=span.end)
             )
             for frame in frames:
-                taken = span is self._spans[0] and start <= self._consumed_until
-                yield frame, _PARTLY if taken and start == self._consumed_until else taken
+                taken = span is self._spans[0] and start <= self._consumed
+                yield frame, _PARTLY if taken and start == self._consumed else taken
                 start = frame.end
         number = last.number + 1
         while self._log.file(number).exists():

@@ -94,7 +94,7 @@ def test_when_all_known_hosts_fall_silent_the_crawl_pauses_for_one(rig):
     assert rig.is_on
     assert rig.pauses
     assert " ".join(rig.pauses.sentences) == (
-        "4 hosts in a row failed (connect_timeout 4): the network here seems to be down. It is "
+        "4 hosts in a row failed (connect_timeout 4): the network seems to be down. It is "
         "tried every 5 s; the crawl continues by itself."
     )
     rig.answers("e")
@@ -189,7 +189,7 @@ def test_name_servers_that_do_not_find_what_they_found_before_are_gone(rig):
         rig.answers("a")  # whose address is known
     rig.nameless("i")  # they are asked once
     assert rig.name_servers_say(False) == "d"
-    assert "(dns_failed 5): the name service here seems to be down" in rig.pauses.sentences[0]
+    assert "(dns_failed 5): the name service seems to be down" in rig.pauses.sentences[0]
     for known in "cb":  # another one each time, as that one may be gone
         rig.outage.work()
         rig.clock.advance(5)

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 # Seconds between two passes over the held URLs: for domains that got new links, and for hosts that
 # are no longer far off. More for each held URL: as one takes about 5 us, passes use at most a
 # twentieth of the time.
-_PASS_EVERY_SECS = 1.0
-_PASS_EVERY_SECS_IF_FAR = 10.0
+_PASS_SECS = 1.0
+_FAR_PASS_SECS = 10.0
 _PASS_SECS_PER_URL = 1e-4
 # Budgets are doubled at most this often, which gives more pages than there are.
 _MAX_ROUNDS = 40
@@ -166,12 +166,8 @@ class ReputationGate(Gate):
         if self._domains.current_round != self._round:  # another shard has begun one
             self._note_pass()
             return True
-        interval = max(_PASS_EVERY_SECS, _PASS_SECS_PER_URL * self._held)
-        if (
-            supply >= Supply.SOON
-            and self._has_grown
-            and self._clock() >= self._last_pass_at + interval
-        ):
+        wait = max(_PASS_SECS, _PASS_SECS_PER_URL * self._held)
+        if supply >= Supply.SOON and self._has_grown and self._clock() >= self._passed_at + wait:
             self._note_pass()
             return True
         if supply is not Supply.LATER or not self._has_rounds:
@@ -179,9 +175,7 @@ class ReputationGate(Gate):
         if self._holds_near_host:
             domains = self._domains
             domains.begin_round(domains.current_round + 1, counted_since=domains.counted_since)
-        elif not self._held or self._clock() < self._last_pass_at + max(
-            _PASS_EVERY_SECS_IF_FAR, interval
-        ):
+        elif not self._held or self._clock() < self._passed_at + max(_FAR_PASS_SECS, wait):
             return False
         self._note_pass()
         return True
@@ -212,7 +206,7 @@ class ReputationGate(Gate):
 
     def _note_pass(self) -> None:
         """Note that a pass over the held URLs begins."""
-        self._last_pass_at = self._clock()
+        self._passed_at = self._clock()
         self._linked = self._domains.linked
         self._round = self._domains.current_round
         self._held = 0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Origins whose rests are in memory, 0.2 kB each. The oldest are forgotten, and retried earlier.
 _ORIGINS = 1 << 14
 # Seconds between two passes over the held URLs: a minimum, and more for each URL.
-_PASS_EVERY_SECS = 1.0
+_PASS_SECS = 1.0
 _PASS_SECS_PER_URL = 1e-4
 
 
@@ -41,7 +41,7 @@ class OriginRests(Gate):
         self._clock = clock
         # When each origin's rest is over.
         self._until: OrderedDict[str, float] = OrderedDict()
-        self._last_pass_at = 0.0
+        self._passed_at = 0.0
         self._held = 0
 
     def rest(self, origin: str, secs: float) -> None:
@@ -70,9 +70,9 @@ class OriginRests(Gate):
     def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
         """Return whether the rest of an origin is over."""
         now = self._clock()
-        if now < self._last_pass_at + max(_PASS_EVERY_SECS, _PASS_SECS_PER_URL * self._held):
+        if now < self._passed_at + max(_PASS_SECS, _PASS_SECS_PER_URL * self._held):
             return False
-        self._last_pass_at = now
+        self._passed_at = now
         over = [origin for origin, until in self._until.items() if until <= now]
         for origin in over:
             del self._until[origin]

@@ -272,9 +272,8 @@ class Outage:
         self._probe_at = self._check_at = now + self.probe_secs
         outcomes = ", ".join(f"{name} {count}" for name, count in streak.outcomes.most_common(3))
         sentence = (
-            f"{len(streak.hosts)} hosts in a row failed ({outcomes}): the {streak.service} here "
-            f"seems to be down. It is tried every {self.probe_secs:g} s; the crawl continues by "
-            "itself."
+            f"{len(streak.hosts)} hosts in a row failed ({outcomes}): the {streak.service} seems "
+            f"to be down. It is tried every {self.probe_secs:g} s; the crawl continues by itself."
         )
         if streak is self._lookups and not streak.answered:
             sentence += " No host name was ever found: check the network and DNS_SERVERS."

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _HOSTS = 1 << 14
 # Seconds between two passes over the held URLs: a minimum, and more for each URL. As one takes
 # about 5 us, passes use at most a twentieth of the time.
-_PASS_EVERY_SECS = 10.0
+_PASS_SECS = 10.0
 _PASS_SECS_PER_URL = 1e-4
 
 
@@ -87,7 +87,7 @@ class UrlSpace(Gate):
         self._per_page = per_page
         self._clock = clock
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
-        self._last_pass_at = 0.0
+        self._passed_at = 0.0
         # URLs held since the last pass; whether there may be room for one of them some day; and
         # whether some of the URLs that took its room have ended since.
         self._held = 0
@@ -143,8 +143,8 @@ class UrlSpace(Gate):
         """Return whether the exceptions have changed or, at intervals, there is room again."""
         has_changed = self._exceptions.reloads != self._reloads_seen
         self._reloads_seen = self._exceptions.reloads
-        interval = max(_PASS_EVERY_SECS, _PASS_SECS_PER_URL * self._held)
-        is_due = self._clock() >= self._last_pass_at + interval
+        interval = max(_PASS_SECS, _PASS_SECS_PER_URL * self._held)
+        is_due = self._clock() >= self._passed_at + interval
         if self._held_for_room and self._has_room and is_due:
             self._note_pass()
             return True
@@ -166,7 +166,7 @@ class UrlSpace(Gate):
         self._note_pass()
 
     def _note_pass(self) -> None:
-        self._last_pass_at = self._clock()
+        self._passed_at = self._clock()
         self._held = 0
         self._held_for_room = self._has_room = False
 
