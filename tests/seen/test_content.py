@@ -119,7 +119,7 @@ def test_close_logs_a_spill_that_failed(held, worker, caplog):
     with file_size_limit(300):
         worker.step()
     held.close()
-    assert "the next snapshot holds it" in caplog.text
+    assert "the next checkpoint includes it" in caplog.text
 
 
 def test_stats_are_all_of_these(content):
