@@ -174,7 +174,7 @@ def test_a_path_that_takes_too_long_is_disallowed_with_that_reason():
     assert rules.decide(f"{ORIGIN}/short").allow
     long = f"{ORIGIN}/{'a' * 2000}"
     assert not rules.decide(long).allow
-    assert rules.decide(long).line.startswith("# too many rules")
+    assert rules.decide(long).line.startswith("# too many wildcard rules")
     assert rules.decide(f"{ORIGIN}/robots.txt").allow
 
 
