@@ -192,8 +192,8 @@ def test_no_line_is_longer_than_a_hundred_columns():
         "seeds/read": 10**9,
         "seeds/refused/restrict_to": 10**9,
         "pauses/network_secs": 1e6,
-        "pauses/now": "20 hosts in a row failed (dns_failed 20), as if the name service here were "
-        "gone: that is tried every 5 s, and the crawl goes on by itself.",
+        "pauses/now": "20 hosts in a row failed (dns_failed 20): the name service seems to be "
+        "down. It is tried every 5 s; the crawl continues by itself.",
         "job/resumed": 1,
     }
     text = summary(stats, jobdir="crawls/web", places=PLACES)

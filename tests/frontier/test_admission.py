@@ -1,4 +1,4 @@
-"""The gates before the frontier: who waits, in which order, and when they are asked again."""
+"""Tests of the gates before the frontier: which URLs wait, and when gates are asked again."""
 
 from frontier_rig import entry
 from host_rig import Records
@@ -12,7 +12,7 @@ from webcrawl.hosts.budgets.traps.keeper import exceptions_in
 
 
 class HostGate(Gate):
-    """Holds the URLs of *hosts*; lets *more* of them in each time it relents."""
+    """Gate that holds the URLs of *hosts*, and admits *more* whenever it may release more."""
 
     def __init__(self, name, *hosts, more=None):
         self.name = name
@@ -42,7 +42,7 @@ class HostGate(Gate):
 
 
 class Nothing:
-    """An eliminator through which everything has gone."""
+    """Eliminator that has no URLs left."""
 
     waiting = 0
     merging = False
@@ -53,7 +53,7 @@ class Nothing:
         return self.batches.pop(0) if self.batches else []
 
     def merge(self):
-        """There is nothing to merge."""
+        """Do nothing, as there is nothing to merge."""
 
 
 def admission_of(rig, *gates):
@@ -78,7 +78,7 @@ def test_without_gates_everything_goes_to_the_frontier(rig):
     assert admission.stats() == {}
 
 
-def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig):
+def test_a_url_is_parked_under_the_first_gate_that_holds_it(rig):
     gates = [HostGate("full", "a.test"), HostGate("trap", "a.test", "b.test")]
     admission = admission_of(rig, *gates)
     admission.push(batch("a.test", "b.test", "c.test", "c.test", "a.test"))
@@ -119,7 +119,7 @@ def test_a_pass_is_finished_before_a_gate_relents_again(rig, monkeypatch):
     assert rig.parked.counts == {"full": 4}
 
 
-def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(rig, monkeypatch):
+def test_gates_are_not_told_of_a_shortage_during_a_pass(rig, monkeypatch):
     monkeypatch.setattr("webcrawl.frontier.admission._PASS_ENTRIES", 1)
     gate = HostGate("full", "a.test", more=["a.test"])
     admission = admission_of(rig, gate)
@@ -129,7 +129,7 @@ def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(rig, monkeyp
     assert gate.heard == [Supply.LATER, Supply.NONE, Supply.NOW]
 
 
-def test_news_of_a_gate_make_a_pass_at_once(rig):
+def test_news_of_a_gate_starts_a_pass_immediately(rig):
     gate = HostGate("trap", "a.test")
     admission = admission_of(rig, gate)
     admission.push(batch("a.test"))
@@ -140,7 +140,7 @@ def test_news_of_a_gate_make_a_pass_at_once(rig):
     assert urls(rig) == ["http://a.test/0"]
 
 
-def test_everything_is_looked_at_again_after_a_restart(rig):
+def test_everything_parked_is_checked_again_after_a_restart(rig):
     admission_of(rig, HostGate("full", "a.test", "b.test")).push(
         batch("a.test", "b.test", "c.test")
     )

@@ -122,7 +122,7 @@ def files_in(path):
     return sorted(file for file in path.rglob("*") if file.is_file())
 
 
-def test_body_is_made_when_the_list_overflows_and_emptied_after_publication(back, clock, jobdir):
+def test_overflow_is_made_when_the_list_is_full_and_emptied_after_publication(back, clock, jobdir):
     flood(back, "flood.test", 200)
     assert back.spilled == 1
     (file,) = files_in(jobdir)
@@ -141,7 +141,7 @@ def test_body_is_made_when_the_list_overflows_and_emptied_after_publication(back
     assert files_in(jobdir) == []
 
 
-def test_queue_that_spills_again_leaves_the_published_files_alone(back, opened, clock, jobdir):
+def test_queue_that_spills_again_keeps_the_published_files(back, opened, clock, jobdir):
     flood(back, "flood.test", 100)
     kept = back.snapshot().members
     drain(back, clock)
@@ -154,11 +154,11 @@ def test_queue_that_spills_again_leaves_the_published_files_alone(back, opened, 
 
 
 def numbers_in(path):
-    """The numbers of the overflows that have files."""
+    """Return the numbers of the overflows that have files."""
     return {int(file.stem) >> 20 for file in files_in(path)}
 
 
-def test_numbers_of_drained_queues_are_used_again(back, opened, clock, jobdir):
+def test_numbers_of_drained_queues_are_reused(back, opened, clock, jobdir):
     for turn in range(5):
         for host in "abc":
             flood(back, host, 100)
@@ -196,7 +196,7 @@ def test_one_call_empties_a_bounded_number_of_overflows(back, clock, jobdir, mon
 
 
 def test_directory_of_a_queue_that_drained_before_any_checkpoint_is_synced(back, clock, jobdir):
-    """It will be used again, and a file is only as durable as the name of its directory."""
+    """The directory will be reused, and a file is only as durable as its directory's entry."""
     flood(back, "a", 100)
     (directory,) = jobdir.glob("*/")
     drain(back, clock)
@@ -204,7 +204,7 @@ def test_directory_of_a_queue_that_drained_before_any_checkpoint_is_synced(back,
     assert {*back.overflows.written()} >= {directory, jobdir}
 
 
-def test_table_larger_than_the_new_limit_is_taken_over_whole(back, opened):
+def test_table_larger_than_the_new_limit_is_restored_completely(back, opened):
     for host in "abcdef":
         push(back, host, b"1")
     small = opened(back.snapshot().members, limit=2, ceiling=3)
@@ -212,7 +212,7 @@ def test_table_larger_than_the_new_limit_is_taken_over_whole(back, opened):
 
 
 @pytest.mark.parametrize("rested", ["h#7", "h"], ids=["a part", "all parts"])
-def test_a_host_undivided_again_waits_for_parts_without_urls(opened, clock, rested):
+def test_a_host_no_longer_divided_waits_for_its_parts_to_rest(opened, clock, rested):
     parts = 4
     back = opened(parts_of=lambda _: parts)
     push(back, "h", b"/0")

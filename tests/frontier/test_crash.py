@@ -1,4 +1,4 @@
-"""The frontier after a death, after a power failure, and with every file cut at every byte."""
+"""Tests of the frontier after crashes and power failures, and with every file cut anywhere."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ from webcrawl.storage.record_log import CorruptRecordError
 
 @pytest.fixture
 def small(monkeypatch):
-    """Queues that spill after a few entries, so that small tests have many files."""
+    """Return queues that spill after a few entries, so that small tests have many files."""
     monkeypatch.setattr(front_end, "CHUNK", 3)
     monkeypatch.setattr(back_queue, "INLINE", 2)
     monkeypatch.setattr(overflow, "CHUNK", 2)
@@ -65,7 +65,7 @@ def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(rig_of):
     assert rig.drain() == []
 
 
-def test_counts_of_the_crawl_are_those_of_the_done_log(rig):
+def test_crawl_counts_are_recovered_from_the_done_log(rig):
     def fetch(outcome, *, fetched=True, **counted):
         lease = rig.next()
         rig.release("a.test", fetched=fetched)
@@ -123,7 +123,7 @@ def test_number_of_queues_and_counters_survive(rig_of):
 
 @pytest.mark.parametrize("waiting", [1, 0])
 @pytest.mark.parametrize("restart", ["crash", "reboot"])
-def test_a_host_rests_on_after_a_restart(rig, restart, waiting):
+def test_a_host_continues_to_rest_after_a_restart(rig, restart, waiting):
     rig.fill("a.test", 1 + waiting)
     rig.fetch(rig.next(), took=4.0)
     rig.publish()
@@ -182,7 +182,7 @@ def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(rig, snapshot
 def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
     rig, snapshot_during, is_forbidden
 ):
-    """A URL before it that robots.txt forbids says nothing about the host's pauses."""
+    """An earlier URL that robots.txt forbids says nothing about the host's pauses."""
     rig.fill("a.test", 4)
     rig.publish()
     rig.next()
@@ -201,7 +201,7 @@ def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
 
 
 @pytest.mark.parametrize("is_trusted", [True, False])
-def test_a_retry_is_in_line_once_whether_the_first_try_is_known_or_not(rig, is_trusted):
+def test_a_retry_is_queued_once_even_if_its_first_try_is_unknown(rig, is_trusted):
     rig.push(entry("a.test", 1), entry("b.test", 1))
     rig.publish()
     for attempts in (1, 2):
@@ -243,8 +243,8 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig):
     assert_rests(rig, cut_off(POLICY, 0.0))
 
 
-def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig):
-    """What was sent to hosts after the snapshot is not known."""
+def test_a_host_rests_its_own_delay_after_unrecorded_contacts(rig):
+    """Requests sent to hosts after the snapshot are unknown."""
     rig.push(*(entry(host, n) for host in ("a.test", "slow.test") for n in range(2)))
     for _ in range(2):
         lease = rig.next()
@@ -274,8 +274,8 @@ def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig):
 
 
 @pytest.mark.parametrize("deaths", [1, 2])
-def test_a_crawl_delay_of_which_a_death_left_no_record_is_kept_from_the_restart_on(rig, deaths):
-    """The process had read robots.txt, and its host's record told the next one."""
+def test_an_unrecorded_crawl_delay_applies_from_the_restart_on(rig, deaths):
+    """The process had read robots.txt, and the next one knows it from the host's record."""
     rig.push(entry("a.test", 1))
     rig.publish()
     rig.next()
@@ -292,7 +292,7 @@ def test_a_crawl_delay_of_which_a_death_left_no_record_is_kept_from_the_restart_
 
 @pytest.mark.parametrize("snapshot_after", [False, True])
 def test_a_cut_off_contact_may_go_on_at_the_server_for_a_while(rig, snapshot_after):
-    """However soon the crawl is back; and further restarts do not put that off."""
+    """This holds however soon the crawl is back; further restarts do not delay it."""
     rig.unknown = {"cut_off_rest": 60.0}
     rig.fill("a.test", 2)
     rig.publish()
@@ -330,7 +330,7 @@ class Wreck:
         rig.kill()
 
     def restart(self, cut=None, size=0):
-        """Start from the files as they were when it died, *cut* shortened to *size*."""
+        """Start from the files as they were at the crash, with *cut* shortened to *size*."""
         for path in files_of(self.rig.path):
             if path not in self.files:
                 path.unlink()
@@ -339,7 +339,7 @@ class Wreck:
         self.rig.start()
 
     def drain(self):
-        """Everything that is left to do, when the caller re-submits what it found later."""
+        """Finish everything that is left, when the caller submits its discoveries again."""
         self.rig.push(*self.later)
         return urls_of(self.rig.drain())
 
@@ -348,8 +348,8 @@ def files_of(path):
     return {file: file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
 
 
-def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig, small):
-    """Behind what the snapshot names a cut changes nothing; before, it is found out."""
+def test_cutting_a_queue_file_never_loses_an_entry_silently(rig, small):
+    """A cut beyond what the snapshot names changes nothing; an earlier one is detected."""
     wreck = Wreck(rig)
     wreck.restart()
     sizes = len(rig.frontier), len(rig.entries())
@@ -402,7 +402,7 @@ def test_no_cut_of_the_done_log_loses_an_entry_or_repeats_a_finished_one(rig, sm
     wreck.restart()
 
 
-def test_file_that_is_gone_is_damage(rig, small):
+def test_missing_file_is_reported_as_damage(rig, small):
     wreck = Wreck(rig)
     missed = 0
     for path in wreck.synced:

@@ -1,4 +1,4 @@
-"""No registered domain holds more than its share of the workers while others wait."""
+"""Tests that no registered domain uses more than its share of the workers while others wait."""
 
 import heapq
 import math
@@ -30,7 +30,7 @@ def hosts(domain, count, *, urls=1):
 
 
 def acquire(rig):
-    """As the scheduler, which asks again at once when it is worth it."""
+    """Acquire like the scheduler, which asks again immediately when that may help."""
     while (lease := rig.acquire()) is None:
         if (rig.ready_at() or math.inf) > rig.clock.now:
             break
@@ -38,7 +38,7 @@ def acquire(rig):
 
 
 def taken(rig, workers=WORKERS):
-    """The hosts that so many idle workers get now."""
+    """Return the hosts that this many idle workers get now."""
     return [lease.entry.host for _ in range(workers) if (lease := acquire(rig)) is not None]
 
 
@@ -78,7 +78,7 @@ def test_domain_alone_gets_all_workers(rig):
     assert len(taken(rig)) == WORKERS
 
 
-def test_domains_beyond_their_shares_go_on_with_workers_that_nobody_needs(rig):
+def test_domains_beyond_their_shares_use_idle_workers(rig):
     rig.push(*hosts("big.test", 20), *hosts("huge.test", 20), entry("h.small.test"))
     got = [domain_of(host) for host in taken(rig)]
     assert len(got) == WORKERS
@@ -125,7 +125,7 @@ def test_host_asked_for_by_name_gets_a_turn_if_its_domain_has_one(rig):
     assert rig.acquire("h3.big.test").entry.host == "h3.big.test"
 
 
-def test_shares_of_another_number_of_workers(rig):
+def test_shares_follow_the_number_of_workers(rig):
     rig.push(*hosts("big.test", 20), *hosts("huge.test", 20))
     assert len(taken(rig)) == WORKERS
     for workers, most in ((30, 6), (4, 1), (40, 20)):

@@ -47,7 +47,7 @@ def log(jobdir):
 
 @pytest.fixture
 def written(log):
-    """A closed log that holds RECORDS."""
+    """Return a closed log that has RECORDS."""
     first, second, release, *rest = RECORDS
     log.write(first, second)
     log.release(release, at_once=False)
@@ -112,7 +112,7 @@ def test_segments_behind_a_gap_are_deleted(jobdir, log):
     assert names(jobdir) == ["00000001.log", "00000002.log"]
 
 
-def test_only_a_published_snapshot_lets_segments_go(jobdir, log):
+def test_segments_are_deleted_only_after_a_snapshot_is_published(jobdir, log):
     log.rotate()
     log.rotate()
     assert len(names(jobdir)) == 3
@@ -131,7 +131,7 @@ def test_segment_whose_pages_were_never_written_is_an_empty_one(jobdir, log):
     assert read(jobdir) == [Finish(2, b"")]
 
 
-def test_segment_that_is_another_file_is_damage(jobdir, log):
+def test_segment_that_is_a_different_file_is_damage(jobdir, log):
     log.close()
     (jobdir / "00000001.log").write_bytes(b"no such file of ours")
     with pytest.raises(CorruptRecordError, match="no record log header"):

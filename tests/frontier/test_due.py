@@ -1,4 +1,4 @@
-"""Entries that are due at a time: none early, none late by more than said, in few queues."""
+"""Tests of entries due at a time: never early, never later than promised, in few queues."""
 
 from collections import Counter
 from itertools import pairwise
@@ -42,7 +42,7 @@ def test_an_entry_comes_back_at_its_time_and_is_handed_out(rig, clock):
 
 
 def names_of(waits, now):
-    """The queues of entries that are due after *waits* seconds."""
+    """Return the names of the queues of entries that are due after *waits* seconds."""
     names = []
     queues = DueQueues.__new__(DueQueues)
     queues._clock, queues._next = (lambda: now), None
@@ -53,12 +53,12 @@ def names_of(waits, now):
 
 
 @given(st.lists(st.floats(0, 128 * DAY), max_size=50), st.floats(0, 1e9))
-def test_none_is_early_and_none_later_than_a_sixth_and_an_hour(waits, now):
+def test_visits_are_never_early_and_late_by_a_sixth_or_an_hour_at_most(waits, now):
     for wait, name in zip(waits, names_of(waits, now), strict=True):
         assert 0 <= due_at(name) - now - wait <= max(HOUR, wait / 6) + 1
 
 
-def test_entries_that_wait_for_days_are_divided_over_all_hours():
+def test_entries_that_wait_for_days_are_spread_over_all_hours():
     assert len({*names_of([number * 128 * DAY / 30_000 for number in range(30_000)], 0)}) <= 400
     # Pages of one afternoon, a week later.
     found = Counter(map(due_at, names_of([7 * DAY + number for number in range(8000)], 1e9)))
@@ -67,7 +67,7 @@ def test_entries_that_wait_for_days_are_divided_over_all_hours():
 
 
 @pytest.mark.parametrize("dies", [True, False])
-def test_due_entries_survive_the_process(rig, clock, dies):
+def test_due_entries_survive_a_restart(rig, clock, dies):
     for number in range(100):
         rig.postpone(visit("a.test", number), clock() + DAY)
         if number == 70:
@@ -85,8 +85,8 @@ def test_due_entries_survive_the_process(rig, clock, dies):
     assert not [*rig.path.glob("due/*/")]
 
 
-def test_what_was_finished_before_a_crash_holds_nothing_up(rig, clock, monkeypatch):
-    monkeypatch.setattr(due, "_FEW", 4)
+def test_entries_finished_before_a_crash_do_not_block_others(rig, clock, monkeypatch):
+    monkeypatch.setattr(due, "_MIN_AHEAD", 4)
     for number in range(20):
         rig.postpone(visit(f"h{number}.test"), clock() + DAY)
     rig.publish()
@@ -156,7 +156,7 @@ def test_visits_of_a_host_do_not_wait_for_all_of_its_new_urls(rig, clock, dies):
 
 
 @pytest.mark.parametrize("dies", [True, False])
-def test_what_is_to_be_the_last_waits_behind_all_others_of_its_host(rig, clock, dies):
+def test_urls_to_fetch_last_wait_behind_all_others_of_their_host(rig, clock, dies):
     rig.unknown = {"goes_last": lambda url: url.count(":") > 1}
     rig.publish()
     rig.crash()

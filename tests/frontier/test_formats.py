@@ -1,4 +1,4 @@
-"""Snapshots of earlier formats are taken up, and saved in the present one."""
+"""Tests that snapshots of earlier formats are restored, and saved in the current one."""
 
 import msgspec
 import pytest
@@ -43,7 +43,7 @@ def as_before(rig, change):
             log.append(msgspec.msgpack.encode([change(*record) for record in records]))
 
 
-def test_records_of_before_the_counts_are_taken_up(rig, clock):
+def test_records_without_counts_are_restored(rig, clock):
     rig.fill("a.test", 2)
     rig.publish()
     rig.fetch(rig.acquire())
@@ -56,5 +56,5 @@ def test_records_of_before_the_counts_are_taken_up(rig, clock):
 
 
 def test_a_snapshot_of_before_the_first_version_is_refused():
-    with pytest.raises(UndecodableError, match=r"of before webcrawl 0\.1"):
+    with pytest.raises(UndecodableError, match=r"written before webcrawl 0\.1"):
         decode_snapshot(msgspec.msgpack.encode([5, 0.0]))

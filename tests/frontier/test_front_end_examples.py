@@ -1,4 +1,4 @@
-"""The front ends of docs/howto/write-a-part.md: contract, order, and crawls through faults."""
+"""Tests of the front ends in the documentation: contract, order, and crawls with faults."""
 
 from collections import Counter
 

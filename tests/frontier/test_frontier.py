@@ -14,7 +14,7 @@ from webcrawl.storage.record_log import NewerFormatError
 
 
 def is_fair(hosts):
-    """Whether no host came up twice while another that still had more to come waited."""
+    """Return whether no host was handed out twice while another one with URLs waited."""
     left = Counter(hosts)
     seen = Counter()
     for host in hosts:
@@ -125,7 +125,7 @@ def test_entry_put_back_is_the_next_of_its_host(rig):
 
 
 def test_urgent_levels_are_fetched_first_and_none_is_starved(rig_of):
-    """Two queues only, so that almost everything waits in the front end."""
+    """There are only two queues, so that almost everything waits in the front end."""
     rig = rig_of(queues=2, max_queues=2)
     rig.push(*(entry(f"h{n}.test", n, depth=n % 4) for n in range(800)))
     order = [found.depth for found in rig.drain()]
@@ -160,7 +160,7 @@ def test_queues_stop_growing_at_their_ceiling(rig_of):
 
 
 def test_snoozed_host_does_not_end_the_search_for_a_ready_one(rig_of):
-    """A thousand URLs of a resting host stand before the one URL that could be fetched."""
+    """A thousand URLs of a resting host are ahead of the one URL that could be fetched."""
     rig = rig_of(queues=1, max_queues=10, slice_size=10)
     rig.push(entry("busy.test", 0))
     rig.fetch(rig.acquire())
@@ -174,7 +174,7 @@ def test_snoozed_host_does_not_end_the_search_for_a_ready_one(rig_of):
 
 
 def test_resting_hosts_do_not_end_the_growth(rig_of):
-    """Hosts visited a moment ago take up every queue; another that is ready waits behind."""
+    """Hosts contacted a moment ago use every queue; another that is ready waits behind them."""
     rig = rig_of(queues=1, max_queues=10)
     for host in "abc":
         rig.push(entry(host, 1))
@@ -252,7 +252,7 @@ def test_expired_lease_returns_its_entry_and_its_host(rig):
 
 
 def test_an_expired_contact_is_followed_by_no_less_than_the_host_asks_for(rig):
-    """Its robots.txt wants ten minutes between two contacts, whatever became of the last one."""
+    """Its robots.txt asks for ten minutes between contacts, however the last one ended."""
     rig.fill("a.test", 2)
     rig.acquire()
     rig.frontier.release("a.test", rest=600.0, min_rest=600.0)
@@ -264,7 +264,7 @@ def test_an_expired_contact_is_followed_by_no_less_than_the_host_asks_for(rig):
 
 
 def test_the_shortest_rest_of_a_contact_holds_after_crash_or_expiry(rig):
-    """Of a host whose queue had run empty the frontier itself knows nothing any more."""
+    """The frontier itself no longer knows a host whose queue had run empty."""
     for n, end in enumerate((rig.crash, lambda: rig.expire(0))):
         host = f"h{n}.test"
         rig.requeue(entry(host, n))

@@ -1,4 +1,4 @@
-"""URLs that wait for a reason: queues of their own, passes, what a crash leaves of them."""
+"""Tests of parked URLs: their queues, passes, and recovery after a crash."""
 
 from functools import partial
 
@@ -26,7 +26,7 @@ def let_in(entries):
 
 
 def make_pass(rig, *reasons):
-    """A whole pass that lets everything in; how many it looked at."""
+    """Make a complete pass that admits everything; return how many entries it checked."""
     rig.parked.begin_pass(reasons)
     total = 0
     while count := rig.parked.reconsider(3, let_in):
@@ -34,7 +34,7 @@ def make_pass(rig, *reasons):
     return total
 
 
-def test_parked_urls_wait_beside_the_frontier(rig):
+def test_parked_urls_wait_outside_the_frontier(rig):
     park(rig, 7)
     park(rig, 2, "trap", "b.test")
     rig.push(entry("c.test"))
@@ -45,7 +45,7 @@ def test_parked_urls_wait_beside_the_frontier(rig):
     assert {f"frontier/{name}": n for name, n in expected.items()}.items() <= (rig.stats().items())
 
 
-def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig):
+def test_leased_entry_is_parked_and_its_host_released_without_a_rest(rig):
     rig.fill("a.test", 2)
     lease = rig.next()
     rig.park_leased(lease, "budget")
@@ -64,11 +64,11 @@ def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig):
 
 @pytest.mark.parametrize("reason", ["", "Budget", "../front", "9", "a b", "a" * 33])
 def test_reason_is_a_word(rig, reason):
-    with pytest.raises(ValueError, match="is no reason"):
+    with pytest.raises(ValueError, match="must be a lower-case word"):
         park(rig, 1, reason)
 
 
-def test_retry_that_was_parked_outlives_the_log_it_was_in(rig):
+def test_parked_retry_survives_the_log_it_was_in(rig):
     rig.requeue(msgspec.structs.replace(entry("a.test"), attempts=1))
     rig.park_leased(rig.next(), "budget")
     rig.release("a.test", fetched=False)

@@ -1,4 +1,4 @@
-"""Prioritizer, selector, delay policy and the remembered hosts."""
+"""Tests of prioritizers, selectors, delay policies and remembered hosts."""
 
 import random
 from collections import Counter
@@ -66,7 +66,7 @@ def test_home_page_of_an_unlisted_host_comes_after_all_listed_ones():
 
 
 @given(entries())
-def test_by_rank_alone_depth_does_not_matter_and_the_unranked_come_last(entry):
+def test_rank_prioritizer_ignores_depth_and_puts_unranked_last(entry):
     level = RankPrioritizer(levels=50).level
     deeper = replace(entry, depth=entry.depth + 1)
     further = replace(entry, rank=entry.rank * 2)
@@ -98,7 +98,7 @@ def test_back_off_doubles_with_each_failure_up_to_its_end():
 
 
 class Store(dict[str, bytes]):
-    """A rest store of which nothing is ever saved."""
+    """Rest store that never saves anything."""
 
     def put(self, key, data):
         self[key] = data
@@ -129,7 +129,7 @@ def test_host_clock_is_kept_until_it_is_past(hosts):
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_rests_that_are_over_or_taken_are_forgotten_by_and_by(hosts, taken):
+def test_rests_that_are_over_or_taken_are_eventually_forgotten(hosts, taken):
     for step in range(20_000):
         hosts.remember(f"h{step}.test", step + 600.0, 0.0, now=float(step))
         if taken and step >= 10:

@@ -1,4 +1,4 @@
-"""A snapshot that is encoded while the frontier goes on is one of the moment it was begun at."""
+"""Tests that a snapshot encoded while the frontier keeps working shows the moment it began."""
 
 import msgspec
 import pytest
@@ -15,7 +15,7 @@ def rig(rig_of, monkeypatch):
 
 
 def held(rig):
-    """Hosts a to e have queues; that of a is in process, and that of e has spilled."""
+    """Return a frontier with queues for hosts a to e; a is in process, and e has spilled."""
     rig.push(*(entry(f"{host}.test", n) for host in "abcd" for n in range(3)))
     rig.fill("e.test", 100)
     rig.push(*(entry(f"gone{n}.test") for n in range(3)))
@@ -83,7 +83,7 @@ def test_a_snapshot_has_the_state_before_changes_made_meanwhile(rig, change, tak
     assert decode_snapshot(b"".join(rig.snapshot())) != expected
 
 
-def test_a_snapshot_cannot_be_gone_on_with_when_a_later_one_was_begun(rig):
+def test_a_snapshot_cannot_be_continued_after_a_later_one_began(rig):
     held(rig)
     pieces = rig.snapshot()
     next(pieces)

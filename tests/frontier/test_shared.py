@@ -1,4 +1,4 @@
-"""Clocks that hosts share: one contact at a time, each after the rest of the one before."""
+"""Tests of clocks that hosts share: one contact at a time, each after the last one's rest."""
 
 import itertools
 from functools import partial
@@ -14,7 +14,7 @@ ADDRESS = "203.0.113.7"
 
 
 def contact(rig, host):
-    """A lease on a new URL of *host*, whose turn it is."""
+    """Return a lease on a new URL of *host*, whose turn it is."""
     rig.push(entry(host, int(rig.clock.now * 1e6)))
     lease = rig.next()
     assert lease.entry.host == host
@@ -26,7 +26,7 @@ def claim(rig, host):
 
 
 def send_away(rig, lease):
-    """What the crawler does when the clock is taken; how long it has to wait."""
+    """Do what the crawler does when the clock is taken; return how long it has to wait."""
     wait = rig.claim(lease, ADDRESS)
     assert wait > 0
     rig.put_back(lease)
@@ -79,7 +79,7 @@ def test_all_hosts_of_one_address_get_their_turn(rig_of, clock):
     assert tries < 100 * 40
 
 
-def test_hosts_get_different_times_even_when_the_usual_rest_is_nothing(rig_of):
+def test_hosts_get_different_times_even_without_a_usual_rest(rig_of):
     rig = rig_of(delay=LargestDelay(factor=0.0, floor=0.0, ceiling=0.0))
     claim(rig, "a.test")
     waits = [send_away(rig, contact(rig, f"h{n}.test")) for n in range(3)]
@@ -87,15 +87,15 @@ def test_hosts_get_different_times_even_when_the_usual_rest_is_nothing(rig_of):
 
 
 def test_memory_of_given_times_is_bounded(rig, monkeypatch):
-    monkeypatch.setattr(shared, "_GIVEN", 5)
+    monkeypatch.setattr(shared, "_MAX_ASSIGNED", 5)
     for n in range(20):
         for host in (f"a{n}.test", f"b{n}.test"):
             rig.claim(contact(rig, host), f"203.0.113.{n}")
-    assert len(rig.frontier._shared._given) == 5
+    assert len(rig.frontier._shared._assigned) == 5
 
 
 @pytest.mark.parametrize(("shared_rest", "expected"), [(None, 9.0), (0.0, 0.0), (2.0, 2.0)])
-def test_clock_rests_as_the_host_unless_it_is_told_otherwise(rig, shared_rest, expected):
+def test_clock_rests_as_long_as_the_host_by_default(rig, shared_rest, expected):
     claim(rig, "a.test")
     rig.frontier.release("a.test", rest=9.0, shared_rest=shared_rest)
     assert claim(rig, "b.test") == pytest.approx(expected)
@@ -116,7 +116,7 @@ def test_full_disk_claims_nothing(rig):
 @pytest.mark.parametrize("restart", ["crash", "reboot"])
 @pytest.mark.parametrize("saved", [False, True])
 def test_rest_of_a_clock_holds_after_a_restart(rig, restart, saved):
-    """Also one that is longer than a restart would guess, right after the release."""
+    """This includes a rest that is longer than a restart would infer, right after the release."""
     rig.publish()
     lease = contact(rig, "a.test")
     rig.claim(lease, ADDRESS)
@@ -148,7 +148,7 @@ def test_contact_that_was_cut_off_rests_as_if_it_had_lasted_until_now(
 
 @pytest.fixture
 def small(rig_of):
-    """Two rests in memory, the others in the host records."""
+    """Return clocks with two rests in memory and the others in the host records."""
     return rig_of(queues=100, remembered=2)
 
 
@@ -192,7 +192,7 @@ def test_rests_in_the_records_are_found_again(small):
     ids=["crash", "reboot", "power"],
 )
 def test_rests_in_the_records_hold_after_a_restart(small, restart, written):
-    """Written to disk before the snapshot, after it or never."""
+    """They may have been written to disk before the snapshot, after it or never."""
     visit_all(small, 30, 500.0)
     if written == "before":
         small.save_rests()

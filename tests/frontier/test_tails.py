@@ -1,4 +1,4 @@
-"""The longest queues, found in slices."""
+"""Tests that the longest queues are found in slices."""
 
 import pytest
 from frontier_rig import entry
@@ -26,7 +26,7 @@ def test_the_longest_of_many_queues_is_found_and_kept(rig):
     assert [lengths(rig)[0] for _ in range(8)][2:] == [("long.test", 90)] * 6
 
 
-def test_those_count_as_longer_whose_hosts_rest_longer(rig, clock):
+def test_queues_of_hosts_with_longer_rests_count_as_longer(rig, clock):
     push(rig, ("a.test", 3), ("b.test", 5))
     lease = rig.acquire()
     clock.advance(1.0)
@@ -36,7 +36,7 @@ def test_those_count_as_longer_whose_hosts_rest_longer(rig, clock):
     assert [queue.period for queue in rig.longest_tails()] == [21.0, 0.0]
 
 
-def test_a_queue_that_is_done_is_no_tail(rig):
+def test_a_finished_queue_is_not_a_tail(rig):
     push(rig, ("a.test", 1))
     assert lengths(rig)
     rig.fetch(rig.acquire())

@@ -1,4 +1,4 @@
-"""The frontier as its files tell: what is seen is what a restart would hand out."""
+"""Tests that a view of the files shows what a restart would hand out."""
 
 import random
 import shutil
@@ -80,7 +80,7 @@ def test_the_view_has_what_a_restart_hands_out(rig_of, seed, trust_done, monkeyp
     assert urls_of(found.entry for found in seen) == urls_of(rig.drain())
 
 
-def test_each_entry_has_its_place(rig):
+def test_the_view_shows_where_each_entry_is(rig):
     rig.push(*(entry("a.test", n) for n in range(40)), entry("b.test"))
     lease = rig.next()
     rig.push(*(entry("c.test", n, depth=2) for n in range(3)))
@@ -103,7 +103,7 @@ def test_each_entry_has_its_place(rig):
     assert find(view, lambda _: True, containing=b"nobody.test") == []
 
 
-def test_what_is_parked_has_its_reason(rig):
+def test_the_view_shows_why_an_entry_is_parked(rig):
     rig.parked.push("budget", [encode(entry("a.test", n)) for n in range(600)])
     rig.publish()
     assert places(rig.view()) == {"parkedbudget": 600}
@@ -122,7 +122,7 @@ def test_urls_finished_since_the_checkpoint_are_not_counted_as_ahead(rig, clock)
     assert [(one.position, one.gone) for one in rig.entries()] == [(n, 4) for n in range(1, 6)]
 
 
-def test_the_clock_of_a_host_is_that_of_the_last_word(rig, clock):
+def test_the_last_record_sets_the_clock_of_a_host(rig, clock):
     rig.push(entry("a.test", 0), entry("a.test", 1), entry("b.test"))
     first = rig.next()
     rig.publish()
@@ -153,7 +153,7 @@ def test_a_rest_that_was_put_aside_is_readable(rig_of, clock):
     assert (until, min_rest) == (pytest.approx(clock.now + 10.0), 0.0)
 
 
-def test_damage_is_told_with_its_place(rig, monkeypatch):
+def test_damage_is_reported_with_its_position(rig, monkeypatch):
     rig.fill("a.test", 2000)
     rig.publish()
     monkeypatch.setattr(fifo, "SEGMENT_END", b"never")
@@ -164,7 +164,7 @@ def test_damage_is_told_with_its_place(rig, monkeypatch):
         rig.entries()
 
 
-def test_a_piece_that_is_none_is_damage(rig):
+def test_an_invalid_piece_is_reported_as_damage(rig):
     rig.push(Entry("http://a.test/", "a.test"))
     rig.publish()
     view = rig.view()

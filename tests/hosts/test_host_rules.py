@@ -1,4 +1,4 @@
-"""Host rules: what files and commands say of a host, and that each rule has its source."""
+"""Tests of host rules: what files and commands say about a host, and the source of each rule."""
 
 import pytest
 from scrapy.utils.project import get_project_settings
@@ -8,7 +8,7 @@ from webcrawl.hosts.host_rules import HostRules
 
 @pytest.fixture
 def rules(tmp_path):
-    """Rules of an exclusion file, and none of commands yet."""
+    """Return the rules of an exclusion file, without commands."""
     path = tmp_path / "excluded.txt"
     path.write_text("file.test\n/secret/\n")
     settings = get_project_settings()

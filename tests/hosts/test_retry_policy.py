@@ -1,4 +1,4 @@
-"""The table of outcomes: its defaults, the setting that changes it, and the page that has both."""
+"""Tests of the table of outcomes: its defaults, its setting, and its copy in the documentation."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def policy(**changes):
 
 
 def documented_table():
-    """The rows of the table in docs/stats.md: names and the four other cells."""
+    """Return the rows of the documented table: names and the four other cells."""
     text = (ROOT / "docs" / "stats.md").read_text(encoding="utf-8")
     table = text.partition("A URL ends in one of these outcomes")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| `")]
@@ -47,7 +47,7 @@ def test_the_documented_table_of_outcomes_is_that_of_the_code():
 
 
 def test_every_outcome_that_the_program_gives_a_url_is_named():
-    """Fetches end in what ``outcome_of`` gives; the others are decided where nothing is sent."""
+    """Fetches end with what ``outcome_of`` returns; others are decided without a request."""
     source = "".join(
         (ROOT / "webcrawl" / name).read_text(encoding="utf-8")
         for name in (
@@ -75,7 +75,7 @@ def test_general_settings_scale_the_table():
     assert not any(none.rule(name).tries for name in none.names)
 
 
-def test_a_status_goes_by_its_own_rule_or_that_of_its_hundred():
+def test_a_status_follows_its_own_rule_or_that_of_its_class():
     rules = policy()
     assert rules.rule("http_500") == rules.rule("http_599") == (2, 0.0, 0)
     assert rules.rule("http_501") == FINAL
@@ -98,13 +98,16 @@ def test_the_setting_comes_as_a_table_or_as_text():
     [
         ("often", "RETRY_POLICY must be a dictionary .JSON., not 'often'"),
         ("[1, 2]", "RETRY_POLICY must be a dictionary"),
-        ({"robots_denied": [1, 0, 0]}, "names 'robots_denied', and must name outcomes that"),
-        ({"other": [9, 0, 0]}, "names 'other', and"),
-        ({"http_200": [9, 0, 0]}, "names 'http_200', and"),
-        ({"http_5xxx": [9, 0, 0]}, "names 'http_5xxx', and"),
-        ({503: [1, 0, 0]}, "names 503, and"),
+        (
+            {"robots_denied": [1, 0, 0]},
+            "has 'robots_denied', which is not an outcome that can be retried",
+        ),
+        ({"other": [9, 0, 0]}, "has 'other', which"),
+        ({"http_200": [9, 0, 0]}, "has 'http_200', which"),
+        ({"http_5xxx": [9, 0, 0]}, "has 'http_5xxx', which"),
+        ({503: [1, 0, 0]}, "has 503, which"),
         *(
-            ({"timeout": rule}, "RETRY_POLICY for timeout must be three numbers")
+            ({"timeout": rule}, "RETRY_POLICY for timeout must be \\[tries, seconds, failures\\]")
             for rule in (
                 *(3, [3, 1], [-1, 1, 0], [1.5, 1, 0], [True, 1, 0], [1, -0.1, 0]),
                 *([1, float("nan"), 0], [1, float("inf"), 0], [1, "soon", 0], [1, 1, -1]),
@@ -112,7 +115,7 @@ def test_the_setting_comes_as_a_table_or_as_text():
         ),
     ],
 )
-def test_a_table_that_cannot_be_is_one_sentence(given, sentence):
+def test_an_invalid_table_is_reported_in_one_sentence(given, sentence):
     with pytest.raises(FatalError, match=sentence) as caught:
         policy(RETRY_POLICY=given)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""The whole frontier against a model of lists and dicts, through crashes and power failures."""
+"""Test of the whole frontier against a simple model, with crashes and power failures."""
 
 import shutil
 import tempfile
@@ -57,7 +57,7 @@ has_leases = precondition(lambda self: self.leases)
 
 
 def domain_of(host):
-    """Two hosts each, of h0.test to h4.test."""
+    """Return the domain of a host: two hosts each, of h0.test to h4.test."""
     return str(int(host[1]) // 2)
 
 
@@ -66,7 +66,7 @@ def name_of(entry):
 
 
 class FrontierMachine(RuleBasedStateMachine):
-    """Times in the model are true time, which all processes and the wall clock share."""
+    """Model of the frontier. Its times are true time, shared by all processes and clocks."""
 
     def __init__(self):
         super().__init__()
@@ -388,7 +388,7 @@ class FrontierMachine(RuleBasedStateMachine):
         publish()
 
     def _under_way(self):
-        """The contacts of hosts and of shared clocks, since when."""
+        """Return the contacts of hosts and of shared clocks, and since when."""
         return {host: at for host, (_, at) in self.contacts.items()} | dict(self.claims.values())
 
     @precondition(lambda self: self.spills)
@@ -428,14 +428,14 @@ class FrontierMachine(RuleBasedStateMachine):
             self._rests(host, max(cut_off(POLICY, self.clock.now - at), promised.get(host, 0.0)))
 
     def _journaled(self):
-        """The requeued entries that recovery found in the log."""
+        """Return the requeued entries that recovery found in the log."""
         published = self.rig.published
         first = 1 if published is None else decode_snapshot(published).segment
         found = replay(read_done_log(self.rig.frontier._log.path, first), since=FrontierSnapshot())
         return [decode(one.data) for one in found.requeued]
 
     def _recover(self, since):
-        """The caller re-submits what it pushed; *since* is what counts from now on."""
+        """Submit again what the caller pushed; *since* is what counts from now on."""
         for held in (self.leases, self.contacts, self.claims, self.promised, self.due):
             held.clear()
         self.pending = None

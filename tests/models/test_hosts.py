@@ -1,4 +1,4 @@
-"""Host records against a dict, through evictions, full disks, restarts and kills."""
+"""Test of host records against a dict, with evictions, full disks, restarts and kills."""
 
 import shutil
 import tempfile
@@ -17,7 +17,7 @@ INDEX = 32_768
 
 
 class RecordsMachine(RuleBasedStateMachine):
-    """A memory of two records and two files, so that nearly everything is evicted."""
+    """Model of host records. Memory has two records and two files, so most are evicted."""
 
     def __init__(self):
         super().__init__()
@@ -86,7 +86,7 @@ class RecordsMachine(RuleBasedStateMachine):
             self.executor.run()
         if self.batch is None:
             return
-        self.records._settle(wait=True)
+        self.records._collect_result(wait=True)
         if self.records.failure is None:
             self.saved = self.batch
             self.failed.clear()
@@ -122,7 +122,7 @@ class RecordsMachine(RuleBasedStateMachine):
 
     @rule(written=st.booleans())
     def kill(self, written):
-        """What is left on disk is taken up by another process; the batch may have got there."""
+        """Restore the files in another process; the batch may or may not have been written."""
         if written:
             self.executor.run()
         copy = left_behind(self.path, self._new_directory())

@@ -1,4 +1,4 @@
-"""Policies of visits: what all of them must keep, and how fresh the greedy one keeps a host."""
+"""Tests of revisit policies: their contract, and how fresh the greedy one keeps a host."""
 
 import heapq
 import math
@@ -38,8 +38,8 @@ def test_an_interval_is_a_positive_number(policy, history, found):
 
 
 @given(st.floats(0.05, 20), st.integers(1, 60), st.integers(1, 60))
-def test_the_rate_of_changes_is_the_most_likely_one(secs, changes, others):
-    """For visits whose intervals are equal it has a closed form."""
+def test_the_change_rate_is_the_most_likely_one(secs, changes, others):
+    """For visits with equal intervals it has a closed form."""
     changed, same = round(1e6 * secs * changes), round(1e6 * secs * others)
     history = History(changes=changes, changed_secs=changed, same_secs=same)
     exact = -math.log(others / (changes + others)) / (1e6 * secs)
@@ -76,7 +76,7 @@ def visited(policy, rates, *, days, seed):
 
 
 def best(rates, visits):
-    """The share if each page is visited where that is worth the same (Azar et al. 2018)."""
+    """Return the best share: each page is visited where it is worth the same (Azar and others)."""
     low, high = 1e-3, 1e9
     for _ in range(100):
         threshold = math.sqrt(low * high)

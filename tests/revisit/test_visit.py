@@ -1,4 +1,4 @@
-"""Visits, each decided once: what was found, what is known from then on, and what is due."""
+"""Tests of visits: what was found, what is known from then on, and what is due."""
 
 import pytest
 from host_rig import Records
@@ -74,7 +74,7 @@ def test_the_next_visit_is_due_after_an_interval(before, outcome, answer, secs):
     assert (due and due[1] - AT) == secs
 
 
-def test_validators_that_are_of_no_use_are_left_out_of_the_next_entry():
+def test_useless_validators_are_left_out_of_the_next_entry():
     records = Records()
     for _ in range(8):
         visit = visit_of(KNOWN, "http_200", SAME, records=records)

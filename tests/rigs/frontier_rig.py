@@ -1,4 +1,4 @@
-"""A frontier in the hands of a test: its clock, its published snapshot, its death and return."""
+"""Test rig of a frontier: its clock, published snapshot, crashes and restarts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
 
 
 def entry(host, serial=0, *, depth=0, rank=1):
-    """An entry of *host*; another *serial* makes another URL."""
+    """Return an entry of *host*; another *serial* makes another URL."""
     return Entry(f"http://{host}/{serial}", host, depth, rank)
 
 
 class Rig:
-    """What a process has around its frontier; all of them share *clock*.
+    """A process around its frontier. All rigs share *clock*.
 
     With *remembered*, so many rests are kept in memory and the others in host records, which are
     written when ``save_rests`` is called.
@@ -103,7 +103,7 @@ class Rig:
         )
 
     def save_rests(self):
-        """What the crawl does each second, and the disk in its time."""
+        """Save rests, as the crawl does each second and the disk later."""
         save(self.records, self.executor)
 
     def push(self, *entries):
@@ -118,7 +118,7 @@ class Rig:
         self.push(*(entry(f"h{n}.test", n) for n in range(count)))
 
     def publish(self):
-        """A whole checkpoint."""
+        """Make a complete checkpoint."""
         self.prepare()()
 
     def prepare(self):
@@ -140,7 +140,7 @@ class Rig:
         return publish
 
     def lose_what_was_not_synced(self):
-        """The power fails: the files become what the last fsyncs made sure of."""
+        """Simulate a power failure: the files become what the last fsyncs guaranteed."""
         for path in [path for path in self.path.rglob("*") if path.is_file()]:
             names = [path, *path.parents]
             names = names[: names.index(self.path) + 1]
@@ -152,7 +152,7 @@ class Rig:
             self._lose_rests_that_were_not_synced()
 
     def _lose_rests_that_were_not_synced(self):
-        """SQLite itself syncs the file, whenever it is written; the log is ours to sync."""
+        """Lose the unsynced rests; SQLite syncs its file itself, but not the log."""
         wal = self._records_path / "records.sqlite-wal"
         for file in self._records_path.iterdir():
             if file.name != "records.sqlite":
@@ -163,14 +163,14 @@ class Rig:
             wal.write_bytes(self._synced[wal])
 
     def kill(self):
-        """The process dies: what it had in memory is gone, nothing more is written."""
-        self.frontier._log._held.clear()
+        """Kill the process: its memory is lost, and nothing more is written."""
+        self.frontier._log._waiting.clear()
         self.frontier.close()
         if self.records is not None:
             self._kill_records(self.records)
 
     def _kill_records(self, records):
-        """Its last connection would empty the log into the file: the files stay as they are."""
+        """Keep the files as they are; the last connection would move the log into the file."""
         left = {file: file.read_bytes() for file in self._records_path.iterdir()}
         self.executor.forget()
         records.database.close()
@@ -178,14 +178,14 @@ class Rig:
             file.write_bytes(data)
 
     def close(self):
-        """A clean end."""
+        """End cleanly."""
         self.frontier.close()
         if self.records is not None:
             self.executor.run()
             self.records.close()
 
     def start(self, *, trust_done=True, on_done=None):
-        """A new process takes up the published snapshot and the files as they are."""
+        """Start a new process from the published snapshot and the files as they are."""
         self.frontier = self._new()
         self.notes = []
         self.frontier.open(
@@ -194,12 +194,12 @@ class Rig:
         return self.frontier
 
     def crash(self):
-        """``kill -9`` and a restart at once."""
+        """Simulate ``kill -9`` and an immediate restart."""
         self.kill()
         return self.start()
 
     def reboot(self, *, lost=False):
-        """Power failure: finished entries are not trusted.
+        """Simulate a power failure, after which finished entries are not trusted.
 
         With *lost* everything that was not synced is gone; without, it happens to be there.
         """
@@ -221,7 +221,7 @@ class Rig:
             pass
 
     def next(self):
-        """Acquire, moving the clock on to the frontier's own ``ready_at`` while it has one."""
+        """Acquire, moving the clock to the frontier's ``ready_at`` while there is one."""
         while True:
             lease = self.frontier.acquire()
             if lease is not None:
@@ -240,13 +240,13 @@ class Rig:
         at_least=0.0,
         shared_rest=None,
     ):
-        """Give *host* back as the crawler does: by the policy, or as the host asked."""
+        """Release *host* as the crawler does: by the policy, or as the host asked."""
         rest = max(cut_off(POLICY, took), at_least) if fetched else at_least
         min_rest = at_least if fetched else None
         self.frontier.release(host, rest=rest, min_rest=min_rest, shared_rest=shared_rest)
 
     def fetch(self, lease, *, took=0.1, note=b""):
-        """Download and process: release, then finish."""
+        """Download and process the entry: release its host, then finish it."""
         self.release(lease.entry.host, took=took)
         self.frontier.finish(lease, note=note)
 
@@ -260,7 +260,7 @@ class Rig:
         return [*view.entries(view.finished_keys())]
 
     def drain(self):
-        """Fetch until nothing is left; the entries in the order they were handed out."""
+        """Fetch until nothing is left; return the entries in the order they were handed out."""
         out = []
         while (lease := self.next()) is not None:
             self.fetch(lease)
@@ -270,5 +270,5 @@ class Rig:
 
 
 def urls_of(entries):
-    """Their URLs, in order of the alphabet: for comparing what came out with what went in."""
+    """Return the URLs sorted, to compare what came out with what went in."""
     return sorted(entry.url for entry in entries)

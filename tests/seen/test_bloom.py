@@ -1,4 +1,4 @@
-"""The Bloom eliminator: fast answers, some loss, and the loss known."""
+"""Tests of the Bloom eliminator: fast answers, some loss, and the loss measured."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_old_filter_is_deleted_when_no_snapshot_needs_it(opened, tmp_path):
 
 
 def test_a_snapshot_with_the_cursor_in_the_file_being_written_opens(opened, tmp_path):
-    """As the version before wrote it: the place up to which was taken can lie in any record."""
+    """Earlier versions wrote such snapshots: the cursor can be in any record."""
     eliminator = opened(bloom_eliminator, log_file_bytes=10_000)
     submit(eliminator, names(3))
     active = Span(1, HEADER_SIZE, (tmp_path / "discovered-000001.log").stat().st_size)
@@ -98,7 +98,7 @@ def test_close_logs_a_save_that_failed(opened, caplog):
     with file_size_limit(40):
         worker.step()
     eliminator.close()
-    assert "the log has what it lacks" in caplog.text
+    assert "the URL log has what it lacks" in caplog.text
 
 
 def test_submitting_goes_on_while_the_filter_is_saved(opened, tmp_path):
@@ -145,7 +145,7 @@ def lossy(path, **more):
 
 class TestLoss:
     def test_expected_and_measured_agree_with_the_truth(self, opened):
-        """At an error rate of a tenth, of fingerprints that are all in the sample."""
+        """The error rate is a tenth, and all fingerprints are in the sample."""
         eliminator = opened(lossy, capacity=3000, log_file_bytes=1 << 20)
         rng = np.random.default_rng(1)
         fps = (rng.integers(1, 1 << 50, 6000, dtype=np.uint64) * np.uint64(SAMPLE)).tolist()

@@ -1,4 +1,4 @@
-"""The content-seen test: exact, and forgetful of what was in process when the crawl died."""
+"""Tests of the content-seen test: exact, and without documents in process at a crash."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_close_logs_a_spill_that_failed(held, worker, caplog):
     with file_size_limit(300):
         worker.step()
     held.close()
-    assert "the next snapshot holds it" in caplog.text
+    assert "the next checkpoint includes it" in caplog.text
 
 
 def test_stats_are_all_of_these(content):
@@ -155,7 +155,7 @@ def test_a_snapshot_that_cannot_be_used_is_reported(tmp_path, snapshot, error):
         ContentSeen(path=tmp_path, executor=InlineExecutor()).open(snapshot)
 
 
-def test_real_threads_keep_all(tmp_path):
+def test_real_threads_lose_nothing(tmp_path):
     with ThreadPoolExecutor(max_workers=1) as executor:
         content = ContentSeen(path=tmp_path, executor=executor, buffer_size=50)
         content.open(None)
@@ -166,7 +166,7 @@ def test_real_threads_keep_all(tmp_path):
 
 
 class ContentMachine(RuleBasedStateMachine):
-    """Against a set of the committed and a set of those in process, through deaths."""
+    """Model: a set of committed and a set of in-process documents, with crashes."""
 
     @initialize()
     def begin(self):

@@ -1,4 +1,4 @@
-"""The eliminators after a death, and with every file cut at every byte of its tail."""
+"""Tests of the eliminators after a crash, and with every file cut at every byte of its tail."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BUILD = {
 
 
 def names(count, first=0):
-    """URLs so short that a log cut at every byte has few."""
+    """Return URLs so short that a log cut at every byte has few bytes."""
     return [str(n) for n in range(first, first + count)]
 
 
@@ -56,7 +56,7 @@ class Story(NamedTuple):
 
 
 def tell(kind, path):
-    """Runs, a stretch partly taken, one in the buffer; then a snapshot, and as much after it.
+    """Make runs, a stretch partly taken, one in the buffer; then a snapshot, and as much after it.
 
     No page after the snapshot has a URL of another one after it: it would be lost with that.
     """
@@ -95,7 +95,7 @@ def tell(kind, path):
 
 
 def come_back(kind, path, snapshot):
-    """What comes out of the directory until nothing waits; raises what is found to be wrong."""
+    """Return what comes out of the directory until nothing waits; raise any damage found."""
     eliminator = BUILD[kind](path)
     try:
         eliminator.open(snapshot)
@@ -159,7 +159,7 @@ def test_a_missing_file_that_the_snapshot_names_is_reported(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", BUILD)
 def test_a_url_met_again_after_its_merge_is_one_url_after_a_death(opened, tmp_path, kind):
-    """Its second record lies in the same buffer after the recovery, as no merge lies between."""
+    """Its second record is in the same buffer after the recovery, as there was no merge between."""
     eliminator = opened(BUILD[kind], path=tmp_path / "seen")
     for page in (["a"], ["b", "c", "d", "e", "f"], ["a", "g"]):
         submit(eliminator, page)
@@ -169,7 +169,7 @@ def test_a_url_met_again_after_its_merge_is_one_url_after_a_death(opened, tmp_pa
     assert come_back(kind, tmp_path / "left", None) == list("abcdefg")
 
 
-def test_a_smaller_buffer_than_before_the_death_is_no_trouble(opened, tmp_path):
+def test_a_smaller_buffer_after_a_crash_works(opened, tmp_path):
     eliminator = opened(buffer_size=1000, log_file_bytes=1 << 20)
     submit(eliminator, names(100))
     eliminator.merge()

@@ -1,4 +1,4 @@
-"""The disk eliminator: each URL once, in first-seen order, whatever the worker is doing."""
+"""Tests of the disk eliminator: each URL once, in first-seen order, whatever the worker does."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cache():
 
 @pytest.fixture
 def held(tmp_path, worker, cache):
-    """An eliminator whose worker moves step by step."""
+    """Return an eliminator whose worker moves step by step."""
     made = DiskEliminator(
         path=tmp_path / "seen", executor=worker, cache=cache, buffer_size=8, log_file_bytes=10_000
     )
@@ -61,7 +61,7 @@ class TestContract(EliminatorContract):
 
 
 class TestWorker:
-    def test_is_full_when_both_buffers_are_and_until_one_was_taken(self, held, worker):
+    def test_is_full_while_both_buffers_are_full(self, held, worker):
         submit(held, names(8))
         assert not held.is_full
         submit(held, names(7, 8))
@@ -210,7 +210,7 @@ class TestTrouble:
         with pytest.raises(CorruptRecordError, match=run.name) as caught:
             drain(eliminator, limit=50_000)
         assert (caught.value.path, caught.value.offset) == (run, 4096 + 2 * 8192)
-        assert "does not add up" in damage_of(eliminator)[0]
+        assert "checksum mismatch in the block" in damage_of(eliminator)[0]
 
     def test_close_logs_a_merge_that_failed(self, opened, caplog):
         worker = HeldExecutor()
@@ -220,7 +220,7 @@ class TestTrouble:
         with file_size_limit(300):
             worker.step()
         eliminator.close()
-        assert "resuming the crawl does it again" in caplog.text
+        assert "it is repeated when the crawl resumes" in caplog.text
 
 
 class TestSnapshots:
@@ -310,7 +310,9 @@ class TestStats:
             drain(eliminator, limit=100_000)
         lines = [record.getMessage() for record in caplog.records]
         assert len(lines) == 2
-        assert lines[1].startswith("Merged 65996 fingerprints with 66000 in 1 runs: 0 new; sorting")
+        assert lines[1].startswith(
+            "Merged 65996 recent URLs with 66000 known ones (sorted runs: 1), 0 new; sorting"
+        )
 
 
 def test_a_flood_of_one_time_urls_does_not_wash_popular_ones_out_of_the_cache(opened):
@@ -322,7 +324,7 @@ def test_a_flood_of_one_time_urls_does_not_wash_popular_ones_out_of_the_cache(op
 
 
 def test_close_works_after_the_executor_was_shut_down(opened, tmp_path):
-    """So the scheduler ends: no more work, wait for what runs, close the parts."""
+    """The scheduler ends like this: no more work, wait for the worker, close the parts."""
     executor = ThreadPoolExecutor(max_workers=1)
     eliminator = opened(disk_eliminator, executor)
     out = 0

@@ -1,4 +1,4 @@
-"""Fingerprints: 64 bits, never the empty slot's value, the same alone and in a batch."""
+"""Tests of fingerprints: 64 bits, never 0, the same alone and in a batch."""
 
 from __future__ import annotations
 

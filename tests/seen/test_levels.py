@@ -1,4 +1,4 @@
-"""Levels: few runs whatever happens, files deleted only when no snapshot needs them."""
+"""Tests of levels: always few runs, and files deleted only when no snapshot needs them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOP = (1 << 64) - 1
 
 
 def overlap(runs):
-    """Whether a fingerprint stands in two of *runs*."""
+    """Return whether a fingerprint is in two of *runs*."""
     names = [name for chunk in merged(runs) for name in chunk.tolist()]
     return len({*names}) < len(names)
 
@@ -67,7 +67,7 @@ def test_merged_is_all_words_in_order(levels):
     assert list(merged([])) == []
 
 
-def test_a_full_level_takes_along_all_that_is_smaller(levels):
+def test_a_full_level_is_compacted_with_all_smaller_runs(levels):
     add(levels, 10, 600_000, *[60_000] * FAN_OUT, 20)
     assert [run.count for run in levels.crowded()] == [10, *[60_000] * FAN_OUT, 20]
 
@@ -117,7 +117,7 @@ def test_what_an_unpublished_snapshot_named_must_still_be_synced_for_the_next(le
     assert levels.written() == []
 
 
-def test_open_deletes_what_is_not_named_and_numbers_go_on(levels, tmp_path):
+def test_open_deletes_unnamed_runs_and_numbers_continue(levels, tmp_path):
     add(levels, 10, 20, 30)
     named = levels.snapshot()[:2]
     levels.close()
@@ -196,7 +196,7 @@ def test_abandoning_between_slices_deletes_the_half_written_run(levels, tmp_path
     compactor.abandon()
 
 
-def test_deleting_what_cannot_be_deleted_is_only_logged(tmp_path, caplog):
+def test_a_failed_deletion_is_only_logged(tmp_path, caplog):
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").touch()
     background = Background(executor=InlineExecutor())

@@ -1,4 +1,4 @@
-"""Reading a sorted run past damage: each damaged block is told, and no other."""
+"""Tests of reading a sorted run past damage: each damaged block is reported, and no other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def wrong_in(path, data, count=COUNT):
 
 
 @given(at=st.integers(0, INDEX_AT + 4 * 16 - 1), change=st.integers(1, 255))
-def test_a_flipped_byte_is_told_with_its_block(run, at, change):
+def test_a_flipped_byte_is_reported_with_its_block(run, at, change):
     path, data = run
     assert wrong_in(path, data) == []
     if at in (4, 5):
@@ -44,7 +44,7 @@ def test_a_flipped_byte_is_told_with_its_block(run, at, change):
         assert wrong == []
     elif at < INDEX_AT:
         block = DATA_AT + (at - DATA_AT) // BLOCK_BYTES * BLOCK_BYTES
-        assert wrong == [(block, "the block does not add up")]
+        assert wrong == [(block, "checksum mismatch in the block")]
     else:
         assert wrong[0] == (INDEX_AT, "the index is damaged or cut off")
 
@@ -55,21 +55,21 @@ def test_what_is_overwritten_costs_its_block(run):
         start = DATA_AT + block * BLOCK_BYTES
         for with_ in (bytes(size), random.Random(4).randbytes(size)):
             wrong = wrong_in(path, data[:start] + with_ + data[start + size :])
-            assert wrong == [(start, "the block does not add up")]
+            assert wrong == [(start, "checksum mismatch in the block")]
 
 
-def test_a_file_that_ends_early_or_is_gone_is_told(run):
+def test_a_short_or_missing_file_is_reported(run):
     path, data = run
     assert [what for _, what in wrong_in(path, data[: DATA_AT + BLOCK_BYTES + 81])] == [
         "the index is damaged or cut off",
-        *["the block does not add up"] * 2,
+        *["checksum mismatch in the block"] * 2,
         *["the block is missing"] * 2,
     ]
     path.unlink()
     assert [block.wrong for block in scan_run(path, count=COUNT)] == ["the file is missing"]
 
 
-def test_another_count_and_a_later_version_are_told(run):
+def test_a_wrong_count_and_a_later_version_are_reported(run):
     path, data = run
     wrong = wrong_in(path, data, count=COUNT - 1)
     assert wrong == [(8, f"holds {COUNT} fingerprints, {COUNT - 1} expected")]

@@ -1,4 +1,4 @@
-"""Sorted runs: what was written is found, nothing else, and damage is never taken for data."""
+"""Tests of sorted runs: written fingerprints are found, no others, and damage is detected."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def random_words(count, seed=1):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """The words of a run that is read from disk, and its file."""
+    """Return the words of a run that is read from disk, and its file."""
     path = tmp_path_factory.mktemp("runs") / "large.run"
     held = random_words(LARGE)
     write_run(path, [held]).close()
@@ -122,7 +122,7 @@ def test_a_full_disk_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unfinished_run_is_no_run(tmp_path):
+def test_an_unfinished_run_is_not_opened(tmp_path):
     writer = RunWriter(path=tmp_path / "a.run")
     writer.append(random_words(3000))
     writer.close()
@@ -168,7 +168,7 @@ def test_a_run_cut_at_any_byte_is_not_opened(tmp_path):
 
 
 def damaged(path, tmp_path, block):
-    """A copy of the run with one bit of *block* flipped, opened."""
+    """Return an open copy of the run with one bit of *block* flipped."""
     copy = shutil.copy(path, tmp_path / "damaged.run")
     flip(copy, DATA_AT + block * BLOCK_BYTES + 8 * 17)
     return Run.open(copy)
@@ -188,7 +188,7 @@ def test_damage_in_a_block_is_raised_with_path_and_offset_at_use(tmp_path, large
         lambda: list(run.chunks(blocks=9)),
     ]
     for use in uses:
-        with pytest.raises(CorruptRecordError, match="does not add up") as caught:
+        with pytest.raises(CorruptRecordError, match="checksum mismatch in the block") as caught:
             use()
         assert (caught.value.path, caught.value.offset) == (run.path, offset)
     wrong = [one.offset for one in scan_run(run.path, count=run.count) if one.wrong]
@@ -206,7 +206,7 @@ def test_damage_elsewhere_does_not_matter_to_a_look_up(tmp_path, large):
 
 def test_damage_in_a_small_run_is_found_at_open(tmp_path):
     write_run(tmp_path / "a.run", [random_words(3000)]).close()
-    with pytest.raises(CorruptRecordError, match="does not add up"):
+    with pytest.raises(CorruptRecordError, match="checksum mismatch in the block"):
         damaged(tmp_path / "a.run", tmp_path, 1)
 
 
@@ -221,7 +221,7 @@ def test_a_file_that_shrinks_while_open_is_reported(tmp_path, large):
 
 
 def test_check_reports_words_out_of_order(tmp_path, large):
-    """Two words that changed places add up as before; only reading for order shows them."""
+    """Two swapped words have the same sum; only checking the order shows them."""
     held, path = large
     copy = shutil.copy(path, tmp_path / "swapped.run")
     with copy.open("r+b") as file:
@@ -230,11 +230,11 @@ def test_check_reports_words_out_of_order(tmp_path, large):
         file.seek(-16, 1)
         file.write(two + one)
     blocks = [*scan_run(copy, count=len(held))]
-    assert [one.wrong for one in blocks if one.wrong] == ["the block does not add up"]
+    assert [one.wrong for one in blocks if one.wrong] == ["checksum mismatch in the block"]
 
 
 def test_a_merge_takes_what_the_budget_counts_for_it(tmp_path, monkeypatch):
-    """30 bytes for an entry of T', see memory_budget.py, and what does not grow with it."""
+    """It is 30 bytes for an entry of T', see memory_budget.py, and a constant part."""
     monkeypatch.setattr(runs, "READ_BLOCKS", 16)
     monkeypatch.setattr(runs, "_KEYS", 1 << 12)
     held, others = (random_words(1 << 17, seed=seed) for seed in (1, 2))

@@ -1,4 +1,4 @@
-"""An eliminator as its files tell: what is undecided is what a restart lets out."""
+"""Tests that a view of an eliminator's files shows what a restart would return."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _die(one, executor):
         one.close()
 
 
-def test_a_url_nobody_submitted_is_unknown(opened, tmp_path):
+def test_a_url_that_was_not_submitted_is_unknown(opened, tmp_path):
     for kind, make in KINDS.items():
         path = tmp_path / kind
         one = opened(make, path=path)
@@ -86,7 +86,7 @@ def test_a_url_nobody_submitted_is_unknown(opened, tmp_path):
         view.close()
 
 
-def test_damage_is_told_with_its_place(opened, tmp_path):
+def test_damage_is_reported_with_its_position(opened, tmp_path):
     path = tmp_path / "seen"
     one = opened(path=path)
     submit(one, names(20))
@@ -101,7 +101,7 @@ def test_damage_is_told_with_its_place(opened, tmp_path):
         SeenView(path=path, snapshot=b"\xff")
 
 
-def test_payloads_that_are_none_are_damage(opened, tmp_path, monkeypatch):
+def test_invalid_payloads_are_damage(opened, tmp_path, monkeypatch):
     path = tmp_path / "seen"
     one = opened(path=path)
     monkeypatch.setattr(url_log, "pack_many", lambda items: pack_many(items)[:-1])

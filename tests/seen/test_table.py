@@ -1,4 +1,4 @@
-"""The buffer T: a set of fingerprints and their order of arrival, in memory of its own."""
+"""Tests of the buffer T: a set of fingerprints and their order of arrival, in its own memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_extreme_fingerprints_wrap_around_the_table(buffer):
 
 @examples(60)
 @given(st.lists(st.lists(st.integers(1, 60).map(lambda n: n * 512), max_size=12), max_size=12))
-def test_taking_back_the_last_insert_leaves_the_table_as_it_was(batches):
+def test_undoing_the_last_insert_restores_the_table(batches):
     # Multiples of 512 share few slots, so that chains of collisions are long.
     buffer, held = Buffer(size=10), set()
     for number, batch in enumerate(batches):
@@ -43,7 +43,7 @@ def test_taking_back_the_last_insert_leaves_the_table_as_it_was(batches):
         fresh = [batch[i] for i in new]
         assert len(set(fresh)) == len(fresh)
         if number % 2:
-            buffer.take_back(fresh)
+            buffer.undo(fresh)
         else:
             buffer.append(fresh, WITH_PAYLOAD)
             held.update(fresh)

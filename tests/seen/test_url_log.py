@@ -1,4 +1,4 @@
-"""The URL log U and the drain that reads it: order, cuts, places to go on from."""
+"""Tests of the URL log U and the drain that reads it: order, cuts, cursors."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ def test_a_full_disk_appends_nothing(log):
 def test_a_file_that_must_be_there_and_is_not_is_reported(log):
     with pytest.raises(CorruptRecordError, match="gone"):
         list(read_frames(log.file(3), start=HEADER_SIZE, end=100))
-    assert list(log.recovered(3, start=HEADER_SIZE, vouched=HEADER_SIZE)) == []
+    assert list(log.recovered(3, start=HEADER_SIZE, trusted_until=HEADER_SIZE)) == []
 
 
-def test_recovered_reads_on_after_what_is_vouched_for(log):
+def test_recovered_reads_beyond_the_trusted_part(log):
     write(log, [b"a"])
     vouched = log.span.end
     write(log, [b"b"], [b"c"])
-    recovered = partial(log.recovered, 1, start=HEADER_SIZE, vouched=vouched)
+    recovered = partial(log.recovered, 1, start=HEADER_SIZE, trusted_until=vouched)
     os.truncate(log.file(1), log.span.end - 1)
     assert len([*recovered()]) == 2
     os.truncate(log.file(1), vouched - 1)
@@ -118,7 +118,7 @@ def test_forget_names_the_files_before_the_published_snapshot(log):
     assert log.forget() == [log.file(2), log.file(3)]
 
 
-def test_open_deletes_files_that_are_no_part_of_the_log(log, tmp_path):
+def test_open_deletes_files_that_are_not_part_of_the_log(log, tmp_path):
     write(log, [b"x"])
     end = log.span.end
     log.close()
@@ -141,7 +141,7 @@ def test_only_marked_payloads_come_out(log):
     pages=st.lists(st.tuples(st.lists(st.booleans(), max_size=5), st.booleans()), max_size=12),
     limits=st.lists(st.integers(1, 7), min_size=1, max_size=30),
 )
-def test_a_drain_opened_at_any_cursor_goes_on_with_the_next(tmp_path_factory, pages, limits):
+def test_a_drain_opened_at_any_cursor_continues_with_the_next(tmp_path_factory, pages, limits):
     """*pages*: for each payload whether it is marked, and whether the page has any payloads."""
     log = opened(tmp_path_factory.mktemp("log"))
     marks, expected = b"", []
@@ -192,7 +192,7 @@ def test_damage_is_raised_after_what_lies_before_it_was_taken(log):
     drain.close()
 
 
-def test_a_record_that_is_none_of_a_url_log_is_damage(tmp_path):
+def test_a_record_of_another_log_is_damage(tmp_path):
     path = tmp_path / "a.log"
     with RecordLog.open(path) as log:
         end = log.append(b"\1\0\0\0" + bytes(8) + b"\5\0\0\0")

@@ -1,4 +1,4 @@
-"""URL traces: what was written is read, whatever becomes of the process and the file."""
+"""Tests of URL traces: what was written is read, after crashes and cut files, too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def opened(path):
     return trace
 
 
-def test_a_trace_that_was_cut_off_anywhere_goes_on_behind_its_last_record(tmp_path):
+def test_a_trace_cut_anywhere_continues_after_its_last_record(tmp_path):
     path = tmp_path / "trace"
     trace = opened(path)
     for page in range(3):
@@ -68,12 +68,12 @@ def read_trace_of(fps, tmp_path):
 
 
 @pytest.mark.parametrize("payload", [b"", b"URLX" + bytes(12), b"URLT\xff" + bytes(11)])
-def test_another_record_log_is_no_trace(tmp_path, payload):
+def test_another_record_log_is_not_a_trace(tmp_path, payload):
     trace = opened(tmp_path / "other")
     trace._log.append(payload)
     trace.close()
     for use in [read_trace, opened][: 1 if payload.startswith(b"URLT") else 2]:
-        with pytest.raises(FatalError, match="is no URL trace"):
+        with pytest.raises(FatalError, match="is not a URL trace"):
             use(tmp_path / "other")
 
 

@@ -1,15 +1,15 @@
-"""The back end: FIFO queues of one host each, the host table and the heap (Mercator, figure 3).
+"""The back end: one FIFO queue per host, the host table and the heap (Mercator, figure 3).
 
 The frontier routes entries here, takes hosts from here and gives them back. The invariants:
 
 - the host table T has exactly the hosts with waiting entries and the hosts in process;
-- every queue that is ready or snoozed is non-empty; a host in process is neither;
+- every ready or snoozed queue is non-empty; a host in process is neither ready nor snoozed;
 - a queue becomes ready only when its ``ready_at`` has come;
-- ready queues of a domain that has its share of the workers are held, out of the line.
+- ready queues of a domain that uses its share of the workers are held outside the ready line.
 
 Mercator blocks a thread on the root of its heap. Here the heap holds only the snoozed queues, and
-those whose time has come stand in line: the order is the heap's (by ``ready_at``), a host seen for
-the first time costs no heap operation, and ready and snoozed hosts are counted for nothing.
+queues whose time has come join a ready line. The order is that of the heap (by ``ready_at``), a new
+host costs no heap operation, and the numbers of ready and snoozed hosts are always known.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from webcrawl.frontier.snapshot import QueueSnapshot, Series
     from webcrawl.storage.fifo import DiskFifo
 
-# How many snoozed queues one call may wake: after a long pause thousands are due at once, and
-# more than the next calls can hand out is of no use.
+# How many snoozed queues one call may wake. After a long pause thousands are due at the same
+# time, but waking more than the next calls can hand out is of no use.
 _WOKEN_PER_CALL = 64
-# Seconds until a host is looked at again of which another key is in process.
-_LOOK_AGAIN = 1.0
+# Seconds until a host is checked again while another of its keys is in process.
+_RECHECK_SECS = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierSizes:
-    """Bounds of what a frontier keeps in memory, and of what one call does.
+    """Bounds on what a frontier keeps in memory and does in one call.
 
     queues: the first value of Mercator's n, the number of back-end queues: three for each worker.
     max_queues: the most it may grow to: about 1 kB of memory and of every snapshot each, plus what
@@ -65,7 +65,7 @@ class FrontierSizes:
 class BackEnd:
     """The back-end queues. Not thread-safe; times are epoch seconds.
 
-    ``limit`` is how many queues there may be; it grows by ``grow`` up to ``ceiling``.
+    ``limit`` is how many queues are allowed at present; ``grow`` raises it up to ``ceiling``.
     *remembered* keeps the rests of hosts without a queue. A host is far off when more than *soon*
     seconds lie between the beginning of its last contact and its next one.
     """
@@ -88,7 +88,7 @@ class BackEnd:
         self.size = 0
         self.in_process = 0
         self.spilled = 0
-        # Hosts in the heap that are not far off.
+        # Hosts in the heap that are not far off (supply.py).
         self.near = 0
         self.remembered = remembered
         self._clock = clock
@@ -96,37 +96,36 @@ class BackEnd:
         self._shares = shares
         self._parts_of = parts_of
         self._goes_last = goes_last
-        # Whether any host has had parts, since this process began or when it did.
+        # Whether any host has been divided into parts, now or in the restored state.
         self._has_parts = False
         self._table: dict[str, BackQueue] = {}
         self.tails = Tails(self._table)
         self._ready: deque[BackQueue] = deque()
-        # The number keeps equal times in order and the comparison away from the queues.
+        # The number orders equal times, so that queues are never compared.
         self._snoozed: list[tuple[float, int, BackQueue]] = []
         self._order = itertools.count()
         self.overflows = Overflows(path=path)
-        self._saving = QueueSnapshots()
+        self._snapshots = QueueSnapshots()
 
-    # --- counts, all O(1)
+    # --- counts, each O(1)
 
     @property
     def ready(self) -> int:
-        """Hosts in line, as of the last look at the heap."""
+        """Number of ready hosts, as of the last look at the heap."""
         return len(self._ready)
 
     @property
     def held(self) -> int:
-        """Hosts that are ready, of domains that have their share of the workers."""
+        """Number of ready hosts whose domain already uses its share of the workers."""
         return self._shares.held
 
     @property
     def hosts(self) -> int:
-        """Hosts with a queue."""
+        """Number of hosts with a queue."""
         return len(self._table)
 
     def sizes(self) -> dict[str, int]:
-        """Numbers of waiting URLs and of resting hosts, under their names in the crawl's
-        statistics."""
+        """Return numbers of waiting URLs and resting hosts, by their names in the crawl's stats."""
         return {
             "frontier/back": self.size,
             "frontier/queues": self.limit,
@@ -140,35 +139,38 @@ class BackEnd:
         }
 
     def has_more(self, host: str) -> bool:
-        """Whether URLs of *host* wait in its queue."""
+        """Return whether URLs of *host* wait in its queue."""
         return bool(self._table.get(host))
 
     def is_far(self, host: str) -> bool:
-        """Whether *host* has a queue and was far off when it last came to rest."""
+        """Return whether *host* has a queue and was far off when its last rest began."""
         queue = self._table.get(host)
         return queue is not None and queue.is_far
 
-    def resize(self, most: int) -> None:
-        """Let there be at most *most* queues, or as many as there are."""
-        self.ceiling = most
-        self.limit = max(len(self._table), min(self.limit, most), 1)
+    def resize(self, max_queues: int) -> None:
+        """Allow at most *max_queues* queues, or as many as there are now."""
+        self.ceiling = max_queues
+        self.limit = max(len(self._table), min(self.limit, max_queues), 1)
 
     def resize_shares(self, *, workers: int, most: int) -> None:
-        """As ``DomainShares.resize``; all that is held is looked at anew. O(domains + held)."""
+        """Change the domains' shares and line up all held queues again. O(domains + held).
+
+        The arguments are those of ``DomainShares.resize``.
+        """
         self._shares.resize(workers=workers, most=most)
         while self._shares.held:
             self._back_in_line(self._shares.take())
 
     def has_room(self) -> bool:
-        """Whether a host that is not in the table would get a queue."""
+        """Return whether a host that is not in the table would get a queue."""
         return len(self._table) < self.limit
 
     def can_grow(self) -> bool:
-        """Whether one more queue may be allowed."""
+        """Return whether one more queue may be allowed."""
         return self.limit < self.ceiling
 
     def grow(self) -> bool:
-        """Allow one more queue; False at the ceiling."""
+        """Allow one more queue; return False at the ceiling."""
         if not self.can_grow():
             return False
         self.limit += 1
@@ -179,9 +181,12 @@ class BackEnd:
     def route(
         self, take: Callable[[], bytes], limit: int, *, drop: Callable[[bytes], bool] | None
     ) -> None:
-        """Append what *take* returns, but for what is to be dropped, to its host's queue, made if
-        there is none: up to *limit* entries, as long as there is room."""
-        table, number = self._table, self._saving.number
+        """Move up to *limit* entries that *take* returns to the queues of their hosts.
+
+        Queues are made as needed; stops when there is no room for another. Entries for which *drop*
+        is true are dropped.
+        """
+        table, number = self._table, self._snapshots.number
         for _ in range(limit):
             if len(table) >= self.limit:
                 break
@@ -194,52 +199,55 @@ class BackEnd:
             queue = table.get(host)
             if queue is None:
                 queue = self._add(host)
-            elif queue.saved != number:
-                self._saving.keep(queue)
+            elif queue.copied_in != number:
+                self._snapshots.copy(queue)
             self.size += 1
             queue.push(data, self._new_overflow)
 
     def key_of(self, entry: Entry) -> str:
-        """The politeness key of *entry*: its host, or a part of that."""
+        """Return the politeness key of *entry*: its host, or a part of that."""
         return politeness_key(entry.host, entry.url, self._parts_of(entry.host))
 
     def push_front(self, entry: Entry) -> None:
-        """Put *entry* before all waiting ones of its key: it was handed out and comes back."""
+        """Put *entry*, which was handed out and comes back, at the head of its key's queue."""
         self._queue_for(entry).items.insert(0, encode(entry))
         self.size += 1
 
     def _queue_for(self, entry: Entry) -> BackQueue:
-        """The queue of *entry*'s key, which the caller puts it into. It is made even when there is
-        no room, for a host that has left the table meanwhile."""
+        """Return the queue of *entry*'s key; the caller adds the entry to it.
+
+        A queue is made even when there is no room, as the host may have left the table in the
+        meantime.
+        """
         key = self.key_of(entry)
         queue = self._table.get(key)
         if queue is None:
             queue = self._add(key)
             self.limit = max(self.limit, len(self._table))
-        elif queue.saved != self._saving.number:
-            self._saving.keep(queue)
+        elif queue.copied_in != self._snapshots.number:
+            self._snapshots.copy(queue)
         return queue
 
     def move_to_front(self, entry: Entry) -> None:
-        """*entry*, if it is one of its queue's in memory, becomes the first of them."""
+        """Move *entry* to the head of its queue, if it is in memory there."""
         data = encode(entry)
         queue = self._table.get(self.key_of(entry))
         if queue is not None and data in queue.items:
-            if queue.saved != self._saving.number:
-                self._saving.keep(queue)
+            if queue.copied_in != self._snapshots.number:
+                self._snapshots.copy(queue)
             queue.items.remove(data)
             queue.items.insert(0, data)
 
     def _add(self, host: str) -> BackQueue:
-        """A queue for *host*, in line or snoozed; the caller puts an entry into it at once."""
+        """Create a queue for *host*, ready or snoozed; the caller must add an entry immediately."""
         now = self._clock()
         rest = self.remembered.take(host)
         domain = self._enter(host)
         if rest is None:
-            queue = BackQueue(host, domain, now, 0.0, self._saving.number)
+            queue = BackQueue(host, domain, now, 0.0, self._snapshots.number)
             self._ready.append(queue)
         else:
-            queue = BackQueue(host, domain, *rest, self._saving.number)
+            queue = BackQueue(host, domain, *rest, self._snapshots.number)
             self._line_up(queue, now, since=now)
         self._table[host] = queue
         return queue
@@ -250,7 +258,7 @@ class BackEnd:
         return self._shares.enter(host)
 
     def _line_up(self, queue: BackQueue, now: float, *, since: float) -> None:
-        """In line or into the heap; *since* is when the host's last contact began."""
+        """Put *queue* in the ready line or the heap; the host's last contact began at *since*."""
         if queue.ready_at <= now:
             queue.state = QueueState.READY
             self._ready.append(queue)
@@ -267,8 +275,10 @@ class BackEnd:
     # --- handing out
 
     def first_ready(self, now: float) -> BackQueue | None:
-        """The queue that is to be handed out next; it stays in line. Those before it that are to
-        be held leave the line."""
+        """Return the queue to hand out next, which stays in line.
+
+        Queues before it whose domain uses its share are held.
+        """
         snoozed, ready = self._snoozed, self._ready
         if snoozed and snoozed[0][0] <= now:
             for _ in range(_WOKEN_PER_CALL):
@@ -286,7 +296,7 @@ class BackEnd:
         return ready[0] if ready else None
 
     def first_held(self) -> BackQueue | None:
-        """A held queue, back in the empty line, if there are more workers than others can use."""
+        """Return a held queue, now in the ready line, if a worker has nothing else to do."""
         if not self._shares.has_spare:
             return None
         return self._back_in_line(self._shares.take())
@@ -296,13 +306,13 @@ class BackEnd:
         self._ready.append(queue)
         return queue
 
-    def _next_of(self, domain: Domain) -> None:
-        """A host of *domain* may have left room for the next one."""
+    def _line_up_held(self, domain: Domain) -> None:
+        """Put a held queue of *domain* back in line, if the domain is within its share."""
         if domain.held and self._shares.is_within(domain):
             self._back_in_line(self._shares.take(domain))
 
     def bring_forward(self, host: str, now: float) -> bool:
-        """Whether *host* is ready; it is the first in line then. O(ready hosts)."""
+        """Make *host* the first in line; return False if it is not ready. O(ready hosts)."""
         self.first_ready(now)
         queue = self._table.get(host)
         if queue is None or not self._shares.is_within(queue.domain):
@@ -318,13 +328,13 @@ class BackEnd:
         return True
 
     def in_line(self, limit: int) -> Iterator[BackQueue]:
-        """The next *limit* ready queues, the first first."""
+        """Return the next *limit* ready queues, in order."""
         return itertools.islice(self._ready, limit)
 
     def pop(self, queue: BackQueue) -> bytes:
         """Remove and return the oldest entry of *queue*. Reads the disk once per chunk."""
-        if queue.saved != self._saving.number:
-            self._saving.keep(queue)
+        if queue.copied_in != self._snapshots.number:
+            self._snapshots.copy(queue)
         data = queue.pop()
         self.size -= 1
         if (drained := queue.take_drained()) is not None:
@@ -333,10 +343,12 @@ class BackEnd:
         return data
 
     def diverts(self, queue: BackQueue, entry: Entry, now: float) -> bool:
-        """Whether *entry*, popped from the first ready *queue*, is not to be handed out now. It
-        goes behind the others if it is to be the last. If the number of its host's parts has
-        changed, it moves to the queue of its key, or waits until no key of before that rests or is
-        in process."""
+        """Return whether *entry*, popped from the first ready *queue*, was put elsewhere.
+
+        An entry that is to be fetched last goes behind the others. If the number of its host's
+        parts has changed, the entry moves to the queue of its new key, or waits until none of the
+        old keys rests or is in process.
+        """
         if (queue.items or queue.overflow or queue.visits) and self._goes_last(entry.url):
             queue.last = queue.last or self._new_overflow()
             queue.last.push(encode(entry))
@@ -350,10 +362,10 @@ class BackEnd:
             self._queue_for(entry).push(encode(entry), self._new_overflow)
             self.size += 1
             if queue:
-                self._ready.rotate(-1)  # it may be long
+                self._ready.rotate(-1)  # its remaining entries may take many calls
             self.skip_if_empty(queue)
             return True
-        until = self._others_until(host, parts, now)
+        until = self._other_keys_until(host, parts, now)
         if until > now:
             queue.items.insert(0, encode(entry))
             self.size += 1
@@ -362,21 +374,23 @@ class BackEnd:
             self._line_up(queue, now, since=now)
         return until > now
 
-    def _others_until(self, host: str, parts: int, now: float) -> float:
-        """When no key of *host* from another number of parts rests, and what ``Frontier.hold`` says
-        of all is over."""
-        held = self.remembered.find(host) if parts > 1 else None
+    def _other_keys_until(self, host: str, parts: int, now: float) -> float:
+        """Return when the rests of *host*'s keys from another division into parts are over.
+
+        Includes the rest that ``Frontier.hold`` set for the whole host.
+        """
+        rest = self.remembered.find(host) if parts > 1 else None
         keys = [*keys_but_for(host, parts)]
-        until = max(0.0 if held is None else held[0], self.remembered.latest([host, *keys]))
+        until = max(0.0 if rest is None else rest[0], self.remembered.latest([host, *keys]))
         for key in keys:
             queue = self._table.get(key)
             if queue is not None:
                 is_busy = queue.state is QueueState.IN_PROCESS
-                until = max(until, now + _LOOK_AGAIN if is_busy else queue.ready_at)
+                until = max(until, now + _RECHECK_SECS if is_busy else queue.ready_at)
         return until
 
     def begin(self, queue: BackQueue, now: float) -> None:
-        """The first ready *queue* leaves the line: its host is in process."""
+        """Start a contact: take the first ready *queue* out of the line; its host is in process."""
         assert queue.ready_at <= now, f"{queue.host} handed out {queue.ready_at - now} s early"
         first = self._ready.popleft()
         assert first is queue, f"{queue.host} is not the first in line"
@@ -387,26 +401,31 @@ class BackEnd:
         self._shares.begin(queue.domain)
 
     def skip_if_empty(self, queue: BackQueue) -> None:
-        """The first ready *queue* leaves the table if all its entries turned out to be done."""
+        """Remove the first ready *queue* from the table if only finished entries were in it."""
         if not queue:
             self._ready.popleft()
             del self._table[queue.host]
             self._shares.leave(queue.domain)
-            self._next_of(queue.domain)
+            self._line_up_held(queue.domain)
 
     def find_in_process(self, host: str) -> BackQueue:
-        """The queue of a host in process, which the caller may change. Raises LookupError when
-        it is not."""
+        """Return the queue of a host in process, which the caller may change.
+
+        Raises LookupError if the host is not in process.
+        """
         queue = self._table.get(host)
         if queue is None or queue.state is not QueueState.IN_PROCESS:
             raise LookupError(f"{host} is not in process")
-        if queue.saved != self._saving.number:
-            self._saving.keep(queue)
+        if queue.copied_in != self._snapshots.number:
+            self._snapshots.copy(queue)
         return queue
 
     def end(self, queue: BackQueue, ready_at: float, now: float, *, is_far: bool = False) -> None:
-        """The host in process rests until *ready_at*, far off by that or if it *is_far*; without
-        entries it leaves the table."""
+        """End a contact: the host rests until *ready_at*, or leaves the table if it has no entries.
+
+        The rest of a host that leaves is remembered. The host is far off if *ready_at* says so, or
+        if *is_far*.
+        """
         self.in_process -= 1
         self._shares.end(queue.domain)
         queue.ready_at = ready_at
@@ -416,11 +435,13 @@ class BackEnd:
             del self._table[queue.host]
             self._shares.leave(queue.domain)
             self.remembered.remember(queue.host, ready_at, queue.min_rest, now=now)
-        self._next_of(queue.domain)
+        self._line_up_held(queue.domain)
 
     def earliest(self) -> float | None:
-        """The earliest ``ready_at`` of a queue that is ready or snoozed; None without one. Held
-        queues count if there is a worker for one."""
+        """Return the earliest ``ready_at`` of a ready or snoozed queue; None if there is none.
+
+        Held queues count if there is a worker for one.
+        """
         if self._ready:
             return self._ready[0].ready_at
         if self._shares.has_spare:
@@ -430,41 +451,41 @@ class BackEnd:
     # --- snapshot and recovery
 
     def snapshot(self) -> Series:
-        """All queues as they are now, encoded while the back end goes on."""
+        """Return all queues as they are now; they are encoded while the back end keeps working."""
         self.overflows.seal()
-        return self._saving.begin(self._table.values())
+        return self._snapshots.begin(self._table.values())
 
     def rests(self) -> Series:
-        """The rests of hosts without a queue for the snapshot, see ``HostClocks.snapshot``.
+        """Return the rests of hosts without a queue for the snapshot, see ``HostClocks.snapshot``.
 
-        Without those of hosts that were taken since they were put into the store: what their
-        queues say is newer.
+        Hosts that got a queue since their rest was stored are left out, as the queue has newer
+        times.
         """
         return self.remembered.snapshot(without=self._table)
 
     def open(self, snapshots: Sequence[QueueSnapshot]) -> None:
-        """Take up the entries of *snapshots*, in the order they are in.
+        """Restore the entries of *snapshots*, in their order.
 
-        All hosts are in line at once afterwards; ``postpone`` says which have to wait. More
-        queues than allowed are taken over all the same.
+        Afterwards all hosts are in the ready line; ``postpone`` says which have to wait. Queues
+        beyond the limit are restored too.
         """
         now = self._clock()
         overflows = self.overflows.open(
-            {kept.number: kept.overflow for kept in snapshots if kept.overflow is not None}
+            {saved.number: saved.overflow for saved in snapshots if saved.overflow is not None}
         )
-        for kept in snapshots:
-            if not kept.items and kept.overflow is None:
+        for saved in snapshots:
+            if not saved.items and saved.overflow is None:
                 continue
-            if kept.visits and (queue := self._table.get(kept.host)) is not None:
-                # What is to be the last is found again among visits.
+            if saved.visits and (queue := self._table.get(saved.host)) is not None:
+                # The queue of URLs to be fetched last is stored like a second queue of visits.
                 name = "last" if queue.visits else "visits"
-                setattr(queue, name, overflows[kept.number])
-                self.size += len(overflows[kept.number])
+                setattr(queue, name, overflows[saved.number])
+                self.size += len(overflows[saved.number])
                 continue
-            domain = self._enter(kept.host)
-            queue = BackQueue(kept.host, domain, now, kept.min_rest, self._saving.number)
-            queue.items = kept.items
-            queue.overflow = overflows.get(kept.number)
+            domain = self._enter(saved.host)
+            queue = BackQueue(saved.host, domain, now, saved.min_rest, self._snapshots.number)
+            queue.items = saved.items
+            queue.overflow = overflows.get(saved.number)
             self.size += len(queue)
             self._table[queue.host] = queue
             self._ready.append(queue)
@@ -472,7 +493,7 @@ class BackEnd:
         self.limit = max(self.limit, len(self._table))
 
     def postpone(self, host: str, ready_at: float, *, min_rest: float) -> None:
-        """During recovery: *host* rests until *ready_at*, whatever was said before."""
+        """Let *host* rest until *ready_at*, during recovery; overrides earlier calls."""
         queue = self._table.get(host)
         if queue is None:
             self._has_parts = self._has_parts or host_of_key(host) != host
@@ -481,8 +502,8 @@ class BackEnd:
             queue.ready_at = ready_at
             queue.min_rest = min_rest
 
-    def settle(self) -> None:
-        """After recovery: snooze the queues that were postponed."""
+    def snooze_postponed(self) -> None:
+        """Snooze the queues that were postponed, at the end of recovery."""
         now = self._clock()
         waiting = [queue for queue in self._ready if queue.ready_at > now]
         self._ready = deque(queue for queue in self._ready if queue.ready_at <= now)

@@ -1,13 +1,13 @@
 """A back-end queue: the waiting URLs of one host.
 
-Made, routed to and dropped by the back end only. The invariant: the entries in ``items`` come
-before all entries in ``overflow``, and an overflow is never empty, nor are ``visits`` and ``last``.
+Created, filled and removed by the back end only. The invariant: the entries in ``items`` come
+before all entries in ``overflow``, and ``overflow``, ``visits`` and ``last`` are never empty.
 
-Most hosts have a handful of URLs waiting, so a queue is a short list. The few with thousands
-(Mercator's design is flooded by them) spill everything beyond ``INLINE`` entries into a DiskFifo
-of their own, which again keeps only its head and tail in memory. Visits of URLs that were finished
-before have another one then, so that neither wait for all of the others. What is to wait behind
-all of these, for a port that may be closed, has a third one.
+Most hosts have a handful of URLs waiting, so a queue is a short list. The few hosts with thousands
+(which flood Mercator's design) spill everything beyond ``INLINE`` entries into a DiskFifo of their
+own, which also keeps only its head and tail in memory. Visits of URLs that were finished before
+then have a second DiskFifo, so that neither kind waits for all of the other. URLs that are to be
+fetched after all of these, because their port may be closed, have a third one.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from webcrawl.frontier.domain_share import Domain
     from webcrawl.storage.fifo import DiskFifo
 
-# Entries kept in the list. With the head and tail of the overflow (overflow.py) no host holds more
-# than 48 entries, about 6 kB, in memory.
+# Entries kept in the list. Together with the head and tail of the overflow (overflow.py), a host
+# has at most 48 entries, about 6 kB, in memory.
 INLINE = 16
 
 
 class QueueState(enum.Enum):
-    """The states of a back-end queue, in Heritrix's words."""
+    """States of a back-end queue, in Heritrix's words."""
 
     READY = "ready"  # in line to be handed out
     SNOOZED = "snoozed"  # in the heap until its ready_at
@@ -40,10 +40,11 @@ class QueueState(enum.Enum):
 
 
 class BackQueue:
-    """FIFO of one host's encoded entries, with the host's politeness state. Not thread-safe."""
+    """FIFO queue of one host's encoded entries, with its politeness state. Not thread-safe."""
 
     __slots__ = (
         "contact",
+        "copied_in",
         "domain",
         "host",
         "is_far",
@@ -54,35 +55,34 @@ class BackQueue:
         "min_rest",
         "overflow",
         "ready_at",
-        "saved",
         "state",
         "visits",
     )
 
     def __init__(
-        self, host: str, domain: Domain, ready_at: float, min_rest: float, saved: int
+        self, host: str, domain: Domain, ready_at: float, min_rest: float, copied_in: int
     ) -> None:
         self.host = host
         self.domain = domain
-        # From when the host may be contacted, epoch seconds.
+        # When the host may be contacted again, epoch seconds.
         self.ready_at = ready_at
-        # When the present contact began, while in process.
+        # When the current contact began, while in process.
         self.contact = 0.0
         # Whether the last rest was so long that no worker should wait for the host, see Supply.
         self.is_far = False
-        # The last rest that was asked for explicitly (robots.txt, Retry-After), in seconds.
+        # The last rest that the host asked for (robots.txt, Retry-After), in seconds.
         self.min_rest = min_rest
-        # The segment of the done log that holds the contact which is about to begin.
+        # The segment of the done log in which the next contact is already recorded.
         self.journaled = 0
-        # The last snapshot that has this queue as it was then, or was begun before it was made.
-        self.saved = saved
+        # Number of the last snapshot that has a copy of this queue, or began before it was made.
+        self.copied_in = copied_in
         self.state = QueueState.READY
-        # A list, not a deque: an empty deque takes 600 bytes, and pop(0) of 16 costs nothing.
+        # A list, not a deque: an empty deque takes 600 bytes, and pop(0) on 16 entries is cheap.
         self.items: list[bytes] = []
         self.overflow: DiskFifo | None = None
         self.visits: DiskFifo | None = None
         self.last: DiskFifo | None = None
-        # A visit is next when it has come to 1.
+        # Whether a visit is taken next from the queues on disk.
         self.is_visit_next = False
 
     def __len__(self) -> int:
@@ -93,16 +93,16 @@ class BackQueue:
 
     @property
     def period(self) -> float:
-        """Seconds from the last contact to the next one; 0.0 if that is not known."""
+        """Seconds from the last contact to the next one; 0.0 if unknown."""
         is_known = self.contact and self.state is not QueueState.IN_PROCESS
         return max(self.ready_at - self.contact, 0.0) if is_known else 0.0
 
     def fifos(self) -> list[DiskFifo]:
-        """Its queues on disk."""
+        """Return its queues on disk."""
         return [fifo for fifo in (self.overflow, self.visits, self.last) if fifo is not None]
 
     def push(self, data: bytes, new_overflow: Callable[[], DiskFifo]) -> None:
-        """Append *data*; *new_overflow* is called to make an overflow when the list is full."""
+        """Append *data*; *new_overflow* makes a queue on disk when the list is full."""
         if len(self.items) < INLINE and self.overflow is None and self.visits is None:
             self.items.append(data)
         elif is_visit(data):
@@ -113,8 +113,7 @@ class BackQueue:
             self.overflow.push(data)
 
     def pop(self) -> bytes:
-        """Remove and return the oldest entry; of those on disk a visit every other time, if there
-        are others."""
+        """Remove and return the oldest entry. Visits on disk alternate with the other entries."""
         if self.visits is not None:
             if self.is_visit_next or not (self.items or self.overflow):
                 self.is_visit_next = False
@@ -127,7 +126,7 @@ class BackQueue:
         return fifo.pop()
 
     def take_drained(self) -> DiskFifo | None:
-        """Its queue on disk that is empty now, if one is."""
+        """Remove and return a queue on disk that is now empty, if there is one."""
         for name in ("overflow", "visits", "last"):
             fifo: DiskFifo | None = getattr(self, name)
             if fifo is not None and not fifo:
@@ -137,49 +136,52 @@ class BackQueue:
 
 
 class QueueSnapshots:
-    """Copy-on-write snapshot of the back-end queues, encoded in slices while the crawl goes on.
+    """Copy-on-write snapshot of the back-end queues, encoded in slices during the crawl.
 
-    To copy or encode 100,000 queues of 16 entries takes a good part of a second, and the crawl must
-    not stand still for so long. So a snapshot only lists the queues; each is copied in its turn, or
-    before it changes. The invariant: what is copied of a queue is its state at the moment of
-    ``begin``. A queue is copied when its ``saved`` is *number*; so are all that were made since.
+    Copying or encoding 100,000 queues of 16 entries takes a large part of a second, and the crawl
+    must not stop for that long. So a snapshot only lists the queues; each is copied when its turn
+    comes, or before it changes. The invariant: the copy of a queue is its state at the moment of
+    ``begin``. A queue whose ``copied_in`` equals ``number`` was copied, or was made after the
+    snapshot.
     """
 
     def __init__(self) -> None:
         self.number = 0
-        # Those copied before their turn, by host.
-        self._early: dict[str, list[QueueSnapshot]] = {}
+        # Copies of queues that changed before their turn, by host.
+        self._early_copies: dict[str, list[QueueSnapshot]] = {}
 
     def begin(self, queues: Collection[BackQueue]) -> Series:
-        """All of *queues*. About 20 ns for each."""
+        """Start a snapshot of *queues*. About 20 ns per queue."""
         self.number += 1
-        self._early = {}
-        others = [(queue.visits is not None) + (queue.last is not None) for queue in queues]
-        return Series(len(queues) + sum(others), self._copies([*queues], self.number))
+        self._early_copies = {}
+        further_parts = [(queue.visits is not None) + (queue.last is not None) for queue in queues]
+        return Series(len(queues) + sum(further_parts), self._copies([*queues], self.number))
 
-    def keep(self, queue: BackQueue) -> None:
-        """Copy *queue*, which was not copied yet and is about to change."""
-        queue.saved = self.number
-        self._early[queue.host] = _states_of(queue)
+    def copy(self, queue: BackQueue) -> None:
+        """Copy *queue*, which has not been copied yet and is about to change."""
+        queue.copied_in = self.number
+        self._early_copies[queue.host] = _states_of(queue)
 
     def _copies(self, queues: list[BackQueue], number: int) -> Iterator[QueueSnapshot]:
         for queue in queues:
             if self.number != number:
-                raise RuntimeError("a later snapshot of the frontier was begun")
-            if queue.saved != number:
-                queue.saved = number
+                raise RuntimeError("a later snapshot of the frontier has begun")
+            if queue.copied_in != number:
+                queue.copied_in = number
                 yield from _states_of(queue)
             else:
-                yield from self._early.pop(queue.host)
+                yield from self._early_copies.pop(queue.host)
 
 
 def _states_of(queue: BackQueue) -> list[QueueSnapshot]:
     contact = queue.contact if queue.state is QueueState.IN_PROCESS else 0.0
 
     def state(items: list[bytes], fifo: DiskFifo | None, *, visits: bool) -> QueueSnapshot:
-        number, kept = (0, None) if fifo is None else (number_of(fifo), fifo.snapshot())
+        number, snapshot = (0, None) if fifo is None else (number_of(fifo), fifo.snapshot())
         times = (queue.ready_at, contact, queue.min_rest)
-        return QueueSnapshot(queue.host, *times, items, number, kept, visits)
+        return QueueSnapshot(queue.host, *times, items, number, snapshot, visits)
 
-    more = [state([], fifo, visits=True) for fifo in (queue.visits, queue.last) if fifo is not None]
-    return [state([*queue.items], queue.overflow, visits=False), *more]
+    further_parts = [
+        state([], fifo, visits=True) for fifo in (queue.visits, queue.last) if fifo is not None
+    ]
+    return [state([*queue.items], queue.overflow, visits=False), *further_parts]

@@ -1,9 +1,10 @@
 """Delay policies: how long a host rests after a contact.
 
-Asked at each release, and at recovery for contacts whose end is unknown. The invariants, which any
-policy must keep so that a contact cut off by a crash is never repeated too early: the rest never
-falls as one of the facts grows, and the rest after several downloads is no longer than after the
-longest of them alone.
+A policy is asked at each release, and during recovery for contacts whose end is unknown. A policy
+must keep two invariants, so that a contact cut off by a crash is never repeated too early:
+
+- the rest never decreases when one of the facts grows;
+- the rest after several downloads is no longer than after the longest of them alone.
 """
 
 from __future__ import annotations
@@ -14,20 +15,21 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# "Save the last five times, average them" (Mischel, queue management).
+# "Save the last five times, average them" (Mischel, on queue management).
 REMEMBERED_TIMES = 5
-# 2 to this power times any back-off is beyond every ceiling; more would only overflow.
+# Any back-off times 2 to this power exceeds every ceiling; a larger power would overflow.
 _MAX_DOUBLINGS = 40
 
 
 class HostFacts(NamedTuple):
-    """Facts of one host for a delay policy. All in seconds but *failures*.
+    """Facts about one host for a delay policy. All in seconds, except *failures*.
 
-    times: how long the last downloads from the host took, the newest last, the one that has just
-        ended included; at most REMEMBERED_TIMES.
-    crawl_delay: what its robots.txt asks for between two contacts; 0 without.
-    retry_after: what its last answer asked for; 0 without.
-    failures: contacts in a row, up to the last one, that failed or were answered with 429 or 503.
+    times: how long the latest downloads from the host took, newest last, including the one that has
+        just ended; at most REMEMBERED_TIMES.
+    crawl_delay: the delay between two contacts that its robots.txt asks for; 0 if none.
+    retry_after: the delay that its last answer asked for; 0 if none.
+    failures: number of consecutive contacts, up to the last one, that failed or were answered with
+        429 or 503.
     """
 
     times: Sequence[float]
@@ -40,14 +42,18 @@ class DelayPolicy(Protocol):
     """Interface of a delay policy."""
 
     def rest(self, facts: HostFacts) -> float:
-        """Seconds to rest after a contact; the module's invariants say how it may depend on
-        *facts*."""
+        """Return how many seconds to rest after a contact, given *facts*.
+
+        See the module's invariants for how the result may depend on the facts.
+        """
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class LargestDelay:
-    """Delay policy: the largest of all rests that apply. All in seconds; may change in a crawl.
+    """Delay policy that takes the largest of all rests that apply.
+
+    All values are in seconds, and may change during a crawl.
 
     - *factor* times the average of the last download times, at most *ceiling*: "we wait 10 times
       as long as it took us to download a URL from a host before contacting that host again"
@@ -93,5 +99,5 @@ class LargestDelay:
 
 
 def cut_off(policy: DelayPolicy, took: float) -> float:
-    """The rest after a contact of which only is known that it took at most *took* seconds."""
+    """Return the rest after a contact that is known only to have taken at most *took* seconds."""
     return policy.rest(HostFacts((took,)))

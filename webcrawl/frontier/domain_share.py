@@ -1,10 +1,10 @@
-"""The share of the workers that hosts of one registered domain may hold while others wait.
+"""The share of the workers that hosts of one registered domain may use while others wait.
 
-A tarpit keeps a worker for as long as the time-outs allow, and a domain can have any number of
-hosts. So the back end keeps the queues of a domain out of the line (*held*) while as many of its
-hosts are in process as its share has. They may go beyond it with workers that no other domain can
-use: as long as more workers are idle than hosts of others wait within their own shares, resting
-ones too, since they come back. All operations are O(1).
+A tarpit keeps a worker busy for as long as the timeouts allow, and a domain can have any number of
+hosts. So once a domain uses its share of the workers, the back end *holds* its other ready queues
+outside the ready line. A domain may exceed its share with workers that no other domain can use:
+there must be more idle workers than hosts that wait within their own domains' shares. Resting hosts
+count as waiting, since they come back. All operations are O(1) unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 class Domain:
-    """Counts of one registered domain.
+    """Counters of one registered domain.
 
-    *hosts* with a queue, *busy* ones in process; *held* are the queues out of the line.
+    *hosts* have a queue, *busy* of them are in process; *held* are the queues held outside the
+    line.
     """
 
     __slots__ = ("busy", "held", "hosts", "name")
@@ -34,10 +35,10 @@ class Domain:
 
 
 class DomainShares:
-    """The shares of registered domains in the workers.
+    """Worker shares of the registered domains.
 
-    Of each domain *most* hosts may be in process, of *workers* in all, while others wait. By
-    default each host is a domain, and nothing is ever held.
+    While others wait, at most *most* hosts of a domain may be in process, out of *workers* in all.
+    By default each host is a domain of its own, and nothing is ever held.
     """
 
     def __init__(
@@ -46,80 +47,79 @@ class DomainShares:
         self.held = 0
         self._domain_of = domain_of
         self._idle = self._workers = workers
-        self._most = most
+        self._max_busy = most
         self._domains: dict[str, Domain] = {}
-        # Those with held queues, in the order in which they get workers beyond their shares.
-        self._holding: dict[Domain, None] = {}
+        # Domains with held queues, in the order in which they get workers beyond their shares.
+        self._domains_with_held: dict[Domain, None] = {}
         # Workers that hosts in the back end could take without exceeding a share.
         self._wanted = 0
 
     def resize(self, *, workers: int, most: int) -> None:
-        """There are so many workers from now on. O(domains)."""
+        """Set the number of workers and the share of a domain. O(domains)."""
         self._idle += workers - self._workers
-        self._workers, self._most = workers, most
+        self._workers, self._max_busy = workers, most
         domains = self._domains.values()
-        self._wanted = sum(max(0, min(one.hosts, most) - one.busy) for one in domains)
+        self._wanted = sum(max(0, min(domain.hosts, most) - domain.busy) for domain in domains)
 
     def enter(self, host: str) -> Domain:
-        """*host* gets a queue."""
+        """Count a new queue, that of *host*, and return its domain."""
         name = self._domain_of(host)
         domain = self._domains.get(name)
         if domain is None:
             domain = self._domains[name] = Domain(name)
         domain.hosts += 1
-        self._wanted += domain.busy < domain.hosts <= self._most
+        self._wanted += domain.busy < domain.hosts <= self._max_busy
         return domain
 
     def leave(self, domain: Domain) -> None:
-        """A queue of *domain* is dropped."""
-        self._wanted -= domain.busy < domain.hosts <= self._most
+        """Stop counting a queue of *domain*, and forget the domain if it was the last."""
+        self._wanted -= domain.busy < domain.hosts <= self._max_busy
         domain.hosts -= 1
         if not domain.hosts:
             del self._domains[domain.name]
 
     def begin(self, domain: Domain) -> None:
-        """A host of *domain* is in process."""
-        self._wanted -= domain.busy < domain.hosts and domain.busy < self._most
+        """Count a host of *domain* as in process."""
+        self._wanted -= domain.busy < domain.hosts and domain.busy < self._max_busy
         domain.busy += 1
         self._idle -= 1
 
     def end(self, domain: Domain) -> None:
-        """It is no more."""
+        """Stop counting a host of *domain* as in process."""
         domain.busy -= 1
         self._idle += 1
-        self._wanted += domain.busy < domain.hosts and domain.busy < self._most
+        self._wanted += domain.busy < domain.hosts and domain.busy < self._max_busy
 
     def is_within(self, domain: Domain) -> bool:
-        """Whether one more host of *domain* may be in process whatever others want."""
-        return domain.busy < self._most
+        """Return whether *domain* may have one more host in process, whatever others want."""
+        return domain.busy < self._max_busy
 
     @property
     def has_spare(self) -> bool:
-        """Whether there are held queues, and a worker for one of them that no other domain needs
-        for its share."""
+        """Whether an idle worker may exceed a domain's share to serve a held queue."""
         return bool(self.held) and self._idle > self._wanted
 
     def hold(self, queue: BackQueue) -> None:
-        """*queue* is kept until ``take`` or ``release`` gives it back."""
+        """Hold *queue* until ``take`` or ``release`` gives it back."""
         queue.domain.held.append(queue)
-        self._holding[queue.domain] = None
+        self._domains_with_held[queue.domain] = None
         self.held += 1
 
     def take(self, domain: Domain | None = None) -> BackQueue:
-        """The queue that was held first, of *domain* or of the domain whose turn it is."""
+        """Remove and return the queue held longest, of *domain* or of the next domain in turn."""
         if domain is None:
-            domain = next(iter(self._holding))
+            domain = next(iter(self._domains_with_held))
         queue = domain.held.popleft()
-        self._taken(domain)
+        self._stop_holding(domain)
         return queue
 
     def release(self, queue: BackQueue) -> None:
-        """*queue* is held no more. O(held queues of its domain)."""
+        """Stop holding *queue*. O(held queues of its domain)."""
         queue.domain.held.remove(queue)
-        self._taken(queue.domain)
+        self._stop_holding(queue.domain)
 
-    def _taken(self, domain: Domain) -> None:
+    def _stop_holding(self, domain: Domain) -> None:
         self.held -= 1
-        del self._holding[domain]
+        del self._domains_with_held[domain]
         if domain.held:
-            self._holding[domain] = None
+            self._domains_with_held[domain] = None

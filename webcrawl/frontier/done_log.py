@@ -1,8 +1,8 @@
-"""The done log: what happened to hosts and leased entries since the last snapshot.
+"""The done log: events of hosts and leased entries since the last snapshot.
 
-Written by the frontier, read only at recovery. The invariant: a contact is on record before the
-entry is handed out, so that no crash can make a restart visit the host early; and an entry is on
-record as finished when ``finish`` returns.
+Written by the frontier, read only during recovery. The invariants: a contact is recorded before the
+entry is handed out, and an entry is recorded as finished when ``finish`` returns. So a restart
+never contacts a host too early.
 
 Format: record logs (storage/record_log.py) ``<path>/<number>.log``; the payload of each frame is a
 msgpack array of the records of one write::
@@ -13,15 +13,15 @@ msgpack array of the records of one write::
     finish   := [3, key, note, outcome, received, is_duplicate, visit]
     requeue  := [4, encoded entry, "", is_retry]
     distrust := [5]
-    due      := [7, encoded entry, at]                   beside the finish of the entry before
+    due      := [7, encoded entry, at]                   with the finish of the visit before
 
-In webcrawl 0.1 a release ended after *min_rest*, a finish after *note*, a requeue after the entry:
-they count nothing. Until 2026-11-26 no requeue was a retry.
-A *host* is a shared clock when it has the name of one (shared.py).
+In webcrawl 0.1 a release ended after *min_rest*, a finish after *note* and a requeue after the
+entry; such records are not counted. Logs written before 2026-11-26 have no *is_retry*.
+A *host* may be the name of a shared clock (shared.py).
 
-A snapshot names the segment that begins with it; older segments are disposable once it is
-published, and recovery reads from there through all consecutive segments, because a crash may
-come after a snapshot was made and before it was published.
+A snapshot names the segment that begins with it, and older segments can be deleted once it is
+published. Recovery reads from that segment through all consecutive ones, because a crash may come
+after a snapshot was made and before it was published.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# Releases wait in memory for the next write: one that a crash swallows only makes the host wait
-# longer. More than this many are written by themselves.
-_HELD_BACK = 64
+# Releases wait in memory for the next write, as losing one in a crash only makes the host wait
+# longer. When there are more than this many they are written.
+_MAX_WAITING = 64
 
 
 class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
-    """A host was about to be contacted, *at* epoch seconds.
+    """Record of a host that is about to be contacted, *at* epoch seconds.
 
-    *min_rest* is in seconds what a contact that is cut off must at least be followed by; of several
-    records of one contact the last one counts.
+    If the contact is cut off, the host rests for *min_rest* seconds at least. When a contact has
+    several records, the last one counts.
     """
 
     host: str
@@ -56,9 +56,9 @@ class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
 
 
 class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
-    """A host was given back and rests until *ready_at*, epoch seconds.
+    """Record of a host that was released and rests until *ready_at*, epoch seconds.
 
-    *is_contact*: something was sent to it.
+    *is_contact* tells whether a request was sent to it.
     """
 
     host: str
@@ -68,11 +68,12 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
 
 
 class Result(NamedTuple):
-    """Outcome of an entry, for the counts of the crawl.
+    """How an entry ended, for the crawl's counters.
 
-    *outcome* is its URL's, empty if that has not come to its end, was visited again, or is none of
-    the crawl; *received* are the bytes of the last answer; *is_duplicate*: another URL's document
-    had the same bytes; *visit* is what a visit has found, empty for no visit.
+    *outcome* is empty if the URL has not ended yet, was visited again, or does not belong to the
+    crawl. *received* is the number of bytes of the last answer. *is_duplicate* means that a
+    document with the same bytes was seen at another URL. *visit* is what a repeated visit found, or
+    empty.
     """
 
     outcome: str = ""
@@ -85,7 +86,10 @@ NOTHING = Result()
 
 
 class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """The entry named *key* is done; *note* is the caller's, or empty. The rest is its Result."""
+    """Record that the entry named *key* is finished, with its Result.
+
+    *note* is the caller's, or empty.
+    """
 
     key: int
     note: bytes
@@ -96,22 +100,22 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
 
 
 class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
-    """An encoded entry was pushed that the caller will not submit again.
+    """Record of an encoded entry that was pushed and will not be submitted again.
 
-    *is_retry*: it has the place of one whose finish record is behind this, and is void with that.
+    With *is_retry* it replaces an entry whose finish record follows, and is void if that one is.
     """
 
     data: bytes
-    unused: str = ""  # until 2026-11-27 an outcome that did not count any more
+    unused: str = ""  # logs written before 2026-11-27 may have an outcome here
     is_retry: bool = False
 
 
 class Distrust(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
-    """The finish records before are void: what was found on the pages may have been lost."""
+    """Mark that makes earlier finish records void: links found on their pages may be lost."""
 
 
 class Due(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
-    """An encoded entry was put aside that is due *at* epoch seconds."""
+    """Record of an encoded entry that was put aside until *at*, epoch seconds."""
 
     data: bytes
     at: Seconds
@@ -119,26 +123,26 @@ class Due(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
 
 Record = Contact | Release | Finish | Requeue | Distrust | Due
 _encode = msgspec.msgpack.Encoder().encode
-#: The records of one write. UndecodableError.
+#: Decode the records of one write. Raises UndecodableError.
 records_in = msgpack_decoder(list[Record])
 
 
 class DoneLog:
-    """The log in its segments. Every method that writes makes one write call. Not thread-safe."""
+    """The segments of the log. Each method that writes makes one write call. Not thread-safe."""
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
         self.number = 0
         self._log: RecordLog | None = None
-        self._held: list[Record] = []
+        self._waiting: list[Record] = []
         self._new_names: set[Path] = set()
         self._kept_from = 0
         self._snapshot_from = 0
 
     def open(self, first: int) -> None:
-        """Begin a new segment after those that follow *first*, and delete all that do not.
+        """Begin a new segment after the consecutive ones from *first* on; delete all others.
 
-        *first* is the number that the snapshot names, 1 for a new frontier.
+        *first* is the number in the snapshot, 1 for a new frontier.
         """
         self._new_names.update(make_directory(self.path))
         number = first
@@ -151,18 +155,18 @@ class DoneLog:
         self._begin(number)
 
     def write(self, *records: Record) -> None:
-        """Write the records that wait in memory, then *records*. OSError leaves all as it was."""
+        """Write the waiting records, then *records*. OSError leaves the log as it was."""
         assert self._log is not None, "the done log is not open"
-        if batch := [*self._held, *records]:
+        if batch := [*self._waiting, *records]:
             self._log.append(_encode(batch))
-            self._held.clear()
+            self._waiting.clear()
 
     def release(self, release: Release, *, at_once: bool) -> None:
-        """A host was given back. On disk with the next write, or now with *at_once*."""
-        if at_once or len(self._held) >= _HELD_BACK:
+        """Record that a host was released: on disk with the next write, or now if *at_once*."""
+        if at_once or len(self._waiting) >= _MAX_WAITING:
             self.write(release)
         else:
-            self._held.append(release)
+            self._waiting.append(release)
 
     def rotate(self) -> int:
         """Begin the segment of a new snapshot and return its number."""
@@ -172,19 +176,19 @@ class DoneLog:
         return self.number
 
     def written(self) -> list[Path]:
-        """The present segment and the directories with new names."""
+        """Return the current segment and the directories with new names."""
         paths = [*self._new_names, self._file(self.number)]
         self._new_names.clear()
         return paths
 
     def forget(self) -> None:
-        """The last snapshot is published: delete the segments before it."""
+        """Delete the segments before the last snapshot, which was published."""
         for number in range(self._kept_from, self._snapshot_from):
             self._file(number).unlink(missing_ok=True)
         self._kept_from = self._snapshot_from
 
     def close(self) -> None:
-        """Write what waits in memory and close. Calling it again does nothing."""
+        """Write the records that wait in memory and close. Calling it again does nothing."""
         if self._log is not None:
             try:
                 self.write()
@@ -205,15 +209,18 @@ class DoneLog:
 
 
 def read_done_log(path: Path, first: int) -> Iterator[Record]:
-    """The records at *path* from segment *first* on. Each segment is read up to its torn tail,
-    which may be all of it. CorruptRecordError when one is not a record log at all."""
+    """Yield the records at *path* from segment *first* on.
+
+    Each segment is read up to its torn tail, which may be all of it. Raises CorruptRecordError if a
+    segment is not a record log.
+    """
     for file in done_log_files(path, first):
         for _, payload in read_records(file):
             yield from records_in(payload)
 
 
 def done_log_files(path: Path, first: int) -> list[Path]:
-    """The segments at *path* from *first* on, as far as they follow each other."""
+    """Return the consecutive segments at *path* from *first* on."""
     files: list[Path] = []
     while (file := _file(path, first + len(files))).exists():
         files.append(file)

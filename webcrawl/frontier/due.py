@@ -1,11 +1,12 @@
-"""URLs that are due at a time: queues of finished entries on disk, by when they are visited again.
+"""Queues on disk of finished entries, by the time at which they are due to be visited again.
 
-A queue has the entries whose time comes within some hours, and all of them are due when these are
-over: an entry may be late by a sixth of the time that it waited, or an hour, and is never early.
-Queues of several hours begin at eight different ones, between which entries are divided by a hash,
-so that visits come all day and not in waves. There are at most 400 queues for 128 days. A due queue
-is read in slices into the front end, as visits go on to the back end (Parked.release). The
-invariant: an entry is here or elsewhere in the frontier, never both.
+A queue has the entries that become due within some hours, and all of them are taken when these
+hours are over. So an entry may be late by a sixth of the time that it waited, or by an hour, and is
+never early. Queues that span several hours begin at eight different ones, and a hash divides the
+entries between them, so that visits spread over the day instead of coming in waves. There are at
+most 400 queues for 128 days. A queue that is due is read into the front end in slices, as visits
+move on to the back end (Parked.release). The invariant: an entry is here or elsewhere in the
+frontier, never both.
 """
 
 from __future__ import annotations
@@ -24,95 +25,99 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
     from webcrawl.frontier.finished import FinishedKeys
     from webcrawl.frontier.front_end import FrontEnd
-    from webcrawl.frontier.parked import Sort
+    from webcrawl.frontier.parked import Classify
     from webcrawl.storage.fifo import FifoSnapshot
 
-_NAME = "due_"
-# Entries per frame: few, as so many of each queue are in memory.
+_PREFIX = "due_"
+# Entries per frame. Few, because one frame of each queue is in memory.
 _CHUNK = 16
 _HOUR = 3600.0
-# A queue spans so many parts of the time to its end.
-_PARTS = 6
-# Queues of so many hours or more begin at so many different hours.
+# A queue spans at most 1/_FRACTION of the time until it is due, and entries are late by no more.
+_FRACTION = 6
+# Queues of at least this many hours begin at this many different hours.
 _SHIFTS = 8
-# Visits that wait in the front end: with fewer the next slice is read.
-_FEW = 512
+# The next slice is read when fewer visits than this wait in the front end.
+_MIN_AHEAD = 512
 
 
 class DueQueues:
-    """The queues in ``<path>/due_<hour>/``, by the hour since the epoch at which they are due."""
+    """Queues in ``<path>/due_<hour>/``, by the hour since the epoch at which they are due."""
 
     def __init__(
         self, *, path: Path, front: FrontEnd, finished: FinishedKeys, clock: TimeSource
     ) -> None:
         self._queues = Parked(path=path, front=front, finished=finished, chunk=_CHUNK)
         self._clock = clock
-        #: Visits that wait in the front end, as far as is known.
+        #: Visits that wait in the front end, as far as known.
         self.ahead = 0
         self._next: int | None = None  # the hour of the first queue
-        # Queues that were over when the last snapshot was made.
-        self._over: list[str] = []
+        # Queues that were due and empty when the last snapshot was made.
+        self._ended: list[str] = []
         self.written = self._queues.written
 
     def __len__(self) -> int:
-        """Entries waiting for their time, or in a due queue."""
+        """Return the number of entries that are not due yet or wait in a due queue."""
         return self._queues.size
 
     def open(self, snapshots: Mapping[str, FifoSnapshot]) -> None:
-        """As ``Parked.open``."""
+        """Restore the queues from *snapshots*; see ``Parked.open``."""
         self._queues.open(snapshots, counts=FrontierCounts())
         self._find_next()
 
     def push(self, data: bytes, at: float) -> None:
         """Add the encoded entry *data*, due *at* epoch seconds. Durable with the next snapshot.
-        OSError as ``Parked.push``."""
+
+        Raises OSError like ``Parked.push``.
+        """
         now = self._clock()
-        hour = _end(max(at, now + 1), now, crc32(data))  # never a queue that is over
+        hour = _due_hour(max(at, now + 1), now, crc32(data))  # never a queue that is due already
         self._next = hour if self._next is None else min(self._next, hour)
-        self._queues.push(f"{_NAME}{hour}", [data])
+        self._queues.push(f"{_PREFIX}{hour}", [data])
 
     @property
     def next_at(self) -> float | None:
-        """When the next entries are due; None if there are none."""
+        """When the next entries are due, epoch seconds; None if there are none."""
         return None if self._next is None else self._next * _HOUR
 
     @property
     def is_due(self) -> bool:
         """Whether ``work`` has something to do."""
         next_at = self.next_at
-        return next_at is not None and next_at <= self._clock() and self.ahead < _FEW
+        return next_at is not None and next_at <= self._clock() and self.ahead < _MIN_AHEAD
 
-    def work(self, limit: int, sort: Sort) -> int:
-        """Let up to *limit* entries that are due into the front end, if few visits wait there;
-        returns how many. *sort* as in ``Parked.reconsider``."""
+    def work(self, limit: int, classify: Classify) -> int:
+        """Move up to *limit* due entries to the front end, and return how many.
+
+        Does nothing while many visits wait there. *classify* works as in ``Parked.reconsider``.
+        """
         if not self.is_due:
             return 0
 
-        def counted(batch: list[bytes]) -> tuple[list[bytes], Mapping[str, list[bytes]]]:
-            free, held = sort(batch)
-            self.ahead += len(free)
-            return free, held
+        def classify_and_count(batch: list[bytes]) -> tuple[list[bytes], Mapping[str, list[bytes]]]:
+            admitted, held = classify(batch)
+            self.ahead += len(admitted)
+            return admitted, held
 
-        moved = self._queues.release(f"{_NAME}{self._next}", limit, counted)
+        moved = self._queues.release(f"{_PREFIX}{self._next}", limit, classify_and_count)
         self._find_next()
         return moved
 
     def left_front_end(self) -> None:
-        """A visit has gone on to the back end."""
+        """Count a visit that moved on to the back end."""
         self.ahead = max(self.ahead - 1, 0)
 
     def snapshot(self) -> dict[str, FifoSnapshot]:
-        """As ``Parked.snapshot``."""
+        """Return the state of each queue that is not empty; see ``Parked.snapshot``."""
         counts, now = self._queues.counts, self._clock()
-        self._over = [name for name in counts if not counts[name] and due_at(name) <= now]
+        self._ended = [name for name in counts if not counts[name] and due_at(name) <= now]
         return self._queues.snapshot()
 
     def forget(self) -> None:
-        """As ``Parked.forget``; queues that are over go with all that they had."""
+        """Delete files that only older snapshots name, and queues that are due and empty."""
         self._queues.forget()
-        for name in self._over:
+        for name in self._ended:
             self._queues.drop(name)
-        self._over.clear()
+        self._ended.clear()
 
     def _find_next(self) -> None:
         hours = [_hour(name) for name, count in self._queues.counts.items() if count]
@@ -120,23 +125,23 @@ class DueQueues:
 
 
 def due_name(at: float) -> str:
-    """The name of a queue that is due *at* epoch seconds, or within an hour."""
-    return f"{_NAME}{math.ceil(at / _HOUR)}"
+    """Return the name of a queue that is due *at* epoch seconds, or within an hour."""
+    return f"{_PREFIX}{math.ceil(at / _HOUR)}"
 
 
 def due_at(name: str) -> float:
-    """When the entries of the queue *name* are due, epoch seconds."""
+    """Return when the entries of the queue *name* are due, epoch seconds."""
     return _hour(name) * _HOUR
 
 
 def _hour(name: str) -> int:
-    return int(name.removeprefix(_NAME))
+    return int(name.removeprefix(_PREFIX))
 
 
-def _end(at: float, now: float, draw: int) -> int:
-    """The hour at which the queue of what is due *at* is over; *draw* chooses one of several."""
+def _due_hour(at: float, now: float, draw: int) -> int:
+    """Return the hour at which the queue for *at* is due; *draw* chooses one of several."""
     width = 1
-    while width * 2 * _PARTS * _HOUR <= at - now:
+    while width * 2 * _FRACTION * _HOUR <= at - now:
         width *= 2
     shift = draw % _SHIFTS * width // _SHIFTS
     return math.ceil((at / _HOUR - shift) / width) * width + shift

@@ -1,8 +1,8 @@
-"""Keys of entries that were finished after the last snapshot, to be skipped when met again.
+"""Keys of entries that were finished after the last snapshot and must be skipped.
 
-After a crash the frontier's queues are those of the last published snapshot and the caller
-re-submits what it discovered since, so entries that were finished in between come by once more.
-The invariant: a finished key hides exactly one entry, which is why this is a multiset.
+After a crash the frontier's queues are those of the last published snapshot, and the caller submits
+its discoveries again, so entries that were finished in between appear once more. The invariant: a
+finished key hides exactly one entry, which is why this is a multiset.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 
 class FinishedKeys:
-    """A multiset of entry keys; empty, and costing nothing, unless the crawl was cut off."""
+    """Multiset of entry keys; empty, and without cost, unless the crawl was cut off."""
 
     def __init__(self) -> None:
         self._keys: Counter[int] = Counter()
         self.size = 0
-        #: Where each entry that was hidden is counted; the frontier puts its own here.
+        #: Counters in which hidden entries are counted; the frontier puts its own here.
         self.counts = FrontierCounts()
 
     def add_all(self, keys: Iterable[int]) -> None:
-        """Each of *keys* will hide one more entry."""
+        """Let each of *keys* hide one more entry."""
         for found in keys:
             self._keys[found] += 1
             self.size += 1
 
     def hides(self, data: bytes) -> bool:
-        """Whether the encoded entry was finished; its key is then used up."""
+        """Return whether the encoded entry was finished, and use up its key."""
         return self.size > 0 and self.hides_entry(decode(data))
 
     def hides_entry(self, entry: Entry) -> bool:
-        """As ``hides``, of a decoded entry."""
+        """Return whether the decoded *entry* was finished, and use up its key."""
         if not self.size:
             return False
         found = key(entry)
         if not self._keys[found]:
-            # A look into a Counter stores nothing.
+            # Looking up a missing key in a Counter stores nothing.
             return False
         self._keys[found] -= 1
         self.size -= 1
@@ -56,11 +56,11 @@ class FinishedKeys:
         return True
 
     def to_bytes(self) -> bytes:
-        """The keys that have not been met, for the snapshot. 40 ms for a million."""
+        """Encode the keys that are not used up, for the snapshot. 40 ms for a million."""
         keys = np.fromiter(self._keys, "<u8", len(self._keys))
         counts = np.fromiter(self._keys.values(), np.int64, len(self._keys))
         return np.repeat(keys, counts).tobytes()
 
     def add_bytes(self, data: bytes) -> None:
-        """Add the keys of ``to_bytes``."""
+        """Add the keys encoded by ``to_bytes``."""
         self.add_all(np.frombuffer(data, "<u8").tolist())

@@ -1,9 +1,8 @@
 """The front end: where URLs wait, and which of them is next (Mercator, section 3.1, figure 3).
 
-The frontier pushes here and refills the back end from here, one entry at a time. How hosts are
-treated is decided behind it, so a front end of the user's own (FRONTIER_FRONT_END) can hurry none.
-The invariant: the list of non-empty levels that is chosen from is exact, so a chosen queue always
-has an entry.
+The frontier pushes entries here and refills the back end from here, one entry at a time. Hosts are
+kept apart only after that, so a custom front end (FRONTIER_FRONT_END) cannot break politeness. The
+invariant: the list of non-empty levels is exact, so the chosen queue always has an entry.
 """
 
 from __future__ import annotations
@@ -22,57 +21,58 @@ if TYPE_CHECKING:
     from webcrawl.frontier.selector import Selector
     from webcrawl.storage.fifo import FifoSnapshot
 
-# Entries per frame, and so twice as many of each level in memory (with 16 levels about 1 MB).
+# Entries per frame. Two frames of each level are in memory: about 1 MB with 16 levels.
 CHUNK = 256
 
 
 class FrontEnd(Protocol):
-    """Interface of a front end, called in the reactor's thread: a few microseconds an entry.
+    """Interface of a front end, called in the reactor's thread: a few microseconds per entry.
 
-    Its constructor gets by name ``path``, a directory of its own, ``prioritizer`` and ``selector``,
-    and touches no disk. Entries come and go as bytes (``entry.decode``), each exactly once, in any
-    order that comes to an end. They wait in ``DiskFifo`` queues in ``path/01``, ``path/02``, ...,
-    as in ``LevelQueues``: there readers beside the process (why, job check) find them,
-    memory is bounded, and the crawl can go on with another front end.
+    Its constructor takes the keyword arguments ``path`` (a directory of its own), ``prioritizer``
+    and ``selector``, and does not touch the disk. Entries come and go as bytes (``entry.decode``),
+    each exactly once, in any order in which no entry waits for ever. They wait in ``DiskFifo``
+    queues in ``path/01``, ``path/02``, ..., as in ``LevelQueues``. So other processes (why, job
+    check) find them, memory is bounded, and the crawl can continue with another front end.
     """
 
     @property
     def size(self) -> int:
-        """Entries waiting."""
+        """Number of waiting entries."""
         ...
 
     def open(self, snapshots: Sequence[FifoSnapshot]) -> None:
-        """Take up *snapshots* of the queues 01, 02, ..., perhaps of another front end, and delete
-        the files that they do not name. None for a new frontier."""
+        """Restore the queues 01, 02, ... from *snapshots*, and delete files that they do not name.
+
+        The snapshots may come from another front end; a new frontier has none.
+        """
         ...
 
     def push(self, entries: Sequence[bytes]) -> None:
-        """Take over *entries*. OSError (disk full) comes after all of them were, in memory if need
-        be."""
+        """Add *entries*. OSError (disk full) is raised after all were added, if only in memory."""
         ...
 
     def pop(self) -> bytes:
-        """Remove and return the next entry. IndexError if there is none."""
+        """Remove and return the next entry. Raises IndexError if there is none."""
         ...
 
     def snapshot(self) -> list[FifoSnapshot]:
-        """The state of each queue, to be published by the caller; costs what is in memory."""
+        """Return the state of each queue for the caller to publish; costs what is in memory."""
         ...
 
     def written(self) -> list[Path]:
-        """Files and directories written since the last call, to be fsynced before publishing."""
+        """Return files and directories written since the last call, to fsync before publishing."""
         ...
 
     def forget(self) -> None:
-        """The last snapshot was published: delete what only older ones name."""
+        """Delete files that only older snapshots name; the last snapshot was published."""
         ...
 
 
 class LevelQueues:
-    """FIFO queues on disk, numbered from 1, in ``<path>/<level>/``: what front ends are made of.
+    """FIFO queues on disk, numbered from 1: the building block of front ends.
 
-    *size* counts the entries, *filled* are the numbers of the non-empty queues, ascending. Not
-    thread-safe.
+    They are in ``<path>/<level>/``. *size* counts the entries; *filled* has the numbers of the
+    non-empty queues, ascending. Not thread-safe.
     """
 
     def __init__(self, path: Path) -> None:
@@ -83,10 +83,9 @@ class LevelQueues:
         self._waiting: list[int] = []
 
     def open(self, snapshots: Sequence[FifoSnapshot], *, levels: int) -> None:
-        """Take up *snapshots*, one for each queue, none for a new frontier; at least *levels*
-        queues are there from now on.
+        """Restore the queues from *snapshots*, one for each; make at least *levels* queues.
 
-        What a process left in others that did not come to its snapshot is deleted.
+        A new frontier has no snapshots. Files that no snapshot names are deleted.
         """
         found = [int(path.name) for path in self.path.glob("*/")]
         for index in range(max([levels, len(snapshots), *found])):
@@ -98,13 +97,17 @@ class LevelQueues:
         self.size = sum(self._waiting)
 
     def push(self, batches: Mapping[int, Sequence[bytes]]) -> None:
-        """Append entries, none of the batches being empty, to the queues of their numbers.
-        ValueError if one has no queue, OSError as ``FrontEnd.push``."""
+        """Append entries, by the number of their queue. No batch may be empty.
+
+        Raises ValueError if there is no such queue, and OSError like ``FrontEnd.push``.
+        """
         failure: OSError | None = None
         for level, batch in batches.items():
             index = level - 1
             if not 0 <= index < len(self._fifos):
-                raise ValueError(f"an entry was given level {level}, outside 1..{len(self._fifos)}")
+                raise ValueError(
+                    f"an entry was given level {level}, not within 1 to {len(self._fifos)}"
+                )
             if not self._waiting[index]:
                 bisect.insort(self.filled, level)
             self._waiting[index] += len(batch)
@@ -117,7 +120,7 @@ class LevelQueues:
             raise failure
 
     def pop(self, level: int) -> bytes:
-        """Remove and return the oldest entry of the queue *level*, which is filled."""
+        """Remove and return the oldest entry of the queue *level*, which must not be empty."""
         data = self._fifos[level - 1].pop()
         self.size -= 1
         waiting = self._waiting[level - 1] = self._waiting[level - 1] - 1
@@ -140,11 +143,11 @@ class LevelQueues:
 
 
 class MercatorFrontEnd:
-    """A queue for each level of the prioritizer; the selector says from which the next one comes.
+    """One queue per level of the prioritizer; the selector chooses which is next.
 
-    Levels that the prioritizer has no more are kept: nothing is pushed there, the selector drains
-    them. Visits of URLs that were finished before have a queue of their own, behind all levels, and
-    are every other of what comes as long as there is something else.
+    Levels that the prioritizer no longer uses are kept: nothing is pushed there, and the selector
+    drains them. Visits of URLs that were finished before have a queue of their own, after all
+    levels, and alternate with the other entries.
     """
 
     def __init__(self, *, path: Path, prioritizer: Prioritizer, selector: Selector) -> None:
@@ -158,7 +161,7 @@ class MercatorFrontEnd:
 
     @property
     def size(self) -> int:
-        """Entries waiting."""
+        """Number of waiting entries."""
         return self._queues.size
 
     def open(self, snapshots: Sequence[FifoSnapshot]) -> None:
@@ -166,7 +169,10 @@ class MercatorFrontEnd:
         self._queues.open(snapshots, levels=self._visits)
 
     def push(self, entries: Sequence[bytes]) -> None:
-        """Append *entries* to the queues that the prioritizer names, as ``LevelQueues.push``."""
+        """Append *entries* to the queues that the prioritizer chooses.
+
+        Raises like ``LevelQueues.push``.
+        """
         level_of = self._prioritizer.level
         batches: dict[int, list[bytes]] = {}
         for data in entries:
@@ -174,7 +180,9 @@ class MercatorFrontEnd:
             level = level_of(entry) if entry.score >= 0 else self._visits - 1
             level = self._visits if entry.history else level
             if level >= self._visits and not entry.history:
-                raise ValueError(f"an entry was given level {level}, outside 1..{self._visits - 1}")
+                raise ValueError(
+                    f"an entry was given level {level}, not within 1 to {self._visits - 1}"
+                )
             batch = batches.get(level)
             if batch is None:
                 batch = batches[level] = []
@@ -182,8 +190,10 @@ class MercatorFrontEnd:
         self._queues.push(batches)
 
     def pop(self) -> bytes:
-        """Remove and return the oldest entry of the level that the selector chooses, or a visit.
-        IndexError when all are empty."""
+        """Remove and return a visit, or the oldest entry of the level that the selector chooses.
+
+        Raises IndexError when all queues are empty.
+        """
         filled = self._queues.filled
         if not filled:
             raise IndexError("pop from an empty front end")
@@ -197,17 +207,21 @@ class MercatorFrontEnd:
 
 
 def watch(front: FrontEnd) -> None:
-    """Make sure that *front*, a user's, neither loses an entry nor gives one twice: RuntimeError
-    ends the crawl before that, and the same command goes on from what was saved."""
+    """Make *front*, a custom front end, raise RuntimeError if it loses or repeats an entry.
 
-    def watched(call: Callable[..., Any], grows: Callable[..., int]) -> Callable[..., Any]:
-        def made(*given: Any) -> Any:
-            size = front.size + grows(*given)
-            result = call(*given)
+    That ends the crawl before damage is done; the same command resumes from what was saved.
+    """
+
+    def checked(call: Callable[..., Any], growth: Callable[..., int]) -> Callable[..., Any]:
+        def call_and_check(*args: Any) -> Any:
+            size = front.size + growth(*args)
+            result = call(*args)
             if front.size != size:
-                raise RuntimeError(f"FRONTIER_FRONT_END has {front.size:,} entries, not {size:,}")
+                raise RuntimeError(
+                    f"FRONTIER_FRONT_END lost or repeated an entry ({front.size:,}, not {size:,})"
+                )
             return result
 
-        return made
+        return call_and_check
 
-    front.push, front.pop = watched(front.push, len), watched(front.pop, lambda: -1)  # type: ignore[method-assign]  # once, at the start
+    front.push, front.pop = checked(front.push, len), checked(front.pop, lambda: -1)  # type: ignore[method-assign]  # once, at the start

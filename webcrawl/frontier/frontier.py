@@ -1,8 +1,8 @@
-"""`Frontier`: both ends, leases and parked URLs as one object.
+"""`Frontier`: front end, back end, leases and parked URLs as one object.
 
 URLs are pushed in, leases on them are acquired, hosts are released, leases are finished; see the
-package's docstring for the life of a URL and the invariants. This module holds the leases and the
-order of journaling; the snapshot and recovery of the parts are in parts.py.
+package's docstring for the life of a URL and the invariants. This module has the leases and the
+order in which events are journaled; parts.py has the snapshot and the recovery of the parts.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from webcrawl.frontier.parts import FrontierPolicies
     from webcrawl.frontier.rests import RestStore
 
-# Contacts journaled by one write. A host that was journaled and not contacted before a crash only
-# waits a little longer after it.
+# Contacts journaled by one write. If a crash comes before a journaled host was contacted, the host
+# only waits a little longer afterwards.
 _CONTACTS_PER_WRITE = 16
 
 
 class Frontier:
     """Polite, prioritizing frontier in one directory (Mercator). Not thread-safe.
 
-    *path* is its directory: ``front/``, ``back/`` and ``done/``. *clock* gives epoch seconds.
+    *path* is its directory: ``front/``, ``back/`` and ``done/``. *clock* returns epoch seconds.
 
-    Rests of hosts without a queue that are not in memory are in *rests*, which must be open as long
-    as the frontier is; None: all are in memory.
-    *shares* bounds how many hosts of one registered domain are in process; None: nothing does.
+    *rests* stores rests of hosts without a queue that are not in memory, and must be open as long
+    as the frontier is; None keeps them all in memory. *shares* limits how many hosts of one
+    registered domain are in process; None means no limit.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Frontier:
         shares: DomainShares | None = None,
     ) -> None:
         self.path = path
-        # What its leases carry, set by the owner.
+        # The shard that its leases refer to, set by the owner.
         self.shard: object = None
         #: Called when ``ready_at`` may be earlier than it was.
         self.on_change: Callable[[], object] = lambda: None
@@ -71,7 +71,7 @@ class Frontier:
         self.parked, self.due = parts.parked, parts.due
         self._front = parts.front
         back = self._back = parts.back
-        # As those of the back end.
+        # Methods of the back end that are part of the interface.
         self.key_of, self.has_more, self.is_far = back.key_of, back.has_more, back.is_far
         self.resize_shares, self.longest_tails = back.resize_shares, back.tails.longest
         self._log = parts.log
@@ -80,35 +80,35 @@ class Frontier:
         self._leases = parts.leases
         self._counts = parts.finished.counts
 
-    # --- counts, all O(1)
+    # --- counts, each O(1)
 
     def __len__(self) -> int:
-        """Waiting URLs, front end and back end; neither leased nor parked ones are waiting."""
+        """Return the number of waiting URLs; leased and parked URLs are not waiting."""
         return self._front.size + self._back.size
 
     @property
     def leased(self) -> int:
-        """URLs handed out and not finished."""
+        """Number of URLs that were handed out and are not finished."""
         return len(self._leases)
 
     @property
     def in_process(self) -> int:
-        """Hosts that are being contacted or looked up."""
+        """Number of hosts that are being contacted or looked up."""
         return self._leases.contacts
 
     @property
     def hosts(self) -> int:
-        """Hosts with a back-end queue: all that have URLs, if none waits in the front end."""
+        """Number of hosts with a back-end queue: all that have URLs, if the front end is empty."""
         return self._back.hosts
 
     @property
     def front_size(self) -> int:
-        """URLs waiting in the front end: what the back end can still be refilled with."""
+        """Number of URLs waiting in the front end, with which the back end can be refilled."""
         return self._front.size
 
     @property
     def all_rest(self) -> bool:
-        """Whether URLs wait, all of them for hosts that rest or are in process."""
+        """Whether URLs wait, and all of them for hosts that rest or are in process."""
         back = self._back
         return bool(back.size) and not (self._front.size or back.ready or back.held)
 
@@ -119,7 +119,7 @@ class Frontier:
         return supply_of(self._front, self._back, self._leases, now=now, soon=self._parts.soon)
 
     def stats(self) -> dict[str, int]:
-        """All counters and sizes under their names in the crawl's statistics."""
+        """Return all counters and sizes, by their names in the crawl's stats."""
         sizes = {
             "frontier/waiting": len(self),
             "frontier/front": self._front.size,
@@ -137,21 +137,25 @@ class Frontier:
 
     @property
     def crawl_counts(self) -> Mapping[str, int]:
-        """Counts of the whole crawl under their names in its statistics: contacts, outcomes, bytes
-        of answers, duplicates. After ``kill -9`` they are as the done log has them, which lacks at
-        most the contacts that were under way and the 64 last ones."""
+        """Counters of the whole crawl, by stats key: contacts, outcomes, bytes, duplicates.
+
+        After ``kill -9`` they are as in the done log, which lacks at most the contacts that were
+        under way and the last 64.
+        """
         return self._counts.crawl
 
     def resize(self, *, queues: int, rests: int) -> None:
-        """Keep at most *queues* back-end queues and *rests* of hosts without one in memory from now
-        on; queues that are there stay until they are empty."""
+        """Set how many back-end queues there may be, and how many *rests* are kept in memory.
+
+        The rests are those of hosts without a queue. Existing queues stay until they are empty.
+        """
         self._back.resize(queues)
         self._back.remembered.resize(rests)
 
     # --- in
 
     def push(self, entries: Sequence[bytes]) -> None:
-        """Add encoded *entries* to the front end. Writes to disk once per 256 of a level.
+        """Add encoded *entries* to the front end. Writes to disk once per 256 entries of a level.
 
         They are durable with the next published snapshot; until then the caller must be able to
         submit them again. OSError (disk full) loses none of them.
@@ -165,9 +169,9 @@ class Frontier:
     ) -> None:
         """Add an entry that the caller will not submit again. Journaled: one write.
 
-        With *ahead* it is the next one of its host; after a restart it may stand in line.
-        *is_retry*: it is in the place of a lease that is finished next, and gone with that if the
-        machine goes down. *ended* is the outcome with which its URL had ended: it counts no more.
+        With *ahead* it is its host's next one, at least until a restart. *is_retry* says that it
+        replaces the entry of a lease that is finished next; if the machine goes down it is lost
+        together with that. *ended* is the outcome that its URL had, which is no longer counted.
         """
         data = encode(entry)
         self._log.write(Requeue(data, is_retry=is_retry))
@@ -181,10 +185,11 @@ class Frontier:
         self.on_change()
 
     def refill(self, limit: int) -> int:
-        """Move up to *limit* entries to the back end while it has room; returns how many.
+        """Move up to *limit* entries to the back end while it has room; return how many.
 
-        As Mercator: each comes from a front-end queue chosen at random with bias; one whose host
-        has a queue joins it, and another takes a free one. ``acquire`` does this by itself.
+        As in Mercator, each comes from a front-end queue chosen at random with bias. If its host
+        has a queue it is added there, otherwise it gets a free queue. ``acquire`` calls this when
+        needed.
         """
         before = self._front.size
         drop = self._finished.hides if self._finished.size else None
@@ -205,11 +210,11 @@ class Frontier:
     # --- out and back
 
     def acquire(self, host: str | None = None) -> Lease[Any] | None:
-        """A URL whose host may be contacted now; its host is in process until ``release``.
-        With a *host* that one comes first, and None says that it is not ready.
+        """Return a lease on a URL whose host may be contacted now, or None if there is none.
 
-        None when there is none: ``ready_at`` is then the time to try again. The contact is on
-        disk before this returns. Moves at most two slices of entries to the back end.
+        The host is in process until ``release``. If *host* is given, it is tried first, and None
+        means that it is not ready. After None, ``ready_at`` is the time to try again. The contact
+        is on disk when this returns. Moves at most two slices of entries to the back end.
         """
         back = self._back
         if host is not None and not back.bring_forward(host, self._clock()):
@@ -219,8 +224,8 @@ class Frontier:
         now = self._clock()
         queue = back.first_ready(now)
         if queue is None and self._front.size and (back.has_room() or back.grow()):
-            # A worker would have to wait while there may be other hosts in the front end: this
-            # is how n grows until the workers are busy.
+            # A worker would have to wait although there may be other hosts in the front end. This
+            # is how n grows until all workers are busy.
             self.refill(self._slice)
             now = self._clock()
             queue = back.first_ready(now)
@@ -243,8 +248,11 @@ class Frontier:
         return None
 
     def _journal_contacts(self) -> None:
-        """Journal the host that is first in line and some of the next ones, in one write. They
-        stand before all others but hosts that were brought forward; twice does no harm."""
+        """Journal the host that is first in line, and some of the next ones, in one write.
+
+        They will be contacted before all others, except hosts that are brought forward. Journaling
+        a host twice does no harm.
+        """
         queues = [*self._back.in_line(_CONTACTS_PER_WRITE)]
         at = self._clock()
         self._log.write(*(Contact(queue.host, at, queue.min_rest) for queue in queues))
@@ -252,14 +260,15 @@ class Frontier:
             queue.journaled = self._log.number
 
     def claim(self, lease: Lease[Any], key: str) -> float:
-        """Take the shared clock *key*, such as an address, for the contact of *lease*'s host.
+        """Claim the shared clock *key*, such as an address, for the contact of *lease*'s host.
 
-        0.0: it was free and its rest is over; it is in process until the host is released, and
-        the contact is on disk. Otherwise in how many seconds to try again: the caller puts the
-        lease back and releases the host for so long, without a contact. Each host gets another
-        time. Claiming again what the host holds changes nothing; one write, and none when refused.
+        Returns 0.0 if the clock was free and its rest is over. It is then in process until the host
+        is released, and the contact is on disk. Otherwise returns in how many seconds to try again:
+        the caller puts the lease back and releases the host for that long, without a contact. Each
+        host gets another time. Claiming a clock that the host already holds changes nothing. Makes
+        one write, or none if refused.
 
-        Raises LookupError when the host is not in process, ValueError when it holds another clock.
+        Raises LookupError if the host is not in process, ValueError if it holds another clock.
         """
         self._back.find_in_process(lease.key)
         wait = self._shared.claim(lease.key, key)
@@ -267,12 +276,14 @@ class Frontier:
         return wait
 
     def promise(self, host: str, min_rest: float) -> float:
-        """The contact of *host* that begins is followed by *min_rest* seconds at least, also if a
-        crash cuts it off or it expires. One write; none for what is promised already.
+        """Guarantee that *host* rests *min_rest* seconds or more after the contact that begins.
 
-        0.0 when it may begin. Otherwise in how many seconds: the contact before it may have been
-        forgotten, or the process before died before it said how long it rests, and the caller
-        releases the host for so long.
+        This also holds if a crash cuts the contact off or its lease expires. Makes one write, or
+        none if as much was promised before.
+
+        Returns 0.0 if the contact may begin. Otherwise returns in how many seconds it may, and the
+        caller releases the host for that long. This happens if the contact before may not have been
+        recorded, or if the process before ended without saying how long the host rests.
         """
         queue = self._back.find_in_process(host)
         since = self._parts.forgotten
@@ -294,13 +305,14 @@ class Frontier:
     ) -> None:
         """Give *host* back: it may be contacted again in *rest* seconds. O(log hosts).
 
-        *min_rest* is promised for the next contact; None when there was no contact, which leaves
-        that as it was. The shared clock that the host has claimed rests for *shared_rest* seconds;
-        None: as long as the host. Both rest longer if the contact *is_cut_off*: the server may go
-        on. With *is_far* it counts as far off, however short its rest is (supply.py). Writes to
-        disk only for a rest that a restart could not guess.
+        *min_rest* is promised for the next contact. None means that there was no contact, and
+        leaves the last promise as it was. The shared clock that the host has claimed rests for
+        *shared_rest* seconds, by default as long as the host. If the contact *is_cut_off*, both
+        rest longer, as the server may still be answering. With *is_far* the host counts as far off,
+        however short its rest is (supply.py). Writes to disk only for a rest that a restart could
+        not infer.
 
-        Raises LookupError when the host is not in process: a double release is a bug.
+        Raises LookupError if the host is not in process: a double release is a bug.
         """
         queue = self._back.find_in_process(host)
         now = self._clock()
@@ -308,8 +320,8 @@ class Frontier:
         if is_cut_off:
             rest = max(rest, self._cut_off_rest)
             shared_rest = max(shared_rest, self._cut_off_rest)
-        # After kill -9 a contact without a release rests for what the policy says of the time
-        # until then, or for its last *min_rest*. Only a longer one must be on disk now.
+        # After kill -9, a host whose contact has no release rests for what the policy makes of the
+        # time until then, or for its last *min_rest*. Only a longer rest must be on disk now.
         at_once = rest > queue.min_rest and rest > cut_off(self._delay, now - queue.contact)
         if min_rest is not None:
             queue.min_rest = min_rest
@@ -323,8 +335,11 @@ class Frontier:
         self.on_change()
 
     def hold(self, host: str, rest: float) -> None:
-        """All parts of *host* rest for *rest* seconds at least from now, also in a later process:
-        its own key, under which nothing is queued, keeps that. One write, or none."""
+        """Let all parts of *host* rest for at least *rest* seconds from now, even after a restart.
+
+        The rest is stored under the host's own key, under which nothing is queued. Makes one write,
+        or none.
+        """
         now = self._clock()
         rests = self._back.remembered
         until, _ = rests.find(host) or (0.0, 0.0)
@@ -340,13 +355,14 @@ class Frontier:
         result: Result = NOTHING,
         due: tuple[Entry, float] | None = None,
     ) -> None:
-        """The entry was processed, or given up: it is never handed out again. One write.
+        """Mark the entry as processed or given up: it is never handed out again. One write.
 
-        *note* is given to ``on_done`` when a restart has to replay this, *result* is counted. *due*
-        is the entry of the next visit, and when it is due, epoch seconds.
-        Raises LookupError when the lease is not held: finished, put back or expired.
+        *note* is passed to ``on_done`` if a restart has to replay this. *result* is counted. *due*
+        is the entry of the next visit and when it is due, epoch seconds.
+
+        Raises LookupError if the lease is not held: it was finished, put back or has expired.
         """
-        self._leases.held(lease)
+        self._leases.check_held(lease)
         record = Finish(key(lease.entry), note, *result)
         if due is None:
             self._log.write(record)
@@ -356,37 +372,37 @@ class Frontier:
         self._counts.ended(record)
 
     def finish_unleased(self, entries: Sequence[Entry], result: Result) -> None:
-        """*entries*, which are in no queue, have come to their end as ``finish`` has it. One
-        write."""
+        """Mark *entries*, which are in no queue, as finished with *result*. One write."""
         records = [Finish(key(entry), b"", *result) for entry in entries]
         self._log.write(*records)
         for record in records:
             self._counts.ended(record)
 
     def answered(self, before: float, at: float) -> None:
-        """A URL that is visited again was answered *at* epoch seconds, and *before* that, 0.0 for
-        never. After ``kill -9`` what was counted since the last checkpoint is missing, for a week
-        at most."""
+        """Count that a visited URL was answered *at* epoch seconds, and *before* that (0.0: never).
+
+        After ``kill -9`` the counts since the last checkpoint are missing, for a week at most.
+        """
         self._counts.answer(before, at)
 
     @property
     def fresh(self) -> int:
-        """URLs whose last answer is of the last seven days."""
+        """Number of URLs that were last answered in the last seven days."""
         since = self._clock() // 86_400 - FRESH_DAYS
         return sum([count for day, count in self._counts.answered.items() if day > since])
 
-    def postpone(self, entry: Entry, at: float, *beside: Record) -> None:
-        """*entry* is due *at* epoch seconds. One write, with the records *beside*."""
+    def postpone(self, entry: Entry, at: float, *other_records: Record) -> None:
+        """Put *entry* aside until *at*, epoch seconds. One write, together with *other_records*."""
         data = encode(entry)
-        self._log.write(*beside, Due(data, at))
+        self._log.write(*other_records, Due(data, at))
         self.due.push(data, at)
 
     def put_back(self, lease: Lease[Any], *, behind: Entry | None = None) -> None:
-        """The entry was not fetched: it returns to the head of its host's queue, *behind* one that
-        was requeued ahead and now becomes the head, if it still waits there.
+        """Return an entry that was not fetched to the head of its host's queue.
 
-        The host stays in process until it is released: without a rest when nothing was sent to
-        it. Raises LookupError as ``finish``.
+        With *behind*, an entry that was requeued ahead, that one becomes the head if it still waits
+        there. The host stays in process until it is released, without a rest if nothing was sent to
+        it. Raises LookupError like ``finish``.
         """
         self._leases.end(lease)
         self._counts.put_back += 1
@@ -395,32 +411,31 @@ class Frontier:
             self._back.move_to_front(behind)
 
     def park_leased(self, lease: Lease[Any], reason: str) -> None:
-        """The entry was not fetched and waits for *reason* now. Otherwise as ``put_back``."""
+        """Park an entry that was not fetched, for *reason*. Otherwise like ``put_back``."""
         self._leases.end(lease)
         self.parked.push(reason, [encode(lease.entry)])
 
     def expire(
         self, older_than: float, *, except_if: Callable[[Lease[Any]], bool] = lambda _: False
     ) -> list[Lease[Any]]:
-        """Take back the leases that are more than *older_than* seconds old, unless *except_if* is
-        true of them.
+        """Take back leases older than *older_than* seconds, unless *except_if* is true for them.
 
-        The safety net for requests that got lost: leased entries return to their queues, and
-        hosts in process rest as after a download that took all the time since, or as was
-        promised. Returns the leases concerned, also one that was put back while its host stayed in
-        process: the caller must not finish them or release their hosts any more. O(expired).
+        This is the safety net for lost requests. Leased entries return to their queues; hosts in
+        process rest as after a download that took all the time since, or as was promised. Returns
+        the leases concerned, including those whose entry was put back while the host stayed in
+        process: the caller must no longer finish them or release their hosts. O(expired).
         """
         now = self._clock()
-        leases, hosts = self._leases.before(now - older_than)
+        leases, host_leases = self._leases.before(now - older_than)
         leases = [lease for lease in leases if not except_if(lease)]
         for lease in reversed(leases):
             self.put_back(lease)
             self._counts.put_back -= 1
-        for lease in hosts:
-            shared = cut_off(self._delay, now - lease.acquired_at)
-            rest = max(shared, self._back.find_in_process(lease.key).min_rest)
-            self.release(lease.key, rest=rest, shared_rest=shared)
-        expired = {lease.id: lease for lease in leases + hosts}
+        for lease in host_leases:
+            shared_rest = cut_off(self._delay, now - lease.acquired_at)
+            rest = max(shared_rest, self._back.find_in_process(lease.key).min_rest)
+            self.release(lease.key, rest=rest, shared_rest=shared_rest)
+        expired = {lease.id: lease for lease in leases + host_leases}
         self._counts.expired += len(expired)
         return [*expired.values()]
 
@@ -430,10 +445,10 @@ class Frontier:
         return bool(self._front.size) and (self._back.has_room() or self._back.can_grow())
 
     def ready_at(self) -> float | None:
-        """When ``acquire`` should be tried again; None: only after a release or push.
+        """Return when to try ``acquire`` again; None means only after a release or push.
 
-        A time that is not in the future says that it may succeed now, or at least gets nearer to
-        it by moving a slice of the front end.
+        If the time is not in the future, ``acquire`` may succeed now, or at least moves a slice of
+        the front end, which brings it closer.
         """
         back = self._back
         if not back.ready and self._may_refill:
@@ -450,54 +465,52 @@ class Frontier:
         on_done: Callable[[bytes], None] | None = None,
         forgotten: float = 0.0,
     ) -> None:
-        """Take up *snapshot* (None: a new frontier) and what was journaled after it. Contacts until
-        *forgotten*, epoch seconds, may be on no record: every host rests as after one, see
-        ``promise``, too.
+        """Restore *snapshot* (None: a new frontier) and replay the events journaled after it.
 
         Leased entries return to the head of their host's queue, requeued ones are pushed again,
-        finished ones will be skipped when they are met, and *on_done* gets their notes. A host
+        finished ones will be skipped when they appear, and *on_done* receives their notes. A host
         whose contact was cut off rests as if it had lasted until now, or longer if its server may
-        still be answering. With *trust_done* false
-        (the machine went down: what was found on the finished pages may be lost) finished
-        entries are fetched again. The caller then re-submits what it discovered since.
+        still be answering. Contacts until *forgotten*, epoch seconds, may be missing from the log,
+        so every host also rests as after one; see ``promise``. With *trust_done* false (the machine
+        went down, and links found on finished pages may be lost) finished entries are fetched
+        again. Afterwards the caller submits its discoveries again.
 
-        Raises CorruptRecordError when a file that the snapshot names is damaged, and
-        NewerFormatError when a later version wrote it.
+        Raises CorruptRecordError if a file that the snapshot names is damaged, and NewerFormatError
+        if a later version wrote it.
         """
-        found = self._parts.take_up(snapshot, forgotten=forgotten)
+        replayed = self._parts.restore(snapshot, forgotten=forgotten)
         self._counts = self._finished.counts
-        found.add_to(self._counts, trust_done=trust_done)
+        replayed.add_to(self._counts, trust_done=trust_done)
         if trust_done:
-            self._finished.add_all(one.key for one in found.finished)
-            for one in found.finished:
+            self._finished.add_all(one.key for one in replayed.finished)
+            for one in replayed.finished:
                 if one.note and on_done is not None:
                     on_done(one.note)
-            for due in found.due:
+            for due in replayed.due:
                 self.due.push(due.data, due.at)
-        elif found.finished or found.requeued:
-            # They are going to be finished again: count none of them twice after a next crash.
+        elif replayed.finished or replayed.requeued:
+            # They will be finished again, and must not be counted twice after another crash.
             self._log.write(Distrust())
-        self._front.push([one.data for one in found.again(trust_done=trust_done)])
+        self._front.push([one.data for one in replayed.requeues_to_apply(trust_done=trust_done)])
 
     def snapshot(self) -> Iterator[bytes]:
-        """The whole state as it is now, to be published by the caller, in pieces: all of them are
-        to be taken before the next snapshot. Begins a new segment of the done log.
+        """Return the current state in pieces, to be published; begin a new segment of the done log.
 
-        They are encoded when they are taken, a few ms each, while the frontier goes on, see
-        back_queue.py. This call itself takes 5 to 18 ms with 100,000 queues and 65,536 rests
-        (2026-11, development machine). All that is in files is written when it returns, not yet
-        synced.
+        All pieces must be taken before the next snapshot. They are encoded when they are taken, a
+        few ms each, while the frontier keeps working; see back_queue.py. This call itself takes 5
+        to 18 ms with 100,000 queues and 65,536 rests (2026-11, development machine). When it
+        returns, all data that belongs in files is written, but not yet synced.
         """
         return self._parts.snapshot()
 
     def written(self) -> list[Path]:
-        """Files and directories to fsync before the last snapshot may be published."""
+        """Return files and directories to fsync before the last snapshot may be published."""
         return self._parts.written()
 
     def forget(self) -> None:
-        """The last snapshot was published: delete what only older ones name."""
+        """Delete files that only older snapshots name; the last snapshot was published."""
         self._parts.forget()
 
     def close(self) -> None:
-        """Close the done log. Writes no snapshot; without one, a restart replays the log."""
+        """Close the done log. Writes no snapshot; a restart replays the log."""
         self._log.close()

@@ -1,8 +1,8 @@
-"""Parts of a host: its URLs in up to eight queues with a clock each, where its owner allows that.
+"""Parts of a host: up to eight queues with a clock each, if the site's owner allows that.
 
 A part is a politeness key of its own, ``host#i``, for the URLs whose CRC-32 is i modulo the number
-of parts. Entries name the host alone: the key is found when an entry enters the back end, and again
-when it is handed out, as the number may change meanwhile.
+of parts. Entries name only the host. The key is computed when an entry enters the back end, and
+again when it is handed out, as the number of parts may have changed.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_PARTS = 8
-_MARK = "#"  # no host name has it
+_MARK = "#"  # not allowed in host names
 
 
 def politeness_key(host: str, url: str, parts: int) -> str:
-    """The key of *url*: that of one of the *parts* of *host*, or *host* if it is undivided."""
+    """Return the key of *url*: one of the *parts* of *host*, or *host* if it is undivided."""
     return host if parts == 1 else f"{host}{_MARK}{crc32(url.encode()) % parts}"
 
 
 def host_of_key(key: str) -> str:
-    """The host of which *key* is, or is a part."""
+    """Return the host that *key* is, or is a part of."""
     return key.partition(_MARK)[0]
 
 
 def keys_but_for(host: str, parts: int) -> Iterator[str]:
-    """The keys that *host* has when it is divided in another way than into *parts*."""
+    """Yield the keys that *host* has when it is divided in another way than into *parts*."""
     if parts > 1:
         yield host
     for part in range(parts if parts > 1 else 0, MOST_PARTS):

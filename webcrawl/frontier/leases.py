@@ -1,7 +1,7 @@
-"""Leases: entries handed out and not given back, and the contacts of their hosts.
+"""Leases: entries that were handed out and not given back, and the contacts of their hosts.
 
-Used by the frontier only. The two end apart: the host is given back after the download, the entry
-is finished after its processing. The invariant: leases are in the order of their time.
+Used by the frontier only. Contact and lease end separately: the host is released after the
+download, the entry is finished after it was processed. The invariant: leases are ordered by time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
 
-# Of all frontiers of this process.
+# Shared by all frontiers of this process.
 _IDS = itertools.count(1)
 _Shard = TypeVar("_Shard")
 
@@ -25,8 +25,8 @@ _Shard = TypeVar("_Shard")
 class Lease(msgspec.Struct, Generic[_Shard], frozen=True):
     """A lease: an entry that was handed out, with its host.
 
-    *acquired_at* is epoch seconds, *shard* what the frontier is part of; *id* is no other lease's
-    in this process. *key* is the politeness key in process: the entry's host or one of its parts.
+    *acquired_at* is epoch seconds, *shard* the frontier's shard; *id* is unique within the process.
+    *key* is the politeness key in process: the entry's host or one of its parts.
     """
 
     entry: Entry
@@ -41,10 +41,10 @@ class LeaseTable:
 
     def __init__(self) -> None:
         self._entries: dict[int, Lease[Any]] = {}
-        self._hosts: dict[str, Lease[Any]] = {}
+        self._contacts: dict[str, Lease[Any]] = {}
 
     def __len__(self) -> int:
-        """Leased entries."""
+        """Return the number of leased entries."""
         return len(self._entries)
 
     @property
@@ -54,40 +54,40 @@ class LeaseTable:
 
     @property
     def contacts(self) -> int:
-        """Hosts in process."""
-        return len(self._hosts)
+        """Number of hosts in process."""
+        return len(self._contacts)
 
     def hand_out(self, entry: Entry, key: str, now: float, shard: object = None) -> Lease[Any]:
-        """A lease on *entry*, and the contact of its politeness key."""
+        """Create a lease on *entry*, and start the contact of its politeness key."""
         lease = Lease(entry, next(_IDS), now, shard, key)
-        self._entries[lease.id] = self._hosts[key] = lease
+        self._entries[lease.id] = self._contacts[key] = lease
         return lease
 
-    def held(self, lease: Lease[Any]) -> None:
+    def check_held(self, lease: Lease[Any]) -> None:
         """Raise LookupError unless *lease* is held."""
         if lease.id not in self._entries:
             raise LookupError(f"lease {lease.id} on {lease.entry.url} is not held")
 
     def end(self, lease: Lease[Any]) -> None:
-        """The entry came back, one way or the other. Raises as ``held``."""
-        self.held(lease)
+        """Remove a lease whose entry came back in any way. Raises like ``check_held``."""
+        self.check_held(lease)
         del self._entries[lease.id]
 
     def end_contact(self, host: str) -> None:
-        """The host was given back."""
-        del self._hosts[host]
+        """Remove *host*, which was released."""
+        del self._contacts[host]
 
     def since(self, at: float) -> Iterator[Lease[Any]]:
-        """Those handed out since *at*: of hosts, and of entries. O(found)."""
-        for leases in (self._hosts, self._entries):
+        """Yield leases handed out since *at*: those of hosts, then those of entries. O(found)."""
+        for leases in (self._contacts, self._entries):
             newest = reversed(leases.values())
             yield from itertools.takewhile(lambda lease: lease.acquired_at >= at, newest)
 
     def before(self, at: float) -> tuple[list[Lease[Any]], list[Lease[Any]]]:
-        """Those handed out before *at*: of entries, and of hosts. O(found)."""
-        return _before(self._entries.values(), at), _before(self._hosts.values(), at)
+        """Return the leases handed out before *at*: those of entries, those of hosts. O(found)."""
+        return _before(self._entries.values(), at), _before(self._contacts.values(), at)
 
 
 def _before(leases: Iterable[Lease[Any]], at: float) -> list[Lease[Any]]:
-    """The first of *leases*, which are in order of time: those acquired before *at*."""
+    """Return those of *leases*, which are ordered by time, that were acquired before *at*."""
     return [*itertools.takewhile(lambda lease: lease.acquired_at < at, leases)]

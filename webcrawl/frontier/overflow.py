@@ -1,12 +1,12 @@
 """Overflow of the back-end queues: a queue on disk for each host with many URLs.
 
-The back end takes an overflow when a queue overflows and retires it when it has drained. The
-invariant: a number is used again only when no published snapshot names what it had.
+The back end takes an overflow when a host's queue is full, and retires it when it has drained. The
+invariant: a number is reused only when no published snapshot names its former contents.
 
-Each is a DiskFifo. They are numbered, not named by host, and share 256 directories: the segments of
-overflow *number* are ``<path>/<nn>/<segment>.log``, from segment ``number << 20`` on, and a million
-of 1 MiB are more than a host will ever have. A directory for each cost a host with many URLs
-0.13 ms to make, sync and link to kept checkpoints.
+Each overflow is a DiskFifo. They are numbered, not named by host, and share 256 directories,
+because making, syncing and linking a directory per host cost 0.13 ms. The segments of overflow
+*number* are ``<path>/<nn>/<segment>.log``, from segment ``number << 20`` on; a host will never need
+more than these million segments of 1 MiB.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ if TYPE_CHECKING:
 
     from webcrawl.storage.fifo import FifoSnapshot
 
-# Entries per frame. A spilled queue holds up to two frames in memory, and so in every snapshot:
-# larger frames would make those larger, smaller ones every disk access less useful.
+# Entries per frame. A spilled queue has up to two frames in memory, and so in every snapshot.
+# Larger frames would make these larger; smaller ones would make disk accesses less useful.
 CHUNK = 16
-# A back-end queue is short compared with a front-end queue: give disk space back early.
+# A back-end queue is short compared with a front-end queue, so disk space is freed early.
 SEGMENT_BYTES = 1 << 20
-# Of the number of a segment within its overflow.
+# Bits of a segment's number within its overflow.
 _SEGMENT_BITS = 20
-# Deleting a file takes 0.01 to 1 ms. What one ``forget`` leaves is emptied by the next, or when a
-# queue needs an overflow.
+# Deleting a file takes 0.01 to 1 ms. Files that one ``forget`` leaves are deleted by the next, or
+# when a queue needs an overflow.
 _EMPTIED_PER_CALL = 100
 
 
 class Overflows:
-    """The disk queues below *path*: made, retired and used again. Not thread-safe."""
+    """The overflows below *path*: created, retired and reused. Not thread-safe."""
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
         self._made = 0
         self._free: list[int] = []
-        # Drained since the last snapshot; before it; and named by no published snapshot.
+        # Overflows drained since the last snapshot; before it; and not in a published snapshot.
         self._drained: list[DiskFifo] = []
         self._doomed: list[DiskFifo] = []
         self._forgotten: list[DiskFifo] = []
-        # Shared by all overflows: a checkpoint must not take the longer the more of them there are.
+        # Shared by all overflows, so that a checkpoint does not have to ask each of them.
         self._written: set[Path] = set()
         self._used_up: set[DiskFifo] = set()
 
     def open(self, kept: Mapping[int, FifoSnapshot]) -> dict[int, DiskFifo]:
-        """The overflows that the snapshot has *kept*, by number; all others are emptied.
+        """Restore and return the overflows that a snapshot has *kept*, by number; empty all others.
 
-        Raises CorruptRecordError when a file that one of them needs is damaged.
+        Raises CorruptRecordError if a file that one of them needs is damaged.
         """
         found: defaultdict[int, set[int]] = defaultdict(set)
         for directory in self.path.glob("*/"):
@@ -69,7 +69,7 @@ class Overflows:
         return overflows
 
     def take(self) -> DiskFifo:
-        """An empty overflow. Nothing is written before it holds more than two frames."""
+        """Return an empty overflow. Nothing is written until it holds more than two frames."""
         if not self._free:
             self._empty_forgotten(1)
         if self._free:
@@ -78,17 +78,17 @@ class Overflows:
         return self._overflow(self._made)
 
     def retire(self, overflow: DiskFifo) -> None:
-        """*overflow* has drained; the last snapshot may still need its files."""
+        """Retire *overflow*, which has drained; the last snapshot may still need its files."""
         self._used_up.discard(overflow)
         self._drained.append(overflow)
 
     def seal(self) -> None:
-        """A snapshot is being made: it names no overflow that was retired before."""
+        """Note that a snapshot is being made, which names no overflow retired before."""
         self._doomed += self._drained
         self._drained = []
 
     def forget(self) -> None:
-        """The last snapshot was published: what was retired before it may be emptied."""
+        """Empty overflows retired before the last snapshot, which was published."""
         self._forgotten += self._doomed
         self._doomed = []
         self._used_up -= {overflow for overflow in self._used_up if not overflow.forget()}
@@ -102,7 +102,7 @@ class Overflows:
             limit -= 1
 
     def written(self) -> list[Path]:
-        """See ``Frontier.written``: of all overflows, also those that were retired."""
+        """Return the files to fsync, including those of retired overflows."""
         written = [*self._written]
         self._written.clear()
         return written
@@ -119,10 +119,10 @@ class Overflows:
 
 
 def number_of(overflow: DiskFifo) -> int:
-    """The number that names *overflow* in a snapshot."""
+    """Return the number by which a snapshot names *overflow*."""
     return overflow.first >> _SEGMENT_BITS
 
 
 def overflow_path(path: Path, number: int) -> Path:
-    """The directory below *path* of overflow *number*."""
+    """Return the directory below *path* of overflow *number*."""
     return path / f"{number % 256:02x}"

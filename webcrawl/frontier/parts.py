@@ -1,9 +1,9 @@
-"""`FrontierParts`: what a frontier is made of, saved and taken up again as one.
+"""`FrontierParts`: the parts of a frontier, saved and restored together.
 
-Made and used by the frontier, which moves URLs between the parts and journals that. Here is what
-all of them have in common: the snapshot, recovery from it and the done log, the files to sync and
-to delete. The invariant: what a published snapshot does not name, and was not written to the done
-log since, is disposable.
+Created and used by the frontier, which moves URLs between the parts and journals that. Here is what
+the parts have in common: the snapshot, recovery from it and the done log, and the files to sync and
+delete. The invariant: data that is neither named by a published snapshot nor written to the done
+log since can be deleted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import MercatorFrontEnd
 from webcrawl.frontier.leases import LeaseTable
 from webcrawl.frontier.parked import Parked
-from webcrawl.frontier.recovery import replay, take_up_rests
+from webcrawl.frontier.recovery import replay, restore_rests
 from webcrawl.frontier.rests import HostClocks
 from webcrawl.frontier.shared import SharedClocks
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot, encode_snapshot
@@ -39,23 +39,24 @@ if TYPE_CHECKING:
     from webcrawl.frontier.rests import RestStore
     from webcrawl.frontier.selector import Selector
 
-# From one contact of a host to the next one, as seconds and as a multiple of the shortest rest:
-# what takes longer is not soon.
+# A host is far off if more than this lies between two contacts: seconds, or a multiple of the
+# shortest rest, whichever is longer.
 _SOON_SECS = 10.0
 _SOON_RESTS = 1.5
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierPolicies:
-    """Decisions that can be exchanged: which URL is next, and how long a rest.
+    """Replaceable decisions: which URL is next, and how long a host rests.
 
     *front_end* is called with path, prioritizer and selector.
 
-    *parts_of* gives the number of a host's parts, see host_parts.py, which may change; *goes_last*
-    tells of a URL whether all others of its host come before it, at this moment.
-    What is not known is bounded, in seconds: a host rests for *cut_off_rest* at least after a
-    contact that was cut off, as its server may still be answering, and for *forgotten_rest* at
-    least after one that may be on no record.
+    *parts_of* returns the number of a host's parts, which may change (host_parts.py). *goes_last*
+    tells whether all other URLs of the host should be fetched before this one, at the moment.
+
+    A host rests at least *cut_off_rest* seconds after a contact that was cut off, as its server may
+    still be answering. It rests at least *forgotten_rest* seconds after a contact that may be
+    missing from the log.
     """
 
     prioritizer: Prioritizer
@@ -108,18 +109,20 @@ class FrontierParts:
             path=path / "due", front=self.front, finished=self.finished, clock=clock
         )
         self.leases = LeaseTable()
-        #: Contacts until then, epoch seconds, may be on no record.
+        #: Contacts until then, epoch seconds, may be missing from the done log.
         self.forgotten = 0.0
-        # When the parts of an earlier process were taken up.
+        # When the parts of an earlier process were restored.
         self.resumed = 0.0
         self._durable = (self.front, self.back.overflows, self.parked, self.due, self.log)
-        # Directories that were there before this process: a process that was killed may have
-        # made them and not come to sync their names.
+        # Directories that existed before this process. A killed process may have made them without
+        # syncing their names.
         self._inherited: list[Path] = []
 
-    def take_up(self, snapshot: bytes | None, *, forgotten: float) -> Replay:
-        """Open all parts as *snapshot* has them, and let hosts rest; returns what was journaled
-        after it, of which nothing else is taken up. See ``Frontier.open``."""
+    def restore(self, snapshot: bytes | None, *, forgotten: float) -> Replay:
+        """Open all parts as in *snapshot* and let hosts rest; return the events journaled after it.
+
+        Of those events only the rests are applied here. See ``Frontier.open``.
+        """
         state = FrontierSnapshot() if snapshot is None else decode_snapshot(snapshot)
         back = self.back
         if self._path.exists():
@@ -135,21 +138,21 @@ class FrontierParts:
         self.finished.add_bytes(state.finished)
         for data in reversed(state.leased):
             back.push_front(decode(data))
-        found = replay(read_done_log(self.log.path, state.segment), since=state)
+        replayed = replay(read_done_log(self.log.path, state.segment), since=state)
         now = self._clock()
         # The clock may have been set back while the machine was down.
-        self.resumed = now if found.last_at else 0.0
+        self.resumed = now if replayed.last_at else 0.0
         self.forgotten = forgotten = max(min(state.forgotten, now), forgotten)
-        # So that no rest is reckoned anew when this process soon dies, too.
+        # So that no rest is computed again if this process dies soon, too.
         self.log.write(
-            *take_up_rests(
-                back, state, found, now=now, policies=self._policies, forgotten=forgotten
+            *restore_rests(
+                back, state, replayed, now=now, policies=self._policies, forgotten=forgotten
             )
         )
-        return found
+        return replayed
 
     def snapshot(self) -> Iterator[bytes]:
-        """See ``Frontier.snapshot``."""
+        """Return the current state in pieces; see ``Frontier.snapshot``."""
         segment = self.log.rotate()
         back = self.back
         state = FrontierSnapshot(
@@ -169,12 +172,12 @@ class FrontierParts:
         return encode_snapshot(state, {"queues": back.snapshot(), "remembered": back.rests()})
 
     def written(self) -> list[Path]:
-        """See ``Frontier.written``."""
+        """Return files and directories to fsync; see ``Frontier.written``."""
         inherited, self._inherited = self._inherited, []
         written = [path for part in self._durable for path in part.written()]
         return [*inherited, *written, *self.back.remembered.written()]
 
     def forget(self) -> None:
-        """See ``Frontier.forget``."""
+        """Delete files that only older snapshots name; see ``Frontier.forget``."""
         for part in self._durable:
             part.forget()

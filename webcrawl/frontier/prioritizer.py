@@ -1,7 +1,7 @@
-"""Prioritizers: which front-end queue a URL goes to (Mercator).
+"""Prioritizers: decide which front-end queue a URL goes to (Mercator).
 
-Called by the front end once for each pushed entry. The invariant: a level is a whole number
-from 1, the most urgent, to ``levels``, and depends on nothing but the entry.
+Called by the front end once for each pushed entry. The invariant: a level is an integer from 1, the
+most urgent, to ``levels``, and depends only on the entry.
 """
 
 from __future__ import annotations
@@ -18,30 +18,33 @@ class Prioritizer(Protocol):
     levels: int
 
     def level(self, entry: Entry) -> int:
-        """The front-end queue for *entry*, 1..levels. Called for every pushed URL: be fast."""
+        """Return the front-end queue for *entry*, 1..levels.
+
+        Called for every pushed URL: be fast.
+        """
         ...
 
 
-# A host that is not in the seed list counts like one beyond the millionth.
+# A host that is not in the seed list is treated like one beyond rank 1,000,000.
 _UNRANKED = 6
-# One more link away from a seed weighs as much as being a hundred times less popular.
+# One link further from a seed counts as much as being a hundred times less popular.
 _PER_DEPTH = 2
 _RANK_BITS = 24
 
 
 class _WithLevels:
-    """Prioritizer with a number of levels."""
+    """Base of prioritizers with a number of levels."""
 
     def __init__(self, *, levels: int) -> None:
         self.levels = levels
 
 
 class DepthRankPrioritizer(_WithLevels):
-    """Near the seeds first, and at equal depth the hosts that stand early in the seed list.
+    """Prioritizer that prefers URLs near the seeds, then hosts early in the seed list.
 
-    ``level = 1 + 2 * depth + rank class``, cut at *levels*. The rank class goes by powers of
-    ten, because popularity in a top list falls like 1/rank: 0 for ranks 1 to 10, 1 to 100, ...
-    5 to a million, 6 beyond and for hosts not in the list.
+    ``level = 1 + 2 * depth + rank class``, at most *levels*. The rank class is a power of ten,
+    because popularity in a top list falls like 1/rank. It is 0 for ranks 1 to 10, 1 up to 100, ...,
+    5 up to a million, and 6 beyond that and for hosts not in the list.
 
     >>> from webcrawl.frontier.entry import Entry
     >>> by = DepthRankPrioritizer(levels=16)
@@ -61,9 +64,9 @@ class DepthRankPrioritizer(_WithLevels):
 
 
 class DepthPrioritizer(_WithLevels):
-    """A level for each depth, for crawls with URL_MAX_DEPTH.
+    """Prioritizer with one level per depth, for crawls with URL_MAX_DEPTH.
 
-    There a page that is reached by a detour has fewer links left to follow.
+    In such a crawl a page that is first reached by a detour has fewer links left to follow.
 
     >>> from webcrawl.frontier.entry import Entry
     >>> by = DepthPrioritizer(levels=3)
@@ -76,9 +79,9 @@ class DepthPrioritizer(_WithLevels):
 
 
 class RankPrioritizer(_WithLevels):
-    """The best ranks first, however far from a seed: for ranks of URLs or hosts in RANKS_FILE.
+    """Prioritizer by the rank of URL or host in RANKS_FILE, however far from a seed.
 
-    The levels divide the powers of two up to 16 million evenly; what has no rank comes last.
+    The levels divide the powers of two up to 16 million evenly; URLs without a rank come last.
 
     >>> from webcrawl.frontier.entry import Entry
     >>> by = RankPrioritizer(levels=16)
@@ -93,7 +96,7 @@ class RankPrioritizer(_WithLevels):
 
 
 def rank_class(rank: int) -> int:
-    """The power of ten that *rank* stands in, 0..6.
+    """Return the power of ten of *rank*, 0..6.
 
     >>> [rank_class(rank) for rank in (1, 10, 11, 100, 1_000_000, 1_000_001, 10**9, 0)]
     [0, 0, 1, 1, 5, 6, 6, 6]

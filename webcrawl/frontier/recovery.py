@@ -1,4 +1,4 @@
-"""Recovery: the done log since the last snapshot, folded, and the rests that follow from it.
+"""Recovery: events of the done log since the last snapshot, and the rests that they cause.
 
 Called once, when the frontier is opened (parts.py). The invariant: reading the same log again gives
 the same result, so a crash during or soon after a recovery needs no special care.
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Replay:
-    """The done log, folded.
+    """The events of the done log, summed up.
 
-    *contacts* are those without a release: cut off in the middle; *ended* counts the others.
-    *finished* are finish records that may be trusted, *due* what was put aside with them. *last_at*
-    is the latest time in it.
+    *contacts* have no release, as they were cut off; *ended* counts the others. *finished* are
+    finish records that can be trusted, *due* the entries put aside with them. *last_at* is the
+    latest time in the log.
     """
 
     contacts: dict[str, Contact] = field(default_factory=dict)
@@ -39,13 +39,15 @@ class Replay:
     ended: int = 0
     last_at: float = 0.0
 
-    def again(self, *, trust_done: bool) -> list[Requeue]:
-        """What is to be pushed again: without trust no retry, as the entry in whose place it was
-        is in line again."""
+    def requeues_to_apply(self, *, trust_done: bool) -> list[Requeue]:
+        """Return the entries to push again.
+
+        Without trust these exclude retries, as the entry that a retry replaces is waiting again.
+        """
         return [one for one in self.requeued if trust_done or not one.is_retry]
 
     def add_to(self, counts: FrontierCounts, *, trust_done: bool) -> None:
-        """Add what happened since to *counts*, those of the snapshot."""
+        """Add the events to *counts*, those of the snapshot."""
         counts.contacted(self.ended)
         if trust_done:
             for record in self.finished:
@@ -54,7 +56,9 @@ class Replay:
 
 
 def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
-    """Fold *records*, written after the snapshot *since*, onto the contacts it was made during.
+    """Sum up *records*, written after the snapshot *since*.
+
+    Contacts that were under way when the snapshot was made are included.
 
     >>> from webcrawl.frontier.snapshot import FrontierSnapshot
     >>> log = [Contact("a.test", 5.0, 0.0), Release("a.test", 9.0, 0.0), Finish(7, b"")]
@@ -86,39 +90,41 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
             case Distrust():
                 state.finished.clear()
                 state.due.clear()
-                state.requeued = state.again(trust_done=False)
+                state.requeued = state.requeues_to_apply(trust_done=False)
     return state
 
 
-def take_up_rests(
+def restore_rests(
     back: BackEnd,
     state: FrontierSnapshot,
-    found: Replay,
+    replayed: Replay,
     *,
     now: float,
     policies: FrontierPolicies,
     forgotten: float,
 ) -> list[Release]:
-    """Let hosts and shared clocks rest as the snapshot *state* and the releases *found* say, the
-    last of one counts; after a contact that was cut off, as *policies* say of one that lasted until
-    *now* and may go on at the server. All rest as after a contact that was over when contacts were
-    last *forgotten*, epoch seconds. No host rests less than it would have without the restart, nor
-    longer because the clock was set back while the machine was down.
+    """Let hosts and shared clocks rest as before the restart; return releases to journal.
 
-    Returns the releases of the contacts that were cut off, to be journaled.
+    Rests come from the snapshot *state* and the releases in *replayed*; the last one of a host
+    counts. After a contact that was cut off, a host rests as *policies* say for one that lasted
+    until *now* and may continue at the server. All hosts also rest as after a contact at
+    *forgotten*, epoch seconds, until when contacts may be missing. No host rests less than it would
+    have without the restart, nor longer because the clock was set back while the machine was down.
+
+    The returned releases are those of the contacts that were cut off.
     """
-    ahead = max(0.0, found.last_at - now)
+    clock_set_back = max(0.0, replayed.last_at - now)
     quiet = back.remembered.quiet_until = forgotten + policies.forgotten_rest
-    said = [(queue.host, queue.ready_at, queue.min_rest) for queue in state.queues]
-    said += state.remembered
-    said += [(one.host, one.ready_at, one.min_rest) for one in found.releases.values()]
-    for host, ready_at, min_rest in said:
-        least = max(quiet, forgotten and forgotten + min_rest)
-        back.postpone(host, max(ready_at - ahead, least), min_rest=min_rest)
-    released = []
-    for host, at, min_rest in map(msgspec.structs.astuple, found.contacts.values()):
+    known_rests = [(queue.host, queue.ready_at, queue.min_rest) for queue in state.queues]
+    known_rests += state.remembered
+    known_rests += [(one.host, one.ready_at, one.min_rest) for one in replayed.releases.values()]
+    for host, ready_at, min_rest in known_rests:
+        earliest = max(quiet, forgotten and forgotten + min_rest)
+        back.postpone(host, max(ready_at - clock_set_back, earliest), min_rest=min_rest)
+    releases = []
+    for host, at, min_rest in map(msgspec.structs.astuple, replayed.contacts.values()):
         rest = max(cut_off(policies.delay, max(now - at, 0.0)), policies.cut_off_rest, min_rest)
-        released.append(Release(host, max(now + rest, quiet), min_rest))
-        back.postpone(host, released[-1].ready_at, min_rest=min_rest)
-    back.settle()
-    return released
+        releases.append(Release(host, max(now + rest, quiet), min_rest))
+        back.postpone(host, releases[-1].ready_at, min_rest=min_rest)
+    back.snooze_postponed()
+    return releases

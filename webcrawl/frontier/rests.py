@@ -2,13 +2,12 @@
 
 A host whose queue ran empty leaves the host table, but its rest is not over: a URL found a second
 later must still wait. Used by the back end, and by shared.py, whose clocks never have a queue. The
-invariants: a rest is found until it is over; and at most *limit* rests are in memory, those that
-end first. The others go to a store on disk, so a crawl may have any number of hosts that are not
-to be contacted for an hour.
+invariants: a rest is found until it is over, and at most *limit* rests are in memory, those that
+end first. The others go to a store on disk, so any number of hosts may have to rest for an hour.
 
-A rest is put into the store under its host and never taken away: before it is over there is no
-newer one, and afterwards it means nothing. So the store may be ahead of the frontier's snapshot,
-which holds the rests in memory and those that are not in the store's files yet.
+A rest is put into the store under its host and never removed: until it is over there is no newer
+one, and afterwards it has no effect. So the store may be newer than the frontier's snapshot, which
+has the rests in memory and those that are not in the store's files yet.
 """
 
 from __future__ import annotations
@@ -25,10 +24,11 @@ if TYPE_CHECKING:
 
     from webcrawl.clock import TimeSource
 
-# Rests that are over are forgotten when there are twice as many as the last time, and this many.
+# Rests that are over are removed when there are twice as many as after the last time, and at least
+# this many.
 _FIRST_TIDY = 1024
-# Of the most that may be in memory, the part that is put into the store at once: 30 ms at 65,536
-# (2026-11, development machine), once in as many calls as it makes room for.
+# The fraction of the limit that is moved to the store in one go: 30 ms for a limit of 65,536
+# (2026-11, development machine), once in as many calls as that makes room for.
 _SPILLED_SHARE = 16
 # A rest in the store, little-endian: ready_at (epoch seconds), seconds until then from the moment
 # it was put there, and min_rest.
@@ -37,36 +37,36 @@ assert _REST.size == 24
 
 
 def stored_rest(data: bytes) -> tuple[float, float]:
-    """The end (epoch seconds) and the *min_rest* of a rest, as they were put into a store."""
+    """Return the end (epoch seconds) and the *min_rest* of a rest that was put into a store."""
     until, _, min_rest = _REST.unpack(data)
     return until, min_rest
 
 
 class RestStore(Protocol):
-    """Bytes by name, on disk, bounded in memory; hosts.HostRecords.rests is one."""
+    """Interface of a store of bytes by name, on disk with bounded memory; see HostRecords.rests."""
 
     def get(self, key: str) -> bytes | None:
-        """The last that was put for *key*, saved or not."""
+        """Return the last value put for *key*, saved or not."""
         ...
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep *data*; written to disk in the background."""
+        """Store *data*; it is written to disk in the background."""
         ...
 
     def unsaved(self) -> Iterable[tuple[str, bytes]]:
-        """The rests that were put and may not be on disk yet, in that order."""
+        """Return the values that may not be on disk yet, in the order in which they were put."""
         ...
 
     def written(self) -> Iterable[Path]:
-        """The files to fsync so that all but unsaved rests survive a power failure."""
+        """Return the files to fsync so that all but unsaved values survive a power failure."""
         ...
 
 
 class HostClocks:
-    """host -> (ready_at, min_rest): from when it may be contacted, and its last explicit rest.
+    """Map from host to (ready_at, min_rest), for hosts that rest.
 
-    *ready_at* is epoch seconds; *min_rest* as in ``BackQueue``. Without a *store* there is no
-    limit.
+    *ready_at* is when the host may be contacted, epoch seconds; *min_rest* as in ``BackQueue``.
+    Without a *store* there is no limit.
     """
 
     def __init__(self, *, clock: TimeSource, limit: int, store: RestStore | None) -> None:
@@ -75,45 +75,49 @@ class HostClocks:
         self._limit = limit
         self._store = store
         self._rests: dict[str, tuple[float, float]] = {}
-        #: Until then all hosts rest: when they were last contacted may have been forgotten.
+        #: Until then all hosts rest, as their last contacts may be missing from the log.
         self.quiet_until = 0.0
-        # How many are in memory when those that are over are forgotten.
+        # The number in memory at which rests that are over are removed.
         self._tidied_at = min(limit, _FIRST_TIDY)
 
     def __len__(self) -> int:
-        """Rests in memory."""
+        """Return the number of rests in memory."""
         return len(self._rests)
 
     def resize(self, limit: int) -> None:
-        """Keep at most *limit* rests in memory, as soon as one is added."""
+        """Keep at most *limit* rests in memory, from the next one that is added."""
         self._limit = limit
         self._tidied_at = min(self._tidied_at, limit)
 
     def remember(self, host: str, ready_at: float, min_rest: float, *, now: float) -> None:
-        """Keep the rest of *host* if its end is still to come."""
+        """Store the rest of *host*, unless it is over."""
         if ready_at > now:
             self._rests[host] = ready_at, min_rest
             if len(self._rests) > self._tidied_at:
                 self._tidy(now)
 
     def _tidy(self, now: float) -> None:
-        """Forget the rests that are over; if too many are left, put the latest into the store. Does
-        not wait for the disk."""
+        """Remove rests that are over; if too many are left, put the latest into the store.
+
+        Does not wait for the disk.
+        """
         rests = {host: rest for host, rest in self._rests.items() if rest[0] > now}
         self._rests, self._tidied_at = rests, max(2 * len(rests), _FIRST_TIDY)
         if self._store is None:
             return
         self._tidied_at = min(self._tidied_at, self._limit)
-        kept = self._limit - self._limit // _SPILLED_SHARE
-        if len(rests) > kept:
-            first = sorted([ready_at for ready_at, _ in rests.values()])[kept]
-            for host in [host for host, (ready_at, _) in rests.items() if ready_at >= first]:
+        most_kept = self._limit - self._limit // _SPILLED_SHARE
+        if len(rests) > most_kept:
+            first_spilled = sorted([ready_at for ready_at, _ in rests.values()])[most_kept]
+            for host in [
+                host for host, (ready_at, _) in rests.items() if ready_at >= first_spilled
+            ]:
                 ready_at, min_rest = rests.pop(host)
                 self._store.put(host, _REST.pack(ready_at, ready_at - now, min_rest))
                 self.spilled += 1
 
     def find(self, host: str) -> tuple[float, float] | None:
-        """The rest of *host*, perhaps over; None when it has none. At most one disk access."""
+        """Return the rest of *host*, which may be over, or None. At most one disk access."""
         rest = self._find(host)
         if self.quiet_until <= self._clock():
             return rest
@@ -128,15 +132,15 @@ class HostClocks:
         if data is None:
             return None
         until, longest, min_rest = _REST.unpack(data)
-        # A clock that was set back while the machine was down must not draw it out.
+        # A clock that was set back while the machine was down must not prolong the rest.
         return min(until, self._clock() + longest), min_rest
 
     def latest(self, hosts: Iterable[str]) -> float:
-        """The last end of the rests of *hosts* that are in memory, 0.0 if none is."""
+        """Return the latest end of the rests of *hosts* in memory, 0.0 if there is none."""
         return max((self._rests[host][0] for host in hosts if host in self._rests), default=0.0)
 
     def take(self, host: str) -> tuple[float, float] | None:
-        """As ``find``; from now on the rest is kept by the caller."""
+        """Return the rest of *host* like ``find``; from now on the caller keeps it."""
         rest = self._rests.pop(host, None)
         if rest is not None or (self._store is None and not self.quiet_until):
             return rest
@@ -145,11 +149,11 @@ class HostClocks:
     # --- snapshot
 
     def snapshot(self, *, without: Container[str]) -> Series:
-        """The rests that a restart would not find in the store: (host, ready_at, min_rest), as it
-        is now; 10 ns for each in memory, and 0.3 us for each that the store has not saved.
+        """Return the rests that a restart would not find in the store: (host, ready_at, min_rest).
 
-        Of two rests of one host the newer one comes later. Some are perhaps over. Hosts *without*
-        are those that were taken since.
+        They are those of this moment; 10 ns for each in memory, and 0.3 us for each that the store
+        has not saved. Of two rests of one host the newer one comes later. Some may be over.
+        *without* names hosts whose rest was taken since.
         """
         unsaved: list[tuple[str, float, float]] = []
         if self._store is not None:
@@ -158,8 +162,8 @@ class HostClocks:
                     until, _, min_rest = _REST.unpack(data)
                     unsaved.append((host, until, min_rest))
         rests = self._rests.copy()
-        held = ((host, at, min_rest) for host, (at, min_rest) in rests.items())
-        return Series(len(unsaved) + len(rests), itertools.chain(unsaved, held))
+        in_memory = ((host, at, min_rest) for host, (at, min_rest) in rests.items())
+        return Series(len(unsaved) + len(rests), itertools.chain(unsaved, in_memory))
 
     def written(self) -> Iterable[Path]:
         return () if self._store is None else self._store.written()

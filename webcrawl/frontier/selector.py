@@ -1,7 +1,8 @@
-"""Selectors: from which front-end queue the next URL is taken (Mercator's biased choice).
+"""Selectors: choose the front-end queue of the next URL (Mercator's biased choice).
 
 Called by the front end once for each entry that moves to the back end. The invariant: every
-non-empty level has a positive probability, or all before it have an end, so nothing starves.
+non-empty level has a positive probability, or all levels before it run empty eventually, so none
+starves.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ class Selector(Protocol):
     """Interface of a selector."""
 
     def choose(self, levels: Sequence[int]) -> int:
-        """One of *levels*: the non-empty ones, ascending, at least one."""
+        """Return one of *levels*: the non-empty ones, ascending, at least one."""
         ...
 
 
 class FirstSelector:
-    """The most urgent level, as long as it has a URL.
+    """Selector of the most urgent level that has a URL.
 
-    For DepthPrioritizer: each of its levels comes to an end.
+    For DepthPrioritizer, each of whose levels runs empty eventually.
     """
 
     def choose(self, levels: Sequence[int]) -> int:
@@ -33,11 +34,10 @@ class FirstSelector:
 
 
 class GeometricSelector:
-    """Of the non-empty levels, in order of urgency, each gets half of what the ones before left.
+    """Selector that takes the most urgent non-empty level half of the time, the next a quarter, ...
 
-    The most urgent non-empty level is chosen in 1/2 of the cases, the next in 1/4, and so on; the
-    last takes the rest. Counted over the non-empty levels, not over level numbers: with only levels
-    1 and 16 filled, 16 still gets half of the choices rather than one in 32,768.
+    The last level takes the remainder. Only non-empty levels count: if only levels 1 and 16 have
+    entries, 16 is chosen half of the time, not in one of 32,768 cases.
     """
 
     def __init__(self, *, rng: random.Random) -> None:

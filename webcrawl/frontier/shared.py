@@ -1,12 +1,12 @@
 """Shared clocks: rests that several hosts have in common, such as that of their address.
 
-Used by the frontier: a host in process claims the clock it shares before it is contacted, and
-gives it back with its own release. The invariant: a shared clock is held by at most one host, and
-is claimed only when its rest is over. Its rest is kept among those of the hosts (hosts.py) under a
-name that no host has, so it is journaled, bounded in memory and recovered as theirs are.
+A host in process claims the clock it shares before it is contacted, and gives it back with its own
+release. The invariant: a shared clock is held by at most one host, and is claimed only when its
+rest is over. Its rest is kept with those of the hosts (rests.py), under a name that no host has, so
+it is journaled, bounded in memory and recovered in the same way.
 
-A host that finds the clock taken has to come again, and of a thousand hosts with one address only
-one would succeed: each gets another time, one usual rest after the one before it.
+A host that finds the clock taken has to try again, and of a thousand hosts with one address only
+one would succeed. So each gets another time, one usual rest after the one before it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from webcrawl.frontier.done_log import DoneLog
     from webcrawl.frontier.rests import HostClocks
 
-# No host name has it.
+# Not allowed in host names.
 _MARK = "@"
-# Seconds between the times at which two hosts come again, however short the usual rest is.
+# Minimum of seconds between the times at which two hosts try again.
 _SHORTEST_PACE = 0.1
-# Clocks whose last given time is known. Of one that is forgotten two hosts get the same time.
-_GIVEN = 65_536
+# Clocks whose last assigned time is remembered. Two hosts of a forgotten one may get the same time.
+_MAX_ASSIGNED = 65_536
 
 
 def clock_name(key: str) -> str:
-    """The name of the shared clock *key* in the done log, the snapshot and the host clocks."""
+    """Return the name of the shared clock *key* in the done log and the snapshot."""
     return _MARK + key
 
 
 class Claim(NamedTuple):
-    """The shared clock *name* is held since *at*, epoch seconds."""
+    """A claim on the shared clock *name*, held since *at*, epoch seconds."""
 
     name: str
     at: float
@@ -48,7 +48,7 @@ class Claim(NamedTuple):
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class SharedClocks:
-    """Which host holds which clock. Times are epoch seconds. Not thread-safe.
+    """The shared clocks, and which host holds which. Times are epoch seconds. Not thread-safe.
 
     *rests* has the rests of all clocks, *log* is the done log. After a crash a clock rests for as
     long as *delay* says.
@@ -60,11 +60,11 @@ class SharedClocks:
     delay: DelayPolicy
     _claims: dict[str, Claim] = dataclasses.field(default_factory=dict, init=False)
     _held: set[str] = dataclasses.field(default_factory=set, init=False)
-    # name -> the last time at which a host is to come again.
-    _given: OrderedDict[str, float] = dataclasses.field(default_factory=OrderedDict, init=False)
+    # name -> the latest time at which a host was told to try again.
+    _assigned: OrderedDict[str, float] = dataclasses.field(default_factory=OrderedDict, init=False)
 
     def __len__(self) -> int:
-        """Clocks that are held."""
+        """Return the number of clocks that are held."""
         return len(self._held)
 
     @property
@@ -73,7 +73,10 @@ class SharedClocks:
         return self._claims.values()
 
     def claim(self, host: str, key: str) -> float:
-        """See ``Frontier.claim``."""
+        """Claim the clock *key* for *host*: return 0.0, or a wait in seconds.
+
+        See ``Frontier.claim``.
+        """
         name = clock_name(key)
         claim = self._claims.get(host)
         if claim is not None:
@@ -90,7 +93,7 @@ class SharedClocks:
         return wait
 
     def _wait(self, name: str, now: float) -> float:
-        """0.0 when *name* may be claimed now; otherwise in how many seconds to try again."""
+        """Return 0.0 if *name* may be claimed now, otherwise in how many seconds to try again."""
         pace = max(cut_off(self.delay, 0.0), _SHORTEST_PACE)
         if name in self._held:
             free_at = now + pace
@@ -99,20 +102,20 @@ class SharedClocks:
             if rest is None or rest[0] <= now:
                 return 0.0
             free_at = rest[0]
-        last = self._given.pop(name, None)
+        last = self._assigned.pop(name, None)
         at = free_at if last is None else max(last + pace, free_at)
-        self._given[name] = at
-        if len(self._given) > _GIVEN:
-            self._given.popitem(last=False)
+        self._assigned[name] = at
+        if len(self._assigned) > _MAX_ASSIGNED:
+            self._assigned.popitem(last=False)
         return at - now
 
     def release(self, host: str, *, rest: float) -> None:
-        """The clock that *host* holds, if it holds one, rests for *rest* seconds."""
+        """Let the clock that *host* holds, if any, rest for *rest* seconds."""
         claim = self._claims.get(host)
         if claim is None:
             return
         now = self.clock()
-        # As for hosts: only what a restart could not guess must be on disk now.
+        # As for hosts, only a rest that a restart could not infer must be on disk now.
         assumed = cut_off(self.delay, now - claim.at)
         self.log.release(Release(claim.name, now + rest, 0.0), at_once=rest > assumed)
         del self._claims[host]

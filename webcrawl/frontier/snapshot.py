@@ -1,8 +1,8 @@
 """The frontier's snapshot: the part of its state that is not in its files.
 
-Made and taken up by the frontier, published by its caller. The invariants: all times are
-epoch seconds and all entries are encoded, so that a snapshot means the same to every process; and
-it is of one moment, though what is long in it is encoded in pieces while the frontier goes on.
+Created and restored by the frontier, published by its caller. The invariants: all times are epoch
+seconds and all entries are encoded, so that a snapshot means the same to every process. It shows
+one moment, although long parts are encoded in pieces while the frontier keeps working.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.done_log import Finish
 
-# 6, of webcrawl 0.1: nothing is forgotten. 7: frames of queues are not compressed. 8: nothing is
-# due.
+# Version 6 (webcrawl 0.1) has no *forgotten*, 7 no compressed frames of queues, 8 no *due*.
 VERSION = 9
 _FIRST_VERSION = 6
 
-# Bytes of a piece. A piece of the shortest queues takes 3 ms (2026-11, development machine).
+# Size of a piece in bytes. Encoding one of the shortest queues takes 3 ms (2026-11, development
+# machine).
 _PIECE = 1 << 18
 _encoder = msgspec.msgpack.Encoder()
 
-#: Days in which a URL was answered that counts as fresh.
+#: A URL counts as fresh if it was answered within this many days.
 FRESH_DAYS = 7
 _DAY = 86_400.0
 
 
 class Series(NamedTuple):
-    """*length* *members* of a snapshot, of one moment, to be taken while the frontier goes on.
+    """A long part of a snapshot: *length* *members* as of one moment, encoded later.
 
-    Not any more when a later snapshot has begun: RuntimeError.
+    Iterating raises RuntimeError once a later snapshot has begun.
     """
 
     length: int
@@ -47,8 +47,8 @@ class Series(NamedTuple):
 class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A back-end queue on disk. Times are epoch seconds; *contact* is 0 unless in process.
 
-    *number* is that of the overflow, 0 without one. With *visits* it is a further part of a host's
-    queue on disk, and comes after the first one: visits, and what is to be the last.
+    *number* is that of the overflow, 0 if there is none. With *visits* it is a further part of a
+    host's queue and comes after the first one: visits, or the URLs to be fetched last.
     """
 
     host: str
@@ -64,10 +64,10 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class FrontierCounts(msgspec.Struct):
     """Counts of events since the crawl began.
 
-    After ``kill -9`` those of the last snapshot, but *finished*, *requeued* and *crawl* are as the
-    done log has them. *crawl* are by their names in the crawl's stats: contacts, and what came of
-    them. *answered* has, by day since the epoch, how many URLs were answered on it for the last
-    time, of the last seven days that there are.
+    After ``kill -9`` they are those of the last snapshot, except for *finished*, *requeued* and
+    *crawl*, which include the done log. *crawl* has contacts and their results by stats key.
+    *answered* has the number of URLs last answered on a day, by day since the epoch, for the latest
+    seven days.
     """
 
     pushed: int = 0
@@ -85,7 +85,7 @@ class FrontierCounts(msgspec.Struct):
     answered: dict[int, int] = {}
 
     def answer(self, before: float, at: float) -> None:
-        """A URL was answered *at* epoch seconds, and *before* that; 0.0 for never."""
+        """Count a URL that was answered *at* epoch seconds, and *before* that; 0.0 for never."""
         today, earlier = int(at // _DAY), int(before // _DAY)
         if before and earlier in self.answered:
             self.answered[earlier] -= 1
@@ -97,11 +97,11 @@ class FrontierCounts(msgspec.Struct):
             self.answered[today] += 1
 
     def contacted(self, number: int = 1) -> None:
-        """*number* contacts have ended."""
+        """Count *number* contacts that have ended."""
         self._count("contacts", number)
 
     def ended(self, record: Finish) -> None:
-        """An entry is done as *record* says."""
+        """Count an entry that is finished as *record* says."""
         self.finished += 1
         self._count("fetch/bytes", record.received)
         self._count("content/duplicates", record.is_duplicate)
@@ -120,15 +120,15 @@ class FrontierCounts(msgspec.Struct):
 
 
 class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """As msgpack array. What is missing at the end has its default: a new frontier.
+    """The state, as a msgpack array. Fields missing at the end have their defaults: a new frontier.
 
-    *segment* is the done log's that begins with the snapshot, *limit* is n. *remembered* are
-    resting hosts without a queue and resting shared clocks, with ready_at and min_rest, as far as
-    they are not in the files of the rest store. *finished* are the keys of finished entries that
-    will be met again (finished.py). *shared* are the shared clocks that are held, since when.
-    *parked* are the queues of what waits for a reason, by reason, *due* those of what waits for a
-    time, by that. Contacts until
-    *forgotten* may be on no record, so all hosts rest until *quiet*.
+    - *segment* is the number of the done log's segment that begins with the snapshot; *limit* is n.
+    - *remembered* are resting hosts without a queue and resting shared clocks, with ready_at and
+      min_rest, if they are not in the files of the rest store.
+    - *finished* are the keys of finished entries that will appear again (finished.py).
+    - *shared* are the shared clocks that are held, and since when.
+    - *parked* are the queues of parked entries by reason, *due* those of visits by due time.
+    - Contacts until *forgotten* may be missing from the log, so all hosts rest until *quiet*.
     """
 
     version: int = VERSION
@@ -149,9 +149,9 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
 
 
 def encode_snapshot(state: FrontierSnapshot, series: Mapping[str, Series]) -> Iterator[bytes]:
-    """*state* with the *series* in place of its members of those names, in pieces.
+    """Encode *state* in pieces, with *series* in place of its fields of those names.
 
-    What *state* itself has is encoded before this returns, each piece when it is taken.
+    The fields of *state* are encoded before this returns, each piece of a series when it is taken.
     """
     encoded = {
         name: _encoder.encode(getattr(state, name))
@@ -179,12 +179,12 @@ def _pieces(encoded: Mapping[str, bytes], series: Mapping[str, Series]) -> Itera
 
 
 def _array_of(length: int) -> bytes:
-    """The head of a msgpack array; its *length* members follow."""
+    """Return the head of a msgpack array; its *length* members follow."""
     return b"\xdd" + length.to_bytes(4, "big")
 
 
 class _Version(msgspec.Struct, array_like=True):
-    """The start of every snapshot, readable whatever follows."""
+    """The start of every snapshot, which any version can read."""
 
     version: int
 
@@ -194,12 +194,12 @@ _decode = msgpack_decoder(FrontierSnapshot)
 
 
 def decode_snapshot(data: bytes) -> FrontierSnapshot:
-    """NewerFormatError; UndecodableError when *data* is not a snapshot."""
+    """Decode a snapshot. Raises NewerFormatError, or UndecodableError if *data* is not one."""
     version = _decode_version(data).version
     if version > VERSION:
         raise NewerFormatError("the frontier's snapshot", version, VERSION)
     if version < _FIRST_VERSION:
-        raise UndecodableError("it is of before webcrawl 0.1, and not read any more")
+        raise UndecodableError("it was written before webcrawl 0.1 and can no longer be read")
     state = _decode(data)
     if version == _FIRST_VERSION:
         state = msgspec.structs.replace(state, forgotten=state.quiet)

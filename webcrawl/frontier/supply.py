@@ -1,4 +1,4 @@
-"""How soon the frontier has a URL to fetch: what merges, passes and rounds of budgets go by."""
+"""How soon the frontier has a URL to fetch; merges, passes and budget rounds depend on it."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ if TYPE_CHECKING:
     from webcrawl.frontier.front_end import FrontEnd
     from webcrawl.frontier.leases import LeaseTable
 
-# A contact that lasts longer than this share of what is soon is followed by a long rest.
+# A contact that lasts longer than this fraction of *soon* is followed by a long rest.
 _FRESH = 0.1
 
 
 class Supply(enum.IntEnum):
     """How soon the frontier has a URL to fetch.
 
-    A host that fails, if only on one of its origins, asks for a long rest, or is slow, is far off:
-    no worker waits for it.
+    A host is far off, and no worker waits for it, if it fails (even on one origin only), asks for a
+    long rest, or is slow.
     """
 
     NOW = 0
-    SOON = 1  # all hosts rest or are in process, not all of them are far off
-    LATER = 2  # what waits or is under way is of hosts that are far off
-    NONE = 3  # nothing waits, nothing is under way
+    SOON = 1  # all hosts rest or are in process, and some of them are not far off
+    LATER = 2  # all hosts with URLs that wait or are being fetched are far off
+    NONE = 3  # nothing waits, nothing is being fetched
 
 
 def supply_of(
     front: FrontEnd, back: BackEnd, leases: LeaseTable, *, now: float, soon: float
 ) -> Supply:
-    """The supply *now*; a host is far off when more than *soon* seconds lie between two contacts.
-    O(hosts contacted in the last second)."""
+    """Return the supply *now*. O(hosts contacted in the last second).
+
+    A host is far off if more than *soon* seconds lie between two contacts.
+    """
     earliest = back.earliest()
     if front.size or (earliest is not None and earliest <= now):
         return Supply.NOW

@@ -1,12 +1,12 @@
-"""Read-only view of a frontier's files, for readers beside the process that owns them.
+"""Read-only view of a frontier's files, for other processes than the one that owns them.
 
-Used by the commands that explain and export. Takes no lock and changes nothing on disk: the last
-published snapshot, and the done log since. What the owner has moved since then only in its memory
-is seen where it was at the snapshot. The invariant: an entry that was waiting at the snapshot, or
-was requeued since, and is not on record as finished, is found exactly once.
+Used by commands that explain and export. It takes no lock and changes nothing on disk: it reads the
+last published snapshot and the done log since. An entry that the owner has since moved only in
+memory is shown where it was at the snapshot. The invariant: an entry that was waiting at the
+snapshot, or was requeued since, and is not recorded as finished, is found exactly once.
 
-All methods read the disk and raise CorruptRecordError for damage, and when a newer snapshot was
-published meanwhile and files are gone: then the reader begins anew with that one.
+All methods read the disk. They raise CorruptRecordError for damage, and also when a newer snapshot
+was published meanwhile and files are gone: the reader then starts over with that one.
 """
 
 from __future__ import annotations
@@ -42,11 +42,14 @@ class Where(enum.Enum):
     LEVEL = "level"
     PARKED = "parked"
     DUE = "due"
-    REQUEUED = "requeued"  # since the snapshot, to be found in its level after a restart
+    REQUEUED = "requeued"  # since the snapshot; after a restart it is in its level
 
 
 class Queue(NamedTuple):
-    """A place with its *name* (level, host, reason; empty for the others) and its length."""
+    """A place in which entries wait: level, host or reason in *name*, and the length.
+
+    The name is empty for other places.
+    """
 
     where: Where
     name: str
@@ -55,10 +58,10 @@ class Queue(NamedTuple):
 
 
 class Found(NamedTuple):
-    """An entry found in a queue.
+    """An entry found in a queue, in place *position*, counted from 1.
 
-    It is the *position*-th, 1 being the first. *gone* of those before it at the snapshot are on
-    record as finished since, and not counted in *position*; only such as are decoded.
+    *gone* of the entries before it are recorded as finished since the snapshot, and are not counted
+    in *position*; only entries that were decoded are in *gone*.
     """
 
     queue: Queue
@@ -70,8 +73,8 @@ class Found(NamedTuple):
 class HostTimes(NamedTuple):
     """The clock of a host, in epoch seconds.
 
-    *ready_at* is 0.0 when nothing is known, *min_rest* the rest in seconds that robots.txt or the
-    host asked for last. *contact* is since when the host is in process, 0.0 if it is not; *length*
+    *ready_at* is 0.0 if nothing is known. *min_rest* is the rest in seconds that robots.txt or the
+    host last asked for. *contact* is since when the host is in process, 0.0 if it is not. *length*
     counts the entries in its back-end queue.
     """
 
@@ -82,9 +85,10 @@ class HostTimes(NamedTuple):
 
 
 class FrontierView:
-    """The frontier in the directory *path* as of *snapshot*, and what happened since.
+    """The frontier in the directory *path* as of *snapshot*, plus the events since.
 
-    With *trust_done* false the machine went down since, and finished entries will be fetched again.
+    With *trust_done* false the machine has gone down since, and finished entries will be fetched
+    again.
     """
 
     def __init__(self, *, path: Path, snapshot: bytes, trust_done: bool) -> None:
@@ -93,37 +97,37 @@ class FrontierView:
         self._since = replay(read_done_log(path / "done", self._state.segment), since=self._state)
         self._since.add_to(self._state.counts, trust_done=trust_done)
         self._trust_done = trust_done
-        #: If set it is called with damage in a queue, and the next segment of that is read.
+        #: If set, it is called with damage in a queue, and reading continues at the next segment.
         self.on_damage: Callable[[CorruptRecordError], object] | None = None
-        # By host, what is in further parts of its queue.
-        self._more = Counter[str]()
+        # By host, the number of entries in further parts of its queue.
+        self._further_entries = Counter[str]()
         for one in self._state.queues:
-            self._more[one.host] += one.visits * _length(one)
+            self._further_entries[one.host] += one.visits * _length(one)
 
     @property
     def finished_since(self) -> int:
-        """Entries that have come to their end since the snapshot."""
+        """Number of entries that were finished since the snapshot."""
         return len(self._since.finished)
 
     @property
     def finished(self) -> int:
-        """Entries that have come to their end since the crawl began."""
+        """Number of entries that were finished since the crawl began."""
         return self._state.counts.finished
 
     @property
     def crawl_counts(self) -> Mapping[str, int]:
-        """As ``Frontier.crawl_counts``."""
+        """Counters of the whole crawl; see ``Frontier.crawl_counts``."""
         return self._state.counts.crawl
 
     @property
     def quiet(self) -> float:
-        """Until then all hosts rest, also those of which nothing else is known."""
+        """Time until which all hosts rest, including unknown ones, epoch seconds."""
         return self._state.quiet
 
     # --- queues
 
     def queues(self) -> Iterator[Queue]:
-        """All of them, also empty ones; what is handed out soonest comes first."""
+        """Yield all queues, including empty ones, beginning with those handed out soonest."""
         state = self._state
         yield _in_memory(Where.LEASED, "", state.leased)
         yield from map(self._host_queue, state.queues)
@@ -137,8 +141,8 @@ class FrontierView:
         for name, fifo in state.due.items():
             pieces = self._reader(self._path / "due" / name, fifo)
             yield Queue(Where.DUE, name, length_of(fifo), pieces)
-        again = self._since.again(trust_done=self._trust_done)
-        yield _in_memory(Where.REQUEUED, "", [one.data for one in again])
+        requeues = self._since.requeues_to_apply(trust_done=self._trust_done)
+        yield _in_memory(Where.REQUEUED, "", [one.data for one in requeues])
         if self._trust_done:
             for due in self._since.due:
                 yield _in_memory(Where.DUE, due_name(due.at), [due.data])
@@ -146,31 +150,32 @@ class FrontierView:
     def _reader(self, path: Path, fifo: FifoSnapshot) -> Callable[[], Iterator[bytes]]:
         return lambda: read_fifo(path, fifo, self.on_damage)
 
-    def _host_queue(self, kept: QueueSnapshot) -> Queue:
+    def _host_queue(self, saved: QueueSnapshot) -> Queue:
         def pieces() -> Iterator[bytes]:
-            if kept.items:
-                yield pack_many(kept.items)
-            if kept.overflow is not None:
-                path = overflow_path(self._path / "back", kept.number)
-                yield from read_fifo(path, kept.overflow, self.on_damage)
+            if saved.items:
+                yield pack_many(saved.items)
+            if saved.overflow is not None:
+                path = overflow_path(self._path / "back", saved.number)
+                yield from read_fifo(path, saved.overflow, self.on_damage)
 
-        return Queue(Where.HOST_QUEUE, kept.host, _length(kept), pieces)
+        return Queue(Where.HOST_QUEUE, saved.host, _length(saved), pieces)
 
     def entries(self, finished: FinishedKeys) -> Iterator[Found]:
-        """Every entry that waits or is leased, in the order of ``queues``; about 1 us each.
+        """Yield every entry that waits or is leased, in the order of ``queues``; about 1 us each.
 
-        *finished*, from ``finished_keys``, hides some of them; what is left there afterwards hides
-        entries that have not come out of the eliminator yet.
+        *finished*, from ``finished_keys``, hides some of them. Keys that are left in it afterwards
+        hide entries that have not come out of the eliminator yet.
         """
         return self.find(lambda _: True, finished, containing=b"")
 
     def find(
         self, wanted: Callable[[Entry], bool], finished: FinishedKeys, *, containing: bytes
     ) -> Iterator[Found]:
-        """The entries among ``entries`` that are *wanted*; only those whose encoding contains the
-        bytes *containing*, such as a host's name, are decoded and given to it.
+        """Yield the entries among ``entries`` that are *wanted*.
 
-        A million entries take a fifth of a second, and 2 us more for each that is decoded.
+        Only entries whose encoding contains the bytes *containing*, such as a host's name, are
+        decoded and passed to *wanted*. A million entries take a fifth of a second, and 2 us more
+        for each that is decoded.
         """
         for queue in self.queues():
             position = gone = 0
@@ -187,7 +192,7 @@ class FrontierView:
                 position += count_packed(piece)
 
     def finished_keys(self) -> FinishedKeys:
-        """Names the entries that have come to their end and will be met again."""
+        """Return the keys of entries that were finished and will appear again."""
         keys = FinishedKeys()
         keys.add_bytes(self._state.finished)
         if self._trust_done:
@@ -197,26 +202,26 @@ class FrontierView:
     # --- hosts
 
     def hosts(self) -> Iterator[tuple[str, HostTimes]]:
-        """The hosts with a back-end queue."""
-        for kept in self._state.queues:
-            if not kept.visits:
-                yield kept.host, self._times(kept)
+        """Yield the hosts with a back-end queue, and their clocks."""
+        for saved in self._state.queues:
+            if not saved.visits:
+                yield saved.host, self._times(saved)
 
     def times(self, host: str) -> HostTimes:
-        """The clock of *host*, as far as it is in the frontier's own files."""
-        for kept in self._state.queues:
-            if kept.host == host:
-                return self._times(kept)
+        """Return the clock of *host*, as far as it is in the frontier's own files."""
+        for saved in self._state.queues:
+            if saved.host == host:
+                return self._times(saved)
         times = HostTimes(0.0, 0.0, 0.0, 0)
         for name, at, min_rest in self._state.remembered:
             if name == host:
                 times = HostTimes(at, min_rest, 0.0, 0)
         return self._as_logged(host, times)
 
-    def _times(self, kept: QueueSnapshot) -> HostTimes:
-        length = _length(kept) + self._more[kept.host]
-        times = HostTimes(kept.ready_at, kept.min_rest, kept.contact, length)
-        return self._as_logged(kept.host, times)
+    def _times(self, saved: QueueSnapshot) -> HostTimes:
+        length = _length(saved) + self._further_entries[saved.host]
+        times = HostTimes(saved.ready_at, saved.min_rest, saved.contact, length)
+        return self._as_logged(saved.host, times)
 
     def _as_logged(self, host: str, times: HostTimes) -> HostTimes:
         release = self._since.releases.get(host)
@@ -229,8 +234,8 @@ class FrontierView:
         return times if contact is None else times._replace(contact=contact.at)
 
 
-def _length(kept: QueueSnapshot) -> int:
-    return len(kept.items) + (0 if kept.overflow is None else length_of(kept.overflow))
+def _length(saved: QueueSnapshot) -> int:
+    return len(saved.items) + (0 if saved.overflow is None else length_of(saved.overflow))
 
 
 def _in_memory(where: Where, name: str, items: list[bytes]) -> Queue:

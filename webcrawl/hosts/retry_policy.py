@@ -1,10 +1,10 @@
 """Retry policy: the table of outcomes with their tries, waits and effect on the host.
 
-The table has the numbers of the default settings; FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS
-and POLITENESS_MAX_FAILURES scale its columns. A failure that is over in a moment is retried soon,
-one that needs an administrator waits longer, and one that costs a worker a minute is not retried
-often. An outcome without a rule is final and says nothing about its host. docs/stats.md has the
-same table; a test compares them.
+The table is written for the default settings; FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS and
+POLITENESS_MAX_FAILURES scale its columns. A failure that passes quickly is retried soon, one that
+needs an administrator is retried later, and one that costs a worker a minute is not retried often.
+An outcome without a rule is final and says nothing about its host. docs/stats.md has the same
+table; a test compares them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Rule(NamedTuple):
-    """The rule of one outcome: *tries* more tries, each no sooner than *wait* seconds later.
+    """The rule of one outcome: *tries* more tries, each at least *wait* seconds later.
 
-    After *failures* such failures in a row the host is given up for a while; 0: the outcome says
-    nothing about the host.
+    After *failures* such failures in a row the host is given up for a while; 0 means that the
+    outcome says nothing about the host.
     """
 
     tries: int
@@ -40,40 +40,40 @@ class Rule(NamedTuple):
 
 _FINAL = Rule(0, 0.0, 0)
 
-#: An error of the program, which may be mended by the time the URL comes up again.
+#: Outcome of a bug in the program, which may be fixed by the time the URL is tried again.
 BUG = "other"
 
-# The general settings that the table is written for.
+# The values of the general settings for which the table is written.
 _TIMES = 2
 _BACKOFF = 10.0
 _FAILURES = 8
-# An outcome ``http_NNN`` that is not here goes by ``http_Nxx``, if that is.
+# For an outcome ``http_NNN`` that is not in the table, ``http_Nxx`` applies if it is.
 _TABLE = {
     "dns_failed": Rule(2, 10, 8),
     "connect_refused": Rule(2, 10, 8),
-    # Each try costs a worker the whole time-out, and a route or a firewall is not mended at once.
+    # Each try keeps a worker busy for the whole timeout, and routes or firewalls take time to fix.
     "connect_failed": Rule(2, 60, 4),
     "connect_timeout": Rule(2, 60, 4),
-    # The same handshake fails again; the host's other scheme may well do.
+    # The same handshake would fail again; the host's other scheme may work.
     "tls_failed": Rule(0, 10, 8),
-    # A server that is overloaded; what comes too slowly takes as long again.
+    # The server is overloaded; an answer that came too slowly will take as long again.
     "first_byte_timeout": Rule(2, 30, 8),
     "timeout": Rule(1, 30, 8),
     "too_slow": Rule(1, 30, 8),
     "connection_lost": Rule(2, 10, 8),
     "incomplete": Rule(2, 0, 0),
     "http_408": Rule(2, 10, 0),
-    # Says something about us, nothing about the URL.
+    # The answer is about this crawler, not about the URL.
     "http_429": Rule(4, 30, 8),
     "http_503": Rule(2, 10, 8),
-    # No patience passes a challenge, and each request is one more sign of a robot.
+    # Waiting does not pass a challenge, and each request is one more sign of a robot.
     CHALLENGED: Rule(1, 300, 3),
-    # Some pages of a host are for members only: it is slower for them, and never given up.
+    # Some pages of a host are for members only. The host is slowed down, but never given up.
     WALLED: _FINAL,
-    # What the server cannot do it will not learn.
+    # The server does not support the request, and will not learn to.
     "http_501": _FINAL,
     "http_505": _FINAL,
-    # A gateway whose server does not answer; others behind it may.
+    # A server behind a gateway does not answer, but others behind it may.
     "http_502": Rule(2, 10, 0),
     "http_504": Rule(2, 10, 0),
     "http_5xx": Rule(2, 0, 0),
@@ -83,7 +83,7 @@ _TABLE = {
 }
 
 _Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-_GIVEN = tuple[_Whole, Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)], _Whole]
+_RuleValues = tuple[_Whole, Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)], _Whole]
 
 _HTTP = re.compile(r"http_[4-9](?:\d\d|xx)", re.ASCII)
 
@@ -91,8 +91,8 @@ _HTTP = re.compile(r"http_[4-9](?:\d\d|xx)", re.ASCII)
 class RetryPolicy:
     """The rules of all outcomes.
 
-    *times* is how often a URL is usually tried again, *backoff* the usual wait in seconds, and
-    *most* how many failures in a row a host may have; *rules* override what follows from these.
+    *times* is how often a URL is usually retried, *backoff* the usual wait in seconds, and *most*
+    the number of consecutive failures a host may have. *rules* override what follows from these.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class RetryPolicy:
         self._most = most
         self._rules = {
             name: Rule(
-                # One try stays one, however often the others are tried.
+                # One try stays one, however many tries the settings allow.
                 min(tries, times) if tries < _TIMES else tries * times // _TIMES,
                 wait * backoff / _BACKOFF,
                 math.ceil(failures * most / _FAILURES),
@@ -110,18 +110,21 @@ class RetryPolicy:
             for name, (tries, wait, failures) in _TABLE.items()
         }
         self._rules.update(rules or {})
-        # By all outcomes that were asked for: names of the table, and three digits.
-        self._found: dict[str, Rule] = {}
+        # Rules of the outcomes that were asked for, which may have three digits.
+        self._by_outcome: dict[str, Rule] = {}
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """By FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS, POLITENESS_MAX_FAILURES and
-        RETRY_POLICY. FatalError with one sentence."""
+        """Build from the FRONTIER_RETRY_TIMES, POLITENESS_* and RETRY_POLICY settings.
+
+        The two are POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES. Raises FatalError for a bad
+        value.
+        """
         return cls(
             times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
             backoff=number(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
             most=whole(settings, "POLITENESS_MAX_FAILURES", at_least=1),
-            rules=_set_rules(settings),
+            rules=_rules_from_settings(settings),
         )
 
     @property
@@ -130,22 +133,25 @@ class RetryPolicy:
         return tuple(self._rules)
 
     def rule(self, outcome: str) -> Rule:
-        """The rule for *outcome*, a name of webcrawl.crawl.lease.outcome_log."""
-        rule = self._found.get(outcome)
+        """Return the rule for *outcome*, a name of webcrawl.crawl.lease.outcome_log."""
+        rule = self._by_outcome.get(outcome)
         if rule is None:
             of_class = f"{outcome[:6]}xx" if outcome.startswith("http_") else ""
             rule = self._rules.get(outcome) or self._rules.get(of_class, _FINAL)
-            self._found[outcome] = rule
+            self._by_outcome[outcome] = rule
         return rule
 
     def most_failures(self, outcome: str) -> int:
-        """The number of failures in a row of any kind, the last of them with *outcome*, after which
-        a host is given up: for one kind it may be higher than usual."""
+        """Return the number of consecutive failures after which a host is given up.
+
+        They may be of any kind, the last with *outcome*; for some outcomes the number is higher
+        than usual.
+        """
         return max(self._most, self.rule(outcome).failures)
 
 
-def _set_rules(settings: BaseSettings) -> dict[str, Rule]:
-    """The rules of RETRY_POLICY; FatalError for a bad value."""
+def _rules_from_settings(settings: BaseSettings) -> dict[str, Rule]:
+    """Return the rules of RETRY_POLICY; raises FatalError for a bad value."""
     given = dictionary(settings, "RETRY_POLICY")
     return {name: _rule(name, values) for name, values in given.items()}
 
@@ -154,13 +160,13 @@ def _rule(name: Any, values: Any) -> Rule:
     settable = [known for known in _TABLE if known != BUG and not known.startswith("http_")]
     if name not in settable and not (isinstance(name, str) and _HTTP.fullmatch(name)):
         raise FatalError(
-            f"RETRY_POLICY names {name!r}, and must name outcomes that more tries may change: "
-            f"{', '.join(settable)}, http_429 and the like, or http_4xx, http_5xx."
+            f"RETRY_POLICY has {name!r}, which is not an outcome that can be retried. Use "
+            f"{', '.join(settable)}, or a status such as http_429, http_4xx or http_5xx."
         )
     try:
-        return Rule(*msgspec.convert(values, _GIVEN))
+        return Rule(*msgspec.convert(values, _RuleValues))
     except msgspec.ValidationError:
         raise FatalError(
-            f"RETRY_POLICY for {name} must be three numbers, a whole number of tries, seconds, and "
-            f"a whole number of failures, none below 0, not {values!r}."
+            f"RETRY_POLICY for {name} must be [tries, seconds, failures], none of them negative, "
+            f"tries and failures whole numbers, not {values!r}."
         ) from None

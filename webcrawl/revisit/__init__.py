@@ -1,1 +1,1 @@
-"""Revisits: what a finished URL's entry remembers of its document, and what a visit finds."""
+"""Revisits: what is remembered about a finished URL's document, and what a visit finds."""

@@ -1,8 +1,8 @@
-"""Change: what of a document counts when a visit compares it with that of the visit before.
+"""Change: the parts of a document that a visit compares with the visit before.
 
-Not its bytes, as a date or an advertisement is no change, but its text and where its links lead
-(page_intake.py), and whether it asks not to be indexed. The text is the main one where a processing
-module needs that, too, and else all words for readers but those with digits.
+Bytes are not compared, as a new date or advertisement is not a change. The text and the targets of
+its links count (page_intake.py), and whether it asks not to be indexed. The text is the main text
+if a processing module needs that, too; otherwise it is all visible words without digits.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
 
 _TEXT = frozenset({"text/html", "application/xhtml+xml", "text/plain", ""})
-# The modules that read the main text.
+# The processing modules that use the main text.
 _READERS = frozenset(
     {"webcrawl.pipelines.text.TextDataset", "webcrawl.pipelines.search_index.SearchIndex"}
 )
 
 
 def text_fingerprint_of(settings: BaseSettings) -> Callable[[Page], int]:
-    """What gives the fingerprint of the text of a page: by TEXT_EXTRACTOR if a module that reads
-    the main text is in ITEM_PIPELINES, 2 ms. FatalError as ``main_text.reader``."""
+    """Return a function that computes the fingerprint of a page's text.
+
+    It uses TEXT_EXTRACTOR, which takes 2 ms, if a module that uses the main text is in
+    ITEM_PIPELINES. Raises FatalError like ``main_text.reader``.
+    """
     modules = settings.getdict("ITEM_PIPELINES")
     kinds = [component("ITEM_PIPELINES", one) for one in modules if modules[one] is not None]
     if _READERS.isdisjoint(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds):
@@ -40,7 +43,7 @@ def text_fingerprint_of(settings: BaseSettings) -> Callable[[Page], int]:
 
 
 def _words(page: Page) -> bytes:
-    """All of its words; of what is no text its bytes."""
+    """Return all words of *page*, or its bytes if it is not text."""
     return b" ".join(words_of(page.body)) if page.content_type in _TEXT else page.body
 
 

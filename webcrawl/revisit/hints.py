@@ -1,14 +1,13 @@
-"""Hints: what others say of documents that have changed since their last visit, such as a sitemap.
+"""Hints: changes of documents that another source reports, such as a sitemap.
 
-A hint is followed by a visit of its own, of which at first nothing is known but that the URL was
-fetched before: to look that up would be a search among all URLs. What it finds waits in the host
-records, by the URL's fingerprint, until the URL is due: its entry takes that over in place of a
-visit. Then, or by the next hint of the URL, it is known whether it was right, and those of a host
-that is mostly wrong are hardly followed any more. A host has at most as many visits because of
-hints as URLs of it have come due, and no hint of a URL is followed within REVISIT_MIN_SECS of the
-last one.
+A hint is followed by a separate visit, about which only one thing is known at first: that the URL
+was fetched before. Looking up more would be a search among all URLs. The result waits in the host
+records, by the URL's fingerprint, until the URL is due, and then replaces a visit. At that point,
+or at the next hint for the URL, it is known whether the hint was right. Hints of a host that is
+mostly wrong are hardly followed any more. A host has at most as many visits because of hints as
+URLs of it have come due. No hint for a URL is followed within REVISIT_MIN_SECS of the last one.
 
-What is lost by a crash is a hint, or a visit that could have been left out.
+A crash can lose a hint, or cause a visit that was not needed.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ if TYPE_CHECKING:
     from webcrawl.revisit.visit import Visit
     from webcrawl.revisit.visits import Visits
 
-# Hints of a host that are followed before the first URL of it is due; the most that it saves up.
-_FIRST, _MOST = 64, 1024
+# Hints of a host that may be followed before its first URL is due; the maximum that it accumulates.
+_INITIAL, _MAX_LEFT = 64, 1024
 
 
 class _Copy(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the last visit because of a hint has found, and whether all such hints are judged."""
+    """Result of the last visit because of a hint, and whether all such hints are judged."""
 
     document: History
     is_judged: bool
@@ -58,7 +57,7 @@ _decode = msgpack_decoder(_Copy)
 class Hints:
     """The hints of one shard.
 
-    *knows* tells whether a URL with a fingerprint was submitted before, by a few reads of 8 kB.
+    *knows* tells whether a URL with a fingerprint was submitted before, with a few reads of 8 kB.
     """
 
     records: HostRecords
@@ -71,26 +70,29 @@ class Hints:
     )
 
     def follow(self, entry: Entry, name: int) -> None:
-        """The document of *entry*, whose URL was submitted as *name* if it ever was, has changed:
-        it is visited, if its host's hints are worth it, and the URL is not new."""
+        """Visit *entry*, whose document has changed according to a hint, if that is worthwhile.
+
+        It is not if its host's hints are mostly wrong, or if the URL is new. *name* is the
+        fingerprint with which the URL was submitted, if it ever was.
+        """
         record, now = self.records.get(entry.host), int(self.clock())
         followed, judged, right, left = _counts_of(record)
         if not left or (2 * right < judged < followed):
             return
-        copy = self._copy_of(entry) or _Copy(History(), is_judged=False)
-        known = replace(copy.document, hinted_at=now)
-        is_again = now - copy.document.hinted_at < self.visits.shortest
-        if is_again or not self.knows(name):
+        copy = self._stored_copy(entry) or _Copy(History(), is_judged=False)
+        history = replace(copy.document, hinted_at=now)
+        is_too_soon = now - copy.document.hinted_at < self.visits.shortest
+        if is_too_soon or not self.knows(name):
             return
         record.hints = [followed + 1, judged, right, left - 1]
         self.records.put(record)
         self._counts["followed"] += 1
-        self._keep(entry, known, is_judged=copy.is_judged)
-        self.frontier.push([encode(replace(entry, history=encode_history(known)))])
+        self._store(entry, history, is_judged=copy.is_judged)
+        self.frontier.push([encode(replace(entry, history=encode_history(history)))])
 
     def visited(self, entry: Entry, visit: Visit) -> None:
-        """Take in the *visit* of *entry*, which was for a hint."""
-        before, found, copy = visit.before, visit.found, self._copy_of(entry)
+        """Record the result of *visit*, which was made because of a hint."""
+        before, found, copy = visit.before, visit.found, self._stored_copy(entry)
         if found not in (CHANGED, UNCHANGED):
             self._judge(entry, is_right=None)
             return
@@ -98,57 +100,60 @@ class Hints:
         if is_judged and copy is not None:
             self._judge(entry, is_right=found == CHANGED)
             is_judged = copy.is_judged
-        self._keep(entry, replace(visit.after, at=int(self.clock())), is_judged=is_judged)
+        self._store(entry, replace(visit.after, at=int(self.clock())), is_judged=is_judged)
 
     def take_over(self, batch: Sequence[bytes]) -> list[bytes]:
-        """Those of *batch*, encoded entries that are due, that are to be visited; the others are
-        due again, by what a hint has brought since their last visit."""
-        left = []
+        """Return the encoded entries of *batch*, which are due, that must be visited.
+
+        For the others a hint has brought the result since their last visit, and they become due
+        again.
+        """
+        to_visit = []
         for data in batch:
             entry = decode(data)
             record = self.records.get(entry.host)
             if record.hints:
                 record.hints = counts = _counts_of(record)
-                counts[3] = min(counts[3] + 1, _MOST)
+                counts[3] = min(counts[3] + 1, _MAX_LEFT)
                 self.records.put(record)
-            copy, known = self._copy_of(entry), history_of(entry)
+            copy, known = self._stored_copy(entry), history_of(entry)
             if copy is None or known is None:
-                left.append(data)
+                to_visit.append(data)
                 continue
-            since = copy.document
-            times = History(at=since.at, hinted_at=since.hinted_at)
-            self._keep(entry, times, is_judged=True)
-            if since.at <= known.at:
-                if since.at and not copy.is_judged:
+            latest = copy.document
+            times = History(at=latest.at, hinted_at=latest.hinted_at)
+            self._store(entry, times, is_judged=True)
+            if latest.at <= known.at:
+                if latest.at and not copy.is_judged:
                     self._judge(entry, is_right=None)
-                left.append(data)
+                to_visit.append(data)
                 continue
             is_same = known.holds_document and (
-                since.content in (0, known.content)
-                or (since.text, since.links) == (known.text, known.links) != (0, 0)
+                latest.content in (0, known.content)
+                or (latest.text, latest.links) == (known.text, known.links) != (0, 0)
             )
             if not copy.is_judged:
                 self._judge(entry, is_right=not is_same)
             found = UNCHANGED if is_same else CHANGED
-            if since.content:
-                known = known.with_document(since)
-            self.frontier.answered(known.at, since.at)
-            later, at = self.visits.after(entry, known, found, since.at)
+            if latest.content:
+                known = known.with_document(latest)
+            self.frontier.answered(known.at, latest.at)
+            later, at = self.visits.after(entry, known, found, latest.at)
             self.frontier.due.push(encode(later), at)
-        return left
+        return to_visit
 
-    def _copy_of(self, entry: Entry) -> _Copy | None:
+    def _stored_copy(self, entry: Entry) -> _Copy | None:
         data = self.records.hints.get(_name(entry))
         return _decode(data) if data else None
 
-    def _keep(self, entry: Entry, document: History, *, is_judged: bool) -> None:
+    def _store(self, entry: Entry, document: History, *, is_judged: bool) -> None:
         self.records.hints.put(_name(entry), _encode(_Copy(document, is_judged)))
 
     def _judge(self, entry: Entry, *, is_right: bool | None) -> None:
-        """A hint that was followed was right or not; None: that is not known."""
+        """Count whether a hint that was followed was right; None if that is unknown."""
         record = self.records.get(entry.host)
         counts = _counts_of(record)
-        if counts[0] <= counts[1]:  # it was of another kind
+        if counts[0] <= counts[1]:  # the hint was not counted as followed
             return
         if is_right is None:
             counts[0] -= 1
@@ -160,13 +165,13 @@ class Hints:
         self.records.put(record)
 
     def stats(self) -> dict[str, int]:
-        """Under their names in the crawl's statistics."""
+        """Return the counters, by their names in the crawl's stats."""
         return {f"hints/{name}": count for name, count in self._counts.items()}
 
 
 def _counts_of(record: HostRecord) -> list[int]:
-    """Hints that were followed, judged and right, and how many may be followed now."""
-    return record.hints + [0, 0, 0, _FIRST][len(record.hints) :]
+    """Return the numbers of hints followed, judged and right, and how many may be followed now."""
+    return record.hints + [0, 0, 0, _INITIAL][len(record.hints) :]
 
 
 def _name(entry: Entry) -> str:

@@ -1,7 +1,7 @@
-"""Download history of a URL: what is known of its document when it is fetched again.
+"""Download history of a URL: what is known about its document when it is fetched again.
 
-In the URL's entry, opaque to the frontier, whose entries with one are *visits*: fetches of a URL
-that was finished before (Mercator, section 3.1). Made of the log of finished URLs.
+It is in the URL's entry, opaque to the frontier. An entry with a history is a *visit*: a fetch of a
+URL that was finished before (Mercator, section 3.1). Built from the log of finished URLs.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry
     from webcrawl.urls import Link
 
-#: What a visit has found, if not UNCHANGED: another document, a redirect, none any more, no answer
-#: that says anything of it.
+#: What a visit has found, if not UNCHANGED: another document, a redirect, no document any more, or
+#: no useful answer.
 CHANGED, MOVED, GONE, FAILED = "changed", "moved", "gone", "failed"
 
 _GONE = frozenset({"http_404", "http_410"})
-# The fields of a history that tell of the last copy of the document.
-_OF_DOCUMENT = (
+# The fields of a history that describe the last copy of the document.
+_DOCUMENT_FIELDS = (
     "stored_at", "content", "is_duplicate", "etag", "modified", "links", "text",
 )  # fmt: skip
 _DAY = 86_400
-# Of both validators together; others are taken for none.
-_MOST_VALIDATORS = 128
-# Of 64 bits: msgpack has no more.
+# Maximum length of both validators together; longer ones are ignored.
+_MAX_VALIDATORS = 128
+# 64 bits, the maximum of msgpack.
 _Fingerprint: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Download history of the document of a URL.
 
-    At most 67 bytes and the validators. Times are epoch seconds.
+    It takes at most 67 bytes plus the validators. Times are epoch seconds.
 
     stored_at: when its last copy was fetched; 0 if there is none.
-    content: fingerprint of that; 0 if it is not known.
+    content: fingerprint of that copy; 0 if unknown.
     is_duplicate: another URL's document had the same bytes.
-    etag, modified: its validators as they were sent.
-    links, text: fingerprints of its links and its text; 0 if they are not known.
-    at, interval: the last visit that said something, and seconds from that to the next one.
-    visits, changes: how many there were, and how many found a change.
-    changed_secs, same_secs: the time before those that found one, and before the others.
-    failures: visits in a row that said nothing.
+    etag, modified: its validators, as they were sent.
+    links, text: fingerprints of its links and its text; 0 if unknown.
+    at, interval: the last visit with a useful answer, and the seconds from that to the next one.
+    visits, changes: number of visits, and how many found a change.
+    changed_secs, same_secs: total time before visits that found a change, and before the others.
+    failures: consecutive visits without a useful answer.
     denied_at: since when robots.txt denies it; 0 if it does not.
-    hinted_at: when another source has said that the document has changed, of a visit for that
-        reason, whose URL is due besides; 0 of other ones.
+    hinted_at: when another source reported a change; only for a visit for that reason, whose URL
+        is also due separately. 0 for other visits.
     """
 
     stored_at: Epoch = 0.0
@@ -76,37 +76,42 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     hinted_at: Count = 0
 
     def headers(self) -> dict[str, str]:
-        """The fields by which a request becomes conditional (RFC 9110, section 13.1); none if the
-        document is not known, as when a processing module failed on it."""
+        """Return the fields that make a request conditional (RFC 9110, section 13.1).
+
+        There are none if the document is unknown, for example because a processing module failed on
+        it.
+        """
         fields = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
         given = fields if self.holds_document else {}
         return {name: value for name, value in given.items() if value and _is_plain(value)}
 
     @property
     def holds_document(self) -> bool:
-        """Whether the URL had a document at its last visit, whose bytes are known."""
+        """Whether the URL had a document at its last visit, and its bytes are known."""
         return bool(self.content and self.stored_at)
 
     def is_denied(self, now: float) -> bool:
-        """Whether robots.txt has denied it for a day, *now* in epoch seconds."""
+        """Return whether robots.txt has denied the URL for a day, *now* in epoch seconds."""
         return 0 < self.denied_at <= now - _DAY
 
     @property
     def is_lost(self) -> bool:
-        """Whether it had a document until robots.txt denied it for a day."""
+        """Whether the URL had a document until robots.txt denied it for a day."""
         return bool(self.denied_at and self.content and not self.stored_at)
 
     def with_document(self, copy: History) -> History:
-        """With the document of *copy* as the last one."""
-        return replace(self, **{name: getattr(copy, name) for name in _OF_DOCUMENT})
+        """Return this history with the document of *copy* as the last one."""
+        return replace(self, **{name: getattr(copy, name) for name in _DOCUMENT_FIELDS})
 
     def without_document(self) -> History:
-        """After a visit that found it moved or gone: a document that comes back is a change, also
-        if it is the same."""
+        """Return this history after a visit that found the document moved or gone.
+
+        If the document comes back that is a change, even if it is the same.
+        """
         return replace(self, stored_at=0.0, etag="", modified="", links=0, text=0)
 
     def facts(self) -> dict[str, Any]:
-        """Its fields in the log of finished URLs."""
+        """Return its fields for the log of finished URLs."""
         return {
             "stored": self.stored_at,
             "content": hexadecimal(self.content) if self.content else "",
@@ -119,17 +124,17 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-#: The history of ``encode_history``. UndecodableError for other bytes.
+#: Decode the result of ``encode_history``. Raises UndecodableError for other bytes.
 decode_history = msgpack_decoder(History)
 
 
 def encode_history(history: History) -> bytes:
-    """*history* for ``Entry.history``."""
+    """Encode *history* for ``Entry.history``."""
     return _encode(history)
 
 
 def history_of(entry: Entry) -> History | None:
-    """The history of *entry*; None if its URL was never finished, or it cannot be read."""
+    """Return the history of *entry*; None if its URL was never finished, or it cannot be read."""
     try:
         return decode_history(entry.history) if entry.history else None
     except UndecodableError:
@@ -137,12 +142,12 @@ def history_of(entry: Entry) -> History | None:
 
 
 def links_fingerprint(links: Sequence[Link]) -> int:
-    """The fingerprint of where *links* lead, in whatever order they are. 20 us for 50."""
+    """Return the fingerprint of the targets of *links*, in any order. 20 us for 50."""
     return document_fingerprint(" ".join(sorted({link.url for link in links})).encode())
 
 
 def visited(outcome: str) -> str:
-    """What a visit that ended with *outcome* has found; "" for a document."""
+    """Return what a visit that ended with *outcome* has found; "" for a document."""
     if is_document(outcome):
         return ""
     if outcome in _GONE:
@@ -151,15 +156,17 @@ def visited(outcome: str) -> str:
 
 
 def validators(headers: Headers) -> dict[str, str]:
-    """The fields ``etag`` and ``modified`` of an answer with *headers*, as they were sent; none
-    that are longer than 128 bytes together, or cannot be sent."""
-    # Not by the methods of Headers, which would bring the name into its form again.
+    """Return the fields ``etag`` and ``modified`` of an answer with *headers*, as they were sent.
+
+    Empty if they have more than 128 bytes together; those that cannot be sent are left out.
+    """
+    # The methods of Headers are avoided, as they would normalize the name again.
     found = [
         (name, values[-1])
         for name, field in (("etag", b"Etag"), ("modified", b"Last-Modified"))
         if (values := dict.get(headers, field))
     ]
-    if not found or sum(len(value) for _, value in found) > _MOST_VALIDATORS:
+    if not found or sum(len(value) for _, value in found) > _MAX_VALIDATORS:
         return {}
     texts = [(name, value.decode("latin-1")) for name, value in found]
     return {name: text for name, text in texts if _is_plain(text)}

@@ -1,9 +1,11 @@
-"""Validators: sent back to a host while they are of use and tell the truth.
+"""Validators (ETag, Last-Modified), sent back to a host while they are useful and truthful.
 
-One visit in ten goes without them, chosen by a hash of its entry. A host's validators are dropped
-for good when eight unchanged documents came whole before the first 304; when a changed document
-has the same validators as before (only the text counts if they are weak); and when three changes
-were found, all of them by visits without validators: then the host answers 304 to everything.
+One visit in ten does without them, chosen by a hash of its entry. A host's validators are dropped
+for good in three cases:
+
+- Eight unchanged documents were sent in full before the first 304.
+- A changed document has the same validators as before (only the text counts if they are weak).
+- Three changes were found, all by visits without validators: the host answers 304 to everything.
 """
 
 from __future__ import annotations
@@ -27,14 +29,16 @@ if TYPE_CHECKING:
 _NOT_MODIFIED = 304
 # Unchanged documents that a host sends whole before its validators are dropped.
 _TRIES = 8
-# Changes that are found without them alone: in one of a thousand honest hosts.
+# Changes found only without validators. One of a thousand honest hosts has as many by chance.
 _HIDDEN = 3
 _ONE_IN = 10
 
 
 def conditions(entry: Entry, known: History, records: HostRecords) -> dict[str, str]:
-    """The fields of the request for *entry*, whose document is *known*; none if it is to come whole
-    whether it has changed or not."""
+    """Return the conditional fields of the request for *entry*, whose document is *known*.
+
+    There are none if it should be sent in full whether it has changed or not.
+    """
     is_whole = key(entry) % _ONE_IN == 0 or _are_dropped(records.get(entry.host).validators)
     return {} if is_whole else known.headers()
 
@@ -47,8 +51,10 @@ def keep_useful(
     before: History | None,
     answer: Answer,
 ) -> History:
-    """*known* without validators if those of the host of *entry* are of no use, by the last
-    *answer* and what was known *before* it."""
+    """Return *known*, without validators if those of the host of *entry* are useless.
+
+    That depends on the last *answer* and on what was known *before* it.
+    """
     record = records.get(entry.host)
     if before is not None and before.headers() and not _are_dropped(record.validators):
         useful, useless, hidden = (*record.validators, 0, 0, 0)[:3]

@@ -1,7 +1,7 @@
-"""Visits: the result of a fetch for the next one, decided once.
+"""Visit: the result of a fetch, on which the next one depends; decided once.
 
-The log of finished URLs, the frontier and the hints read it. It is made when all is known of the
-answer: after its page was read, or when nothing was sent.
+It is used by the log of finished URLs, the frontier and the hints. It is made when everything about
+the answer is known: after its page was read, or when nothing was sent.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 class Answer(NamedTuple):
     """Facts of an answer that a visit depends on.
 
-    status: its HTTP status.
-    found: UNCHANGED or CHANGED if it is a document, or says that there is no other one; else "".
-    is_same: the document has the bytes that it had at the last visit.
-    validators: the fields ``etag`` and ``modified`` of a History.
-    copy: the document as the fields of a History; None if it is none.
+    status: its HTTP status. found: UNCHANGED or CHANGED if it is a document, or says that the
+    document is the same; else "". is_same: the document has the same bytes as at the last visit.
+    validators: the fields ``etag`` and ``modified`` of a History. copy: the document, as the fields
+    of a History; None if there is none.
     """
 
     status: int
@@ -39,11 +38,10 @@ class Answer(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """Result of a fetch of a URL, for the next one.
+    """Result of a fetch of a URL, and when the next one is due.
 
-    before: its history until then; None if it was not finished before.
-    found: UNCHANGED, CHANGED, MOVED, GONE or FAILED; "" for a document at its first fetch.
-    after: its history from now on.
+    before: its history until then; None if it was not finished before. found: UNCHANGED, CHANGED,
+    MOVED, GONE or FAILED; "" for a document at its first fetch. after: its history from now on.
     due: the entry of its next visit, and when that is due in epoch seconds; None if it has none.
     """
 
@@ -65,8 +63,8 @@ def decide(
 ) -> Visit:
     """Return the visit of *entry* that ended *at* epoch seconds with *outcome*.
 
-    *answer* is None if there was none. *records* count whether validators are of use. The next
-    visit is by *visits*; there is none for a visit because of a hint, whose URL is due besides.
+    *answer* is None if there was none. *records* count whether validators are useful. *visits* sets
+    the next visit. A visit because of a hint has none, as its URL is due separately.
     """
     found = visited(outcome)
     if before is not None:
@@ -83,7 +81,7 @@ def decide(
 
 
 def _after(before: History | None, answer: Answer | None) -> History:
-    if before is None:  # what is not of the document is as in a new one
+    if before is None:  # the other fields are those of a new history
         return (answer and answer.copy) or History()
     if answer is None:
         return before

@@ -1,8 +1,9 @@
-"""Visits: the entry of a finished URL with the history of its document, and when it is due again.
+"""Visits: when a finished URL is due again, and the entry with the history of its document.
 
-What says nothing of a document (a challenge, a soft error, an outage) is no visit: its history
-stays, and the URL is due again after a quarter of its interval, doubled each time. What has moved
-or gone fades: the interval is doubled with each visit. So does what robots.txt denies for a day.
+A fetch that says nothing about a document (a challenge, a soft error, an outage) is not a visit.
+The history stays, and the URL is due again after a quarter of its interval, doubled each time. URLs
+that have moved or are gone fade: their interval doubles with each visit. So do URLs that robots.txt
+has denied for a day.
 """
 
 from __future__ import annotations
@@ -29,27 +30,27 @@ if TYPE_CHECKING:
     from webcrawl.revisit.history import History
 
 _DAY = 86_400
-# Of intervals, in seconds: the frontier knows the hour of a visit (due.py), and times beyond the
-# year 9892 cannot be stored.
+# Limits of intervals in seconds: the frontier only knows the hour of a visit (due.py), and times
+# beyond the year 9892 cannot be stored.
 _SHORTEST = 3600.0
 _LONGEST = 100 * 365.0 * _DAY
-_MOST_DOUBLED = 10
-_MOST_VISITS = 64
+_MAX_DOUBLINGS = 10
+_MAX_VISITS = 64
 _SITEMAP = "sitemap"
-# By how much the interval of a sitemap grows while nothing has changed in it.
+# Factor by which the interval of a sitemap grows while it has not changed.
 _LONGER = 1.4
-# Outcomes of URLs that are not this crawl's.
-_FOR_GOOD = frozenset(
+# Outcomes after which a URL is never visited again.
+_FINAL_OUTCOMES = frozenset(
     {"excluded", "address_forbidden", "bad_url", "poison", "replaced", "unreadable"}
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Visits:
-    """The next visits of URLs.
+    """Scheduler of the next visits of URLs.
 
-    The intervals of *policy* are bounded by *shortest* and *longest* seconds; *first* is that of a
-    URL that has said nothing. *importance* gives that of a URL, as policies get it. *clock* gives
+    The intervals of *policy* are limited to *shortest* and *longest* seconds; *first* is that of a
+    URL without a useful answer. *importance* returns that of a URL, for policies. *clock* returns
     epoch seconds.
     """
 
@@ -64,8 +65,7 @@ class Visits:
     def from_crawler(
         cls, crawler: Crawler, *, importance: Callable[[str], float] = lambda _: 1.0
     ) -> Self:
-        """By REVISIT_POLICY, REVISIT_FIRST_SECS, REVISIT_MIN_SECS and REVISIT_MAX_SECS.
-        FatalError."""
+        """Build from the REVISIT_* settings. Raises FatalError for a bad value."""
         settings = crawler.settings
         name = "REVISIT_POLICY"
         first, shortest, longest = (
@@ -87,10 +87,12 @@ class Visits:
     def next(
         self, entry: Entry, known: History, found: str, *, outcome: str, at: float | None = None
     ) -> tuple[Entry, float] | None:
-        """The entry of the next visit of *entry*, and when it is due; None if it is not. *known* is
-        known of its document after it was fetched *at* epoch seconds (None: now), *found* what was
-        found, empty for a new document, and *outcome* its outcome."""
-        if entry.extra or entry.kind in NO_URLS or outcome in _FOR_GOOD:
+        """Return the entry of the next visit of *entry* and when it is due, or None.
+
+        *known* is the history of its document after it was fetched *at* epoch seconds (None: now).
+        *found* is what was found, empty for a new document, and *outcome* its outcome.
+        """
+        if entry.extra or entry.kind in NO_URLS or outcome in _FINAL_OUTCOMES:
             return None
         now = int(self.clock() if at is None else at)
         if outcome == "robots_denied":
@@ -99,19 +101,22 @@ class Visits:
                 known, secs = self._faded(known)
         elif found == FAILED:
             quarter = (known.interval or self.first) / 4
-            secs = quarter * 2.0 ** min(known.failures, _MOST_DOUBLED)
+            secs = quarter * 2.0 ** min(known.failures, _MAX_DOUBLINGS)
             known = replace(known, failures=known.failures + 1)
         else:
             return self.after(entry, _visited(known, now, found), found, now)
         return self._later(entry, known, secs, now)
 
     def after(self, entry: Entry, known: History, found: str, now: int) -> tuple[Entry, float]:
-        """As ``next``, after a visit that gave a document: one because of a hint says nothing of
-        how often that changes without one."""
+        """Return the next visit like ``next``, after a visit that gave a document.
+
+        Visits because of a hint come here directly, as they do not show how often the document
+        changes.
+        """
         known = replace(known, at=now, failures=0, denied_at=0)
         if found in (MOVED, GONE):
             known, secs = self._faded(known)
-        elif entry.kind == _SITEMAP:  # for its hints
+        elif entry.kind == _SITEMAP:  # because of its hints
             secs = _LONGER * known.interval if found == UNCHANGED else self.shortest
         else:
             secs = self.policy.interval(
@@ -121,7 +126,7 @@ class Visits:
         return self._later(entry, known, secs, now)
 
     def _faded(self, known: History) -> tuple[History, float]:
-        """*known* without its document, and the seconds until the next visit: twice as many."""
+        """Return *known* without its document, and the doubled seconds until the next visit."""
         secs = self._bounded(2.0 * (known.interval or self.first))
         return replace(known.without_document(), interval=round(secs)), secs
 
@@ -134,9 +139,9 @@ class Visits:
 
 
 def _visited(known: History, now: int, found: str) -> History:
-    """*known* after a visit that has *found* something; the last 64 count, about."""
+    """Return *known* after a visit that *found* something; about the last 64 visits count."""
     secs = max(now - known.at, 0) if known.at else 0
-    if known.visits >= _MOST_VISITS:
+    if known.visits >= _MAX_VISITS:
         known = replace(
             known,
             visits=known.visits // 2,

@@ -1,7 +1,7 @@
-"""One piece of work at a time in a worker thread, its result taken up in the owner's thread.
+"""Background work: one piece at a time in a worker thread, installed by its owner.
 
-So the eliminator's state has one owner and needs no lock: the work gets what it needs handed in,
-and what it found is installed by ``settle``, which the owner calls whenever it is called itself.
+So the eliminator's state has one owner and needs no lock. The work is given what it needs, and
+``settle``, which the owner calls at each of its own calls, installs the result.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class Background:
-    """Runs work in *executor*.
+    """Worker for one piece of work at a time, in *executor*.
 
-    ``on_done`` is called in the worker when some has ended. It must only arrange that the owner is
-    called soon (``call_soon_threadsafe``).
+    ``on_done`` is called in the worker when a piece of work has ended. It must only arrange that
+    the owner is called soon (``call_soon_threadsafe``).
     """
 
     def __init__(self, *, executor: Executor) -> None:
@@ -38,23 +38,23 @@ class Background:
 
     @property
     def busy(self) -> bool:
-        """Whether work was started whose result has not been taken up."""
+        """Whether there is work whose result has not been installed yet."""
         return self._future is not None
 
     @property
     def ended(self) -> bool:
-        """Whether there is a result to ``settle``."""
+        """Whether there is a result for ``settle`` to install."""
         return self._future is not None and self._future.done()
 
     def start(self, work: Callable[[], T], install: Callable[[T], None]) -> None:
-        """Run *work* in the worker; ``settle`` hands its result to *install*."""
+        """Run *work* in the worker; ``settle`` passes its result to *install*."""
         assert self._future is None, "one piece of work at a time"
         self._future = future = self._executor.submit(work)
         self._install = install
         future.add_done_callback(lambda _: self.on_done())
 
     def settle(self, *, wait: bool = False) -> None:
-        """Install the result of ended work; with *wait* block until it has ended.
+        """Install the result of work that has ended; with *wait*, block until it has.
 
         Raises what the work raised; then there is nothing to install.
         """
@@ -68,22 +68,22 @@ class Background:
         install(result)
 
     def aside(self, work: Callable[[], None]) -> None:
-        """Run *work*, which may block and must not raise, in the worker; without a result."""
+        """Run *work*, which may block and must not raise, in the worker, without a result."""
         if self._closing:  # the executor may be shut down
             work()
         else:
             self._aside = self._executor.submit(work)
 
     def delete(self, paths: Sequence[Path]) -> None:
-        """Delete *paths* in the worker: freeing gigabytes takes a file system a while."""
+        """Delete *paths* in the worker, as freeing gigabytes takes a file system some time."""
         if paths:
             self.aside(lambda: _delete_files(paths))
 
     def close(self, consequence: str) -> None:
         """Wait until the worker has ended. The executor may be shut down.
 
-        An error of the work is logged with its *consequence*; that of a disk, which ends the crawl
-        elsewhere, without a traceback.
+        An error of the work is logged with its *consequence*; without a traceback if the disk
+        failed, as that ends the crawl elsewhere.
         """
         self._closing = True
         try:
@@ -102,5 +102,5 @@ def _delete_files(paths: Sequence[Path]) -> None:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            # It is disposable: the next open deletes it.
+            # The next open deletes it.
             logger.warning("Could not delete %s: %s", path, error)

@@ -1,21 +1,20 @@
-"""Set of fingerprints in memory, a Bloom filter: Nielsen's way, at the price of some URLs.
+"""Set of fingerprints as a Bloom filter in memory, which loses some URLs (Nielsen).
 
-The set of ``BloomEliminator``, selected by ``SEEN_ELIMINATOR``. The invariant: no URL comes out of
-``take`` twice and what comes out is in first-seen order, but a new URL whose bits happen to be set
-by others is lost. How many that are expected to be, and an estimate of how many there were, stand
-in the stats.
+The set of ``BloomEliminator``, selected by ``SEEN_ELIMINATOR``. The invariant: ``take`` returns no
+URL twice, and returns them in first-seen order, but a new URL whose bits happen to be set by others
+is lost. The stats have the expected number of losses, and an estimate of the actual one.
 
-It answers at once and needs no merge, and 15 bits a URL at an error rate of 0.001; but those are
-memory, and it takes 5 us a URL. When it outgrows its capacity a filter of twice the size and half
-the error rate is added, so that the sum of all stays below the rate promised. That stops the crawl
-for some 0.3 ms per megabyte of it and lets each test ask both.
+It answers immediately, without merges, and needs 15 bits per URL at an error rate of 0.001. But
+these are in memory, and it takes 5 us per URL. When it outgrows its capacity, a filter of twice the
+size and half the error rate is added, so that the sum of all stays below the promised rate. That
+stops the crawl for about 0.3 ms per megabyte, and each test then checks both.
 
-    filter-NNNNNN.bloom      the filter as of some place in the URL log, see bloom_file.py
+    filter-NNNNNN.bloom      the filter as of some position in the URL log, see bloom_file.py
     discovered-NNNNNN.log    the URL log, see url_log.py
 
-A snapshot names the last filter that a worker thread has finished saving, and the URL log from
-there on, which recovery adds to it. Bits of URLs submitted while the filter was being saved may be
-in the file already; the log says the same, so they do no harm.
+A snapshot names the last filter that a worker thread has finished saving, and the URL log since,
+which recovery adds to it. The file may already have bits of URLs submitted while it was being
+written; as the log has them too, they do no harm.
 """
 
 from __future__ import annotations
@@ -47,23 +46,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The filter is saved when the URL log has grown by this part of its size since, so that saving
-# costs a bounded number of bytes for each URL however large the filter is.
+# The filter is saved when the URL log has grown by one part in this many of the filter's size, so
+# that saving costs a bounded number of bytes per URL however large the filter is.
 _SAVE_SHARE = 4
 _SAVE_AT_LEAST = 1 << 20
 
-# Of the error rates of a filter and the one before it: the sum of all is below twice the first.
+# Error rate of a filter relative to the one before: the sum of all is below twice the first.
 _RATIO = 0.5
-# Fingerprints divisible by this are kept: 8 bytes each on disk and 100 in memory.
+# Fingerprints divisible by this are sampled: 8 bytes each on disk and 100 in memory.
 SAMPLE = 1024
-# The filter's error rate is worked out again after this many new fingerprints.
+# The filter's error rate is computed again after this many new fingerprints.
 _EVERY = 100
 
 
 class LossMeter:
-    """Count of the URLs hidden.
+    """Counter of the new URLs that the filter hides.
 
-    *sample*: the sampled fingerprints submitted so far; *expected*, *lost*: counts so far.
+    *sample* is the sampled fingerprints submitted so far; *expected* and *lost* are counts so far.
     """
 
     def __init__(self, *, sample: Iterable[int] = (), expected: float = 0.0, lost: int = 0) -> None:
@@ -74,19 +73,19 @@ class LossMeter:
         self._until_next = 0
 
     def seen(self, fp: int) -> None:
-        """The filter called *fp* seen."""
+        """Note that the filter called *fp* seen."""
         if not fp % SAMPLE and fp not in self._sample:
             self._sample.add(fp)
             self.lost += 1
 
     def new(self, fps: Sequence[int], filters: Sequence[BloomFilter]) -> None:
-        """The filter, which consists of *filters*, called *fps* new."""
+        """Note that the filter, which consists of *filters*, called *fps* new."""
         self._until_next -= len(fps)
         if self._until_next < 0:
             self._rate = error_rate(filters)
             self._until_next = _EVERY
-        # Of the new ones tested, 1 - rate are called new: for each there were rate / (1 - rate)
-        # that were not.
+        # A new URL is recognized with probability 1 - rate, so for each there were
+        # rate / (1 - rate) that were not.
         self.expected += len(fps) * self._rate / (1.0 - self._rate)
         for fp in fps:
             if not fp % SAMPLE:
@@ -94,17 +93,19 @@ class LossMeter:
 
     @property
     def measured(self) -> int:
-        """New URLs hidden so far, from the sample: correct to about 1,024 times the square root
-        of the number of sampled losses."""
+        """Estimated number of new URLs hidden so far, from the sample.
+
+        Correct to about 1,024 times the square root of the number of sampled losses.
+        """
         return self.lost * SAMPLE
 
     def sample(self) -> array[int]:
-        """The sampled fingerprints."""
+        """Return the sampled fingerprints."""
         return array("Q", self._sample)
 
 
 class BloomSet:
-    """The set of submitted fingerprints in a Bloom filter; methods as ``DiskSet``'s."""
+    """Set of submitted fingerprints in a Bloom filter, with the methods of ``DiskSet``."""
 
     answers_at_once = True
     is_full = False
@@ -132,7 +133,7 @@ class BloomSet:
         self._save_secs = 0.0
         self._saved = 0
         self._since = (1, HEADER_SIZE)
-        self._ends: dict[int, int] = {}  # of the log files, as far as they were sealed
+        self._ends: dict[int, int] = {}  # by log file, the end of its sealed stretches
         self._disposable: list[Path] = []
         self._deletable: list[Path] = []
 
@@ -143,39 +144,39 @@ class BloomSet:
     # Submitting
 
     def resize(self, *, buffer_size: int, cache_size: int) -> None:
-        pass  # what was promised of errors depends on the size
+        pass  # the promised error rate depends on the size
 
     def insert(self, fps: Sequence[int]) -> list[int]:
-        """About 5 us per URL with ``keep``."""
+        """Return the indexes of new *fps*. About 5 us per URL, with ``mark_seen``."""
         new: dict[int, int] = {}
         for index, fp in enumerate(fps):
             if fp not in new and not self.find(fp):
                 new[fp] = index
         return list(new.values())
 
-    def keep(self, fps: array[int], *, with_payload: bool) -> None:  # noqa: ARG002  # all alike
-        """Sets the bits, which cannot be taken back."""
+    def mark_seen(self, fps: array[int], *, with_payload: bool) -> None:  # noqa: ARG002  # the same for all
+        """Set the bits of *fps*, which cannot be undone."""
         self._loss.new(fps, self._filter.filters)
         for fp in fps:
             self._filter.add(fp)
         self._new += len(fps)
 
-    def take_back(self, fps: array[int]) -> None:
-        """Nothing to do: ``insert`` set no bits."""
+    def undo(self, fps: array[int]) -> None:
+        """Do nothing, as ``insert`` set no bits."""
 
     def __contains__(self, fp: int) -> bool:
-        """As certain as the filter is."""
+        """Return whether the filter has *fp*; it may be wrong."""
         return fp in self._filter
 
     def find(self, fp: int) -> bool:
-        """Exact but for the filter's errors."""
+        """Return whether the filter has *fp*, and count it; it may be wrong."""
         if fp in self._filter:
             self._loss.seen(fp)
             return True
         return False
 
     def replay(self, fps: array[int], *, with_payload: bool) -> int:
-        """All were new when they came, so the saved filter may have some."""
+        """Add *fps* from the log, which were new when submitted; the saved filter may have some."""
         fresh = [fp for fp in fps if fp not in self._filter]
         self._loss.new(fresh, self._filter.filters)
         for fp in fresh:
@@ -187,18 +188,18 @@ class BloomSet:
         stretch.decide(None)
 
     def retire(self) -> None:
-        """Nothing to do: the filter has it."""
+        """Do nothing, as the filter has the stretch."""
 
     def work(self) -> None:
-        """Nothing to do: ``snapshot`` begins to save the filter."""
+        """Do nothing, as ``snapshot`` begins to save the filter."""
 
     def work_failed(self) -> None:
-        """Nothing to do: the next snapshot saves the filter."""
+        """Do nothing, as the next snapshot saves the filter."""
 
     # State on disk
 
     def open(self, snapshot: bytes | None) -> LogState:
-        """Adds the log since the saved filter: about 5 us a URL."""
+        """Restore the saved filter and add the log since then: about 5 us per URL."""
         state = None
         if snapshot is not None:
             state = decode_snapshot(snapshot, BloomSnapshot, path=self._path)
@@ -215,12 +216,12 @@ class BloomSet:
             if most > self._filter.error_rate:
                 logger.warning(
                     "The Bloom filter may lose %.3g of the new URLs, more than "
-                    "SEEN_BLOOM_ERROR_RATE: so it was begun, or it grew under an earlier version",
+                    "SEEN_BLOOM_ERROR_RATE: made with another rate, or grown by an earlier version",
                     most,
                 )
             self._loss = LossMeter(sample=saved.sample, expected=saved.expected, lost=saved.lost)
         self._saved, self._since = state.saved, state.since
-        number, cursor = state.taken
+        number, cursor = state.consumed_until
         self._ends = {span.number: span.end for span in state.files}
         for span in _between(state.files, state.since, (number, cursor.offset)):
             file = log_path(self._path, span.number)
@@ -236,7 +237,7 @@ class BloomSet:
         )
 
     def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
-        """Begins to save the filter, if it is time, for a later snapshot."""
+        """Return the state. If it is time, begin to save the filter for a later snapshot."""
         taken = (active.number, Cursor(active.start, 0, 0))
         if cursor is not None:
             taken = (pending[0].number, cursor)
@@ -276,9 +277,7 @@ class BloomSet:
             self._saved, self._since = target, since
             self._saves += 1
             self._save_secs += seconds
-            logger.info(
-                "Saved a Bloom filter of %d fingerprints in %.3f s", len(self._filter), seconds
-            )
+            logger.info("Saved a Bloom filter of %d URLs in %.3f s", len(self._filter), seconds)
 
         self._background.start(save, install)
 
@@ -308,14 +307,14 @@ class BloomSet:
         }
 
     def close(self) -> None:
-        self._background.close("Saving the Bloom filter failed; the log has what it lacks")
+        self._background.close("Saving the Bloom filter failed; the URL log has what it lacks")
 
 
 class BloomEliminator(Eliminator):
-    """Duplicate URL eliminator on a Bloom filter: fast, and a few URLs are lost; see ``BloomSet``.
+    """Duplicate URL eliminator with a Bloom filter: fast, but loses a few URLs; see ``BloomSet``.
 
-    *capacity*: fingerprints before the filter grows; *error_rate*: of the first filter, between 0
-    and 1. *executor*: saves the filter.
+    *capacity* is the number of fingerprints before the filter grows; *error_rate* is that of the
+    first filter, between 0 and 1. *executor* saves the filter.
     """
 
     def __init__(
@@ -344,12 +343,12 @@ class BloomEliminator(Eliminator):
 
 
 def filter_path(path: Path, number: int) -> Path:
-    """The file of saved filter *number* in the directory *path*."""
+    """Return the file of saved filter *number* in the directory *path*."""
     return path / f"filter-{number:06d}.bloom"
 
 
 def _between(files: list[Span], start: tuple[int, int], end: tuple[int, int]) -> list[Span]:
-    """The stretches between two places, (file, offset), of the log *files*; no empty stretches."""
+    """Return the non-empty stretches of the log *files* between two positions (file, offset)."""
     spans = []
     for number, first, last in files:
         low = max(first, start[1]) if number == start[0] else first
@@ -360,10 +359,10 @@ def _between(files: list[Span], start: tuple[int, int], end: tuple[int, int]) ->
 
 
 def error_rate(filters: Sequence[BloomFilter]) -> float:
-    """The probability that at least one of *filters*, as full as they are, calls a new one seen."""
+    """Return the probability that one of *filters*, as full as they are, calls a new URL seen."""
     right = 1.0
     for held in filters:
-        # Each slice of bits_per_slice bits has had count bits set at random.
+        # In each slice of bits_per_slice bits, count bits were set at random.
         filled = 1.0 - (1.0 - 1.0 / held.bits_per_slice) ** held.count
         right *= 1.0 - filled**held.num_slices
     return 1.0 - right

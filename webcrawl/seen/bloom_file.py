@@ -1,7 +1,7 @@
-"""The file in which a Bloom filter is saved, written by a worker while the filter is in use.
+"""The file of a saved Bloom filter, written by a worker while the filter is in use.
 
-Used by the Bloom eliminator. The invariant: a file that ``read_filter`` accepts holds at least the
-bits that were set when ``write_filter`` was called; later ones may be among them.
+Used by the Bloom eliminator. The invariant: a file that ``read_filter`` accepts has at least the
+bits that were set when ``write_filter`` was called; it may have later ones, too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 # file   := header size* sample* filter*                                        little-endian
 # header := magic "WCBF" | version u16 | flags u16 (0) | filters u32 | samples u32 | lost u64
 #           | expected f64 | body_crc u32 | header_crc u32
-#           written last, so that an unfinished file has no magic. crc32 is zlib's; header_crc is
-#           of the 36 bytes before it, body_crc of all that follows the header.
+#           written last, so that an unfinished file has no magic. crc32 is zlib's; header_crc
+#           covers the 36 bytes before it, body_crc everything after the header.
 # size   := u64, bytes of one filter        sample := u64, a fingerprint
 # filter := as pybloom_live's BloomFilter.tofile writes it
-# A file that no snapshot names is disposable.
+# A file that no snapshot names can be deleted.
 MAGIC = b"WCBF"
 VERSION = 1
 HEADER = struct.Struct("<4sHHIIQdI")
@@ -46,8 +46,8 @@ class SavedFilter:
     expected: float
 
 
-class _Summed:
-    """A file that sums up what pybloom_live writes to it."""
+class _ChecksummingFile:
+    """File that computes a checksum of the data written to it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.crc = 0
@@ -59,11 +59,11 @@ class _Summed:
 
 
 def write_filter(path: Path, saved: SavedFilter) -> None:
-    """Write *saved* to *path*, not fsynced. Blocks; no file is left when it fails."""
+    """Write *saved* to *path*, without fsync. Blocks; leaves no file if it fails."""
     try:
         with path.open("wb") as file:
             file.seek(HEADER.size + 4)
-            body = _Summed(file)
+            body = _ChecksummingFile(file)
             sizes = [_FILTER_HEADER + -(-held.num_bits // 8) for held in saved.filters]
             body.write(struct.pack(f"<{len(sizes)}Q", *sizes))
             body.write(saved.sample.tobytes())
@@ -87,9 +87,9 @@ def write_filter(path: Path, saved: SavedFilter) -> None:
 
 
 def read_filter(path: Path) -> SavedFilter:
-    """The filters that ``write_filter`` wrote. Blocks.
+    """Read the filters that ``write_filter`` wrote. Blocks.
 
-    Raises CorruptRecordError when anything is damaged or missing, NewerFormatError.
+    Raises CorruptRecordError if anything is damaged or missing, NewerFormatError.
     """
     try:
         with path.open("rb") as file:
@@ -103,7 +103,7 @@ def _read(path: Path, file: BinaryIO) -> SavedFilter:
     filters, samples, lost, expected, body_crc = header_fields(
         path, header, HEADER, MAGIC, VERSION, what="filter"
     )
-    # All of it before any of it is used: pybloom_live would take damage for a size.
+    # Check everything first, as pybloom_live would use damaged data as a size.
     crc = 0
     while data := file.read(_READ_BYTES):
         crc = zlib.crc32(data, crc)

@@ -1,6 +1,6 @@
-"""Compaction: few runs made of many, in slices between the other work of the worker thread.
+"""Compaction: merges many runs into few, in slices between the other work of the worker thread.
 
-Used by the eliminator and the content-seen test beside their merges. The invariant: the old runs
+Used by the eliminator and the content-seen test, besides their merges. The invariant: the old runs
 stay in use until the new one is finished, and their files until no snapshot names them.
 """
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A compaction gives way to a merge only after this long, so that merges without end cannot let
-# the runs pile up, which would make each merge slower than the last.
+# A compaction gives way to a merge only after this many seconds. Otherwise frequent merges could
+# let the runs pile up, and each merge would be slower than the last.
 _SLICE_SECS = 0.2
-# Compactions of fewer fingerprints are logged at DEBUG: a young crawl makes many.
-_LOGGED = 1 << 16
+# Smaller compactions are logged at DEBUG, because a young crawl makes many.
+_MIN_LOGGED = 1 << 16
 
 
 class Compactor:
-    """Compacts *levels* when they are crowded, taking turns with the other work."""
+    """Compaction of *levels* when they are crowded, in turn with the other work."""
 
     def __init__(self, *, levels: Levels, background: Background, clock: TimeSource) -> None:
         self.count = 0
@@ -39,67 +39,69 @@ class Compactor:
         self._levels = levels
         self._background = background
         self._clock = clock
-        self._is_next = False
-        # The compaction under way. *_pause* is set by the crawl's thread and read by the worker
+        self._is_next_turn = False
+        # The compaction under way. ``_pause`` is set by the crawl's thread and read by the worker
         # between chunks.
         self._runs: list[Run] = []
         self._chunks: Iterator[Fingerprints] = iter(())
         self._path = Path()
         self._writer: RunWriter | None = None
-        self._taken = 0.0
+        self._seconds_so_far = 0.0
         self._pause = False
 
     def start(self, *, others_wait: bool) -> bool:
-        """Give the idle worker a slice of compaction to do; False when the others go first."""
+        """Start a slice of compaction in the idle worker; return False if other work goes first."""
         if not self._runs and (crowded := self._levels.crowded()):
             self._runs, self._chunks = crowded, merged(crowded)
-            self._path, self._taken = self._levels.next_file(), 0.0
+            self._path, self._seconds_so_far = self._levels.next_file(), 0.0
         if not self._runs:
             return False
-        if others_wait and not self._is_next:
-            self._is_next = True
+        if others_wait and not self._is_next_turn:
+            self._is_next_turn = True
             return False
-        self._is_next = False
+        self._is_next_turn = False
         self._pause = others_wait
         self._background.start(self._advance, self._install)
         return True
 
     def give_way(self) -> None:
-        """Other work has come: end the running slice when its time is over."""
+        """End the running slice when its time is over, as other work is waiting."""
         self._pause = True
 
     def _advance(self) -> Run | None:
-        """In the worker: go on until done, or until a slice is over; a finished run, or None."""
+        """Continue the compaction for a slice, in the worker; return the run if it is finished."""
         started = self._clock()
         if self._writer is None:
             self._writer = RunWriter(path=self._path)
         for chunk in self._chunks:
             self._writer.append(chunk)
             if self._pause and self._clock() - started >= _SLICE_SECS:
-                self._taken += self._clock() - started
+                self._seconds_so_far += self._clock() - started
                 return None
         run = self._writer.finish()
-        self._taken += self._clock() - started
+        self._seconds_so_far += self._clock() - started
         return run
 
     def _install(self, run: Run | None) -> None:
-        if run is None:  # a pause
+        if run is None:  # the slice is over, but not the compaction
             return
         self._levels.replace(self._runs, run)
         logger.log(
-            logging.INFO if run.count >= _LOGGED else logging.DEBUG,
-            "Compacted %d runs into one of %d fingerprints in %.3f s",
+            logging.INFO if run.count >= _MIN_LOGGED else logging.DEBUG,
+            "Compacted %d sorted runs into one of %d fingerprints in %.3f s",
             len(self._runs),
             run.count,
-            self._taken,
+            self._seconds_so_far,
         )
         self.count += 1
-        self.seconds += self._taken
+        self.seconds += self._seconds_so_far
         self._runs, self._writer = [], None
 
     def abandon(self) -> None:
-        """Give up what is under way, in the worker or between slices, and delete the half-written
-        file; the old runs stay as they are."""
+        """Stop a compaction that failed or is between slices, and delete its unfinished file.
+
+        The old runs stay as they are.
+        """
         if self._writer is not None:
             self._writer.abandon()
         self._runs, self._writer = [], None

@@ -1,15 +1,14 @@
-"""The content-seen test: whether a document with the same bytes was processed before, exactly.
+"""The content-seen test: finds documents with exactly the same bytes as an earlier one.
 
 The scheduler calls it for each fetched document, before any processing module sees it. The
-invariant: a fingerprint counts as seen for good only when its document's processing has ended;
-until then it is in process, and a crash forgets it. Otherwise a crash between test and end would
-make the page, fetched again, a duplicate of itself.
+invariant: a fingerprint counts as seen for good only when its document has been processed. Until
+then it is in process, and a crash forgets it. Otherwise a crash in between would make the page,
+when it is fetched again, a duplicate of itself.
 
-Committed fingerprints gather in memory and are spilled to sorted runs like those of the
-eliminator, in a worker thread. There is no log:
-the frontier's done log carries the fingerprint of each finished document, and its replay
-commits them again. What is in no run yet stands in the snapshot itself, at most some 100,000
-fingerprints whatever the size of the crawl.
+Committed fingerprints are collected in memory and spilled, in a worker thread, to sorted runs like
+those of the eliminator. There is no log: the frontier's done log has the fingerprint of each
+finished document, and replaying it commits them again. Fingerprints that are not in a run yet are
+in the snapshot itself, about 100,000 at most whatever the size of the crawl.
 """
 
 from __future__ import annotations
@@ -39,15 +38,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Committed fingerprints in memory before they are spilled to a run; a set of them takes 6 MB.
+#: Committed fingerprints kept in memory before they are spilled to a run; they take 6 MB.
 BUFFER_SIZE = 1 << 16
 
 
 class ContentSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="content"):
     """Snapshot of the content-seen test.
 
-    runs: (number, count).
-    committed: the fingerprints in none of them, u64 little-endian.
+    runs: (number, count). committed: the fingerprints that are not in a run, u64 little-endian.
     """
 
     version: int
@@ -56,7 +54,7 @@ class ContentSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="content
 
 
 class ContentSeen:
-    """The documents seen, by fingerprint. Everything is called in the crawl's own thread."""
+    """The documents seen, by fingerprint. All methods run in the crawl's own thread."""
 
     def __init__(
         self,
@@ -71,7 +69,7 @@ class ContentSeen:
         self._background = Background(executor=executor)
         self._compactor = Compactor(levels=self._levels, background=self._background, clock=now)
         self._in_process: set[int] = set()
-        self._committed: set[int] = set()  # and not being spilled
+        self._committed: set[int] = set()  # without those being spilled
         self._spilling: set[int] = set()
         self._spill_at = buffer_size
         self._made: list[Path] = []
@@ -91,11 +89,11 @@ class ContentSeen:
         self._buffer_size = self._spill_at = buffer_size
 
     def test(self, fp: int) -> bool:
-        """Whether a document with fingerprint *fp* was committed or is in process.
+        """Return whether a document with fingerprint *fp* was committed or is in process.
 
-        If not it is in process from now on, until ``commit`` or ``discard``. Reads 8 kB of each
-        large run, blocking: mostly from the page cache, some 10 us each. Raises
-        CorruptRecordError when such a block is damaged, OSError when it cannot be read.
+        If not, it is in process from now on, until ``commit`` or ``discard``. Blocks to read 8 kB
+        of each large run: about 10 us each, mostly from the page cache. Raises CorruptRecordError
+        if such a block is damaged, OSError if it cannot be read.
         """
         self._settle()
         self._counters["content/tested"] += 1
@@ -105,7 +103,10 @@ class ContentSeen:
         return True
 
     def claim(self, fp: int) -> bool:
-        """The opposite of ``test``, for a fingerprint that is no document's: it is not counted."""
+        """Return whether *fp*, which is not a document's, is new, and put it in process.
+
+        Unlike in ``test``, the result is not counted.
+        """
         if self._is_known(fp):
             return False
         self._in_process.add(fp)
@@ -120,20 +121,23 @@ class ContentSeen:
         )
 
     def commit(self, fp: int) -> None:
-        """The document's processing has ended: *fp* is seen for good once the caller's own log
-        says so. Also for a replay of that log, so *fp* need not be in process."""
+        """Mark *fp* as seen for good, as its document was processed.
+
+        It is durable once the caller's own log has it. When that log is replayed, *fp* need not be
+        in process.
+        """
         self._in_process.discard(fp)
         self._committed.add(fp)
         self._settle()
 
     def discard(self, fp: int) -> None:
-        """The document's processing failed: *fp* counts as never seen."""
+        """Forget *fp*, as processing its document failed."""
         self._in_process.discard(fp)
 
     # Work in the background
 
     def _settle(self) -> None:
-        """Take up what the worker has done and give it the next thing to do."""
+        """Install what the worker has done and give it the next thing to do."""
         has_ended = self._background.ended
         if has_ended:
             try:
@@ -145,7 +149,7 @@ class ContentSeen:
             if spill_due:
                 self._compactor.give_way()
             return
-        # Without either of the two the levels are as they were.
+        # Otherwise the levels have not changed.
         has_begun = (has_ended or spill_due) and self._compactor.start(others_wait=spill_due)
         if spill_due and not has_begun:
             self._start_spill()
@@ -174,17 +178,17 @@ class ContentSeen:
         self._counters["content/spill/failed"] += 1
         if self._counters["content/spill/failed"] == 1:
             logger.error(
-                "Content fingerprints stay in memory, as moving them to disk failed: %s; "
-                "further failures are only counted in content/spill/failed",
+                "Could not move content fingerprints to disk: %s; they stay in memory. "
+                "Further failures are only counted in content/spill/failed",
                 error,
             )
 
     # State on disk
 
     def open(self, snapshot: bytes | None) -> None:
-        """Recover what *snapshot* says; the caller then commits what was committed since.
+        """Restore *snapshot*; the caller then commits fingerprints that were committed since.
 
-        Raises CorruptRecordError for damage in what it names, NewerFormatError.
+        Raises CorruptRecordError for damage in files that it names, NewerFormatError.
         """
         self._made = make_directory(self._path)
         try:
@@ -199,7 +203,7 @@ class ContentSeen:
             raise
 
     def snapshot(self) -> bytes:
-        """The committed ones now, as bytes for ``open``; a few ms."""
+        """Return the committed fingerprints, as bytes for ``open``; takes a few ms."""
         self._settle()
         committed = array("Q", self._committed)
         committed.extend(self._spilling)
@@ -208,16 +212,16 @@ class ContentSeen:
         )
 
     def written(self) -> list[Path]:
-        """Files and directories to fsync before the last snapshot may be published."""
+        """Return files and directories to fsync before the last snapshot may be published."""
         return [*self._levels.written(), self._path, *self._made]
 
     def forget(self) -> None:
-        """The last snapshot was published: delete the files it does not name, in the worker."""
+        """Delete files, in the worker, that the last snapshot (now published) does not name."""
         self._made = []
         self._background.delete(self._levels.forget())
 
     def stats(self) -> dict[str, float]:
-        """Counters and gauges since ``open``, by their names in Scrapy's stats."""
+        """Return counters and gauges since ``open``, by their names in Scrapy's stats."""
         runs = self._levels.runs
         stored = sum(run.count for run in runs)
         return {
@@ -231,15 +235,18 @@ class ContentSeen:
         }
 
     def close(self) -> None:
-        """Wait for the worker and close all files. The directory stays recoverable."""
+        """Wait for the worker and close all files. The directory can still be recovered."""
         self._compactor.give_way()
-        self._background.close("The last spill failed; the next snapshot holds it")
+        self._background.close("Moving content to disk failed; the next checkpoint includes it")
         self._compactor.abandon()
         self._levels.close()
 
 
 def _spill(fps: Sequence[int], runs: Sequence[Run], path: Path) -> tuple[Run | None, float]:
-    """*fps* but those in *runs* as a run; None if there are none. For a worker thread."""
+    """Write those *fps* that are in no run of *runs* as a run; None if there are none.
+
+    For a worker thread.
+    """
     started = now()
     keys = np.array(fps, dtype=np.uint64)
     keys.sort()

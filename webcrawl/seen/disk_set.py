@@ -1,7 +1,7 @@
 """Set of fingerprints on disk, exact at any size: cache, buffer T and sorted runs F.
 
-The set of ``DiskEliminator`` (Mercator, section 3.2, figure 4). A fingerprint goes through the
-cache and T; what neither knows may be new. When a stretch of the URL log ends, T becomes T', and a
+The set of ``DiskEliminator`` (Mercator, section 3.2, figure 4). A fingerprint is looked up in the
+cache and T; if neither has it, it may be new. When a stretch of the URL log ends, T becomes T'. A
 worker thread sorts it, looks it up in every run of F and writes the new ones as one more run.
 
 The invariant: a run counts as part of a snapshot only when all payloads of its stretch have been
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Merges of fewer fingerprints are logged at DEBUG: while the front end is low there are many.
-_LOGGED_MERGE = 1 << 16
-# What is counted; the gauges are added when asked for.
+# Smaller merges are logged at DEBUG, because there are many while the front end has few URLs.
+_MIN_LOGGED = 1 << 16
+# Names of the counters; ``stats`` adds the gauges.
 _COUNTERS = (
     "seen/cache/hits",
     "seen/buffer/hits",
@@ -53,10 +53,10 @@ _COUNTERS = (
 
 @dataclass(slots=True, frozen=True)
 class Merged:
-    """The result of a merge.
+    """Result of a merge.
 
-    *marks*: a byte per ordinal, 1 where a new payload stands; *run*: the new fingerprints, None if
-    there were none; *seconds*: sorting, looking up, writing.
+    *marks* has a byte per ordinal, 1 where a new payload is; *run* has the new fingerprints, None
+    if there were none; *seconds* are the times for sorting, looking up and writing.
     """
 
     run: Run | None
@@ -66,7 +66,7 @@ class Merged:
 
 @dataclass(slots=True)
 class _Sealed:
-    """A stretch with its T' before the merge, and the run that the merge made."""
+    """A stretch with its T' before the merge, or the run that the merge made."""
 
     stretch: Stretch
     entries: int
@@ -75,14 +75,14 @@ class _Sealed:
 
 
 class DiskSet:
-    """The set of submitted fingerprints, exact: decides by merges which of a stretch are new.
+    """Exact set of submitted fingerprints; merges decide which of a stretch are new.
 
     Called in the crawl's own thread.
     """
 
-    #: Whether ``insert`` says what is new, so that no merge is needed.
+    #: Whether ``insert`` knows what is new, so that no merge is needed.
     answers_at_once = False
-    #: The oldest file of the URL log that ``open`` would read by itself.
+    #: The oldest file of the URL log that ``open`` would read itself.
     log_needed_from = None
 
     def __init__(
@@ -102,7 +102,7 @@ class DiskSet:
         self._buffer_size = buffer_size
         self._clock = clock
         self._levels = Levels(path=path)
-        #: Files to fsync before the last snapshot may be published, and to delete when it was.
+        #: Files to fsync before the last snapshot may be published, and to delete afterwards.
         self.written, self.forget = self._levels.written, self._levels.forget
         self._compactor = Compactor(levels=self._levels, background=background, clock=clock)
         self._buffer = Buffer(size=0)
@@ -117,30 +117,30 @@ class DiskSet:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much waits for merges that feeders should pause."""
+        """Whether so many fingerprints wait for merges that feeders should pause."""
         held = sum([sealed.entries for sealed in self._sealed])
         return held + len(self._buffer) >= 2 * self._buffer_size
 
     def resize(self, *, buffer_size: int, cache_size: int) -> None:
-        """Keep so many fingerprints in memory: of those to be decided from the next ones on."""
+        """Set how many fingerprints are kept in memory; the buffer changes gradually."""
         self._buffer_size = buffer_size
         self._cache.resize(cache_size)
 
     # Submitting
 
     def insert(self, fps: Sequence[int]) -> list[int]:
-        """The indexes of those *fps* that may be new, each fingerprint once: about 0.4 us a URL.
+        """Return the indexes of *fps* that may be new, once per fingerprint: about 0.4 us a URL.
 
-        The caller writes them to the URL log, then calls ``keep``, or ``take_back`` if that failed.
+        The caller writes them to the URL log, then calls ``mark_seen``, or ``undo`` if that failed.
         """
         cache, buffer, counters = self._cache, self._buffer, self._counters
         missed = cache.misses(fps)
         counters["seen/cache/hits"] += len(fps) - len(missed)
         if not missed:
             return missed
-        # While T holds less than the cache could, T is what remembers least: all go into the
-        # cache. From then on only what is met again does: T knows the rest. Against admitting
-        # all: 51 % hits instead of 49 %, and 0.1 us less per URL (crawl-like stream, 2026-11-20).
+        # While T has fewer entries than the cache could hold, all go into the cache. Later only
+        # repeated ones do, as T knows the others. Compared with admitting all, this gives 51 %
+        # hits instead of 49 %, and takes 0.1 us less per URL (crawl-like stream, 2026-11-20).
         admit_all = len(buffer) < cache.size
         new = buffer.insert(fps, missed)
         counters["seen/buffer/hits"] += len(missed) - len(new)
@@ -150,17 +150,17 @@ class DiskSet:
             cache.admit(self._to_admit)
         return new
 
-    def keep(self, fps: array[int], *, with_payload: bool) -> None:
-        """The inserted *fps* are in the URL log now."""
+    def mark_seen(self, fps: array[int], *, with_payload: bool) -> None:
+        """Note that the inserted *fps* are in the URL log now."""
         self._buffer.append(fps, WITH_PAYLOAD if with_payload else SILENT)
         self._cache.admit(self._to_admit)
 
-    def take_back(self, fps: array[int]) -> None:
+    def undo(self, fps: array[int]) -> None:
         """Undo the last ``insert``, given its new fingerprints."""
-        self._buffer.take_back(fps)
+        self._buffer.undo(fps)
 
     def __contains__(self, fp: int) -> bool:
-        """Whether *fp* is known without the disk: by the cache, T, or a T' not merged yet."""
+        """Return whether *fp* is known without the disk: by the cache, T, or an unmerged T'."""
         return (
             fp in self._cache
             or fp in self._buffer
@@ -168,7 +168,7 @@ class DiskSet:
         )
 
     def find(self, fp: int) -> bool:
-        """Whether *fp* is known, counted as a submission. May block for a few reads of 8 kB."""
+        """Return whether *fp* is known, and count it. May block for a few reads of 8 kB."""
         if fp in self:
             self._counters["seen/buffer/hits"] += 1
             return True
@@ -178,24 +178,24 @@ class DiskSet:
         return False
 
     def replay(self, fps: array[int], *, with_payload: bool) -> int:
-        """Insert and keep a record read back from the URL log; how many payloads may be new."""
+        """Insert a record read back from the URL log; return how many payloads may be new."""
         return self._buffer.replay(fps, with_payload=with_payload)
 
     # Merging
 
     def seal(self, stretch: Stretch) -> None:
-        """*stretch* holds what was kept since the last call: T becomes T', to be merged."""
+        """Turn T into T', to be merged: *stretch* has what was marked seen since the last call."""
         self._sealed.append(_Sealed(stretch, len(self._buffer), self._buffer))
         self._buffer = Buffer(size=self._buffer_size)
 
     def retire(self) -> None:
-        """The oldest stretch was taken wholly: for snapshots, too, its run is part of F now."""
+        """Make the run of the oldest stretch part of F in snapshots, as all of it was taken."""
         run = self._sealed.popleft().run
         if run is not None:
             self._levels.add(run)
 
     def work(self) -> None:
-        """Give the idle worker the next thing to do: merges and slices of a compaction in turn."""
+        """Give the idle worker the next thing to do: merges and slices of compaction in turn."""
         due = next((sealed for sealed in self._sealed if sealed.buffer is not None), None)
         if self._background.busy:
             if due is not None:
@@ -204,7 +204,7 @@ class DiskSet:
             self._start_merge(due)
 
     def work_failed(self) -> None:
-        """The worker raised: what it was doing is begun again by a later ``work``."""
+        """Reset after the worker raised; a later ``work`` starts the same again."""
         self._compactor.abandon()
 
     def _start_merge(self, sealed: _Sealed) -> None:
@@ -234,8 +234,8 @@ class DiskSet:
         new = 0 if merged.run is None else merged.run.count
         self._counters["seen/new"] += new
         logger.log(
-            logging.INFO if sealed.entries >= _LOGGED_MERGE else logging.DEBUG,
-            "Merged %d fingerprints with %d in %d runs: %d new; "
+            logging.INFO if sealed.entries >= _MIN_LOGGED else logging.DEBUG,
+            "Merged %d recent URLs with %d known ones (sorted runs: %d), %d new; "
             "sorting %.3f s, looking up %.3f s, writing %.3f s",
             sealed.entries,
             sum(run.count for run in runs),
@@ -247,7 +247,7 @@ class DiskSet:
     # State on disk
 
     def open(self, snapshot: bytes | None) -> LogState:
-        """Recover the set; what the URL log was at *snapshot*."""
+        """Restore the set; return the state of the URL log at *snapshot*."""
         self._buffer = Buffer(size=self._buffer_size)
         if snapshot is None:
             self._levels.open([])
@@ -258,12 +258,12 @@ class DiskSet:
         return LogState(state.pending, state.cursor, state.active, first)
 
     def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
-        """The set without stretches that are not retired, and that state of the URL log."""
+        """Encode the set, without stretches that are not retired, and the state of the URL log."""
         runs = self._levels.snapshot()
         return msgspec.msgpack.encode(DiskSnapshot(VERSION, runs, pending, cursor, active))
 
     def stats(self) -> dict[str, float]:
-        """Counters and gauges by their names in Scrapy's stats."""
+        """Return counters and gauges, by their names in Scrapy's stats."""
         runs = self._runs
         return {
             **self._counters,
@@ -278,7 +278,7 @@ class DiskSet:
     def close(self) -> None:
         """Wait for the worker and close all files."""
         self._compactor.give_way()
-        self._background.close("The last merge failed; resuming the crawl does it again")
+        self._background.close("The last merge failed; it is repeated when the crawl resumes")
         self._compactor.abandon()
         for sealed in self._sealed:
             for part in (sealed.buffer, sealed.run):
@@ -289,14 +289,14 @@ class DiskSet:
         self._levels.close()
 
 
-# Mercator sorts T' by fingerprint, merges it linearly with F marking what was new, sorts it back by
-# ordinal and scans U' for the marked ones. Here the marks lie in a byte per ordinal, which needs no
-# second sort. All heavy steps are numpy calls that release the interpreter lock.
+# Mercator sorts T' by fingerprint, merges it linearly with F while marking new ones, sorts it back
+# by ordinal and scans U' for the marked ones. Here there is a byte with a mark per ordinal, which
+# needs no second sort. All heavy steps are numpy calls that release the interpreter lock.
 def merge(buffer: Buffer, runs: Sequence[Run], path: Path, clock: TimeSource) -> Merged:
-    """Look *buffer*, which must not change, up in *runs* and write the new ones to *path*.
+    """Look up *buffer*, which must not change, in *runs* and write the new ones to *path*.
 
-    Blocks for a pass over *runs* when the buffer is large. Raises OSError (disk full) and
-    CorruptRecordError; then no file is left and the buffer is as it was.
+    Blocks for a pass over *runs* if the buffer is large. Raises OSError (disk full) and
+    CorruptRecordError; then no file is left and the buffer is unchanged.
     """
     started = clock()
     kinds = np.frombuffer(buffer.kinds, dtype=np.uint8)

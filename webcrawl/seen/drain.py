@@ -1,10 +1,10 @@
-"""Stretches of the URL log, and the reader of their new URLs in the order in which they came.
+"""Stretches of the URL log, and the reader that returns their new URLs in order.
 
-Used by the eliminators' ``take``. The invariant: every marked payload is handed out once, in
-order, and ``cursor`` names the place such that a stretch begun there goes on with the next one.
+Used by the eliminators' ``take``. The invariant: every marked payload is handed out once, in order,
+and a stretch begun at ``cursor`` continues with the next one.
 
-It reads in the crawl's own thread: the stretch was written seconds ago, so it comes from the page
-cache at some 100,000 URLs in 50 ms, and ``take`` bounds what it reads.
+It reads in the crawl's own thread. As the stretch was written seconds ago, it comes from the page
+cache, about 100,000 URLs in 50 ms, and ``take`` limits how much it reads.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     from webcrawl.seen.url_log import Frame, Span
 
-# take() comes back after reading this much with what it has found: 10 to 20 ms.
+# take() returns after reading this many bytes, which takes 10 to 20 ms.
 _SCAN_BYTES = 2 << 20
 
 
 class Cursor(NamedTuple):
-    """A place in a stretch.
+    """A position in a stretch.
 
-    The record at byte *offset*, whose first fingerprint is the *ordinal*-th of the stretch, and of
-    that record's payloads *done* were handed out.
+    It is the record at byte *offset*, whose first fingerprint is the *ordinal*-th of the stretch;
+    *done* of that record's payloads were handed out.
     """
 
     offset: int
@@ -38,10 +38,10 @@ class Cursor(NamedTuple):
 
 
 class Stretch:
-    """Part of the URL log whose new payloads have not all been taken.
+    """A part of the URL log whose new payloads have not all been taken.
 
-    *left*: payloads that may be new, from *cursor* on; exact once ``decide`` was called. *path* is
-    the log file.
+    *left* is the number of payloads from *cursor* on that may be new, exact once ``decide`` was
+    called. *path* is the log file.
     """
 
     def __init__(self, *, span: Span, path: Path, left: int, cursor: Cursor | None = None) -> None:
@@ -53,7 +53,7 @@ class Stretch:
         self._marks: bytes | None = None
         self._records: Generator[Frame, None, None] | None = None
         self._next = self.cursor  # the first record not read yet
-        self._payloads: list[bytes] = []  # of the record at the cursor, what is left
+        self._payloads: list[bytes] = []  # the remaining ones of the record at the cursor
         self._skip = self.cursor.done
         self._error: OSError | CorruptRecordError | None = None
 
@@ -68,18 +68,18 @@ class Stretch:
         return self.is_decided and not self.left
 
     def decide(self, marks: bytes | None) -> None:
-        """All payloads are new, or those with a 1 in *marks*, which has a byte per ordinal."""
+        """Set which payloads are new: those with a 1 in *marks* (a byte per ordinal), or all."""
         if marks is not None:
             self.left = marks.count(1, self.cursor.ordinal) - self.cursor.done
         self._marks = marks
         self._records = read_frames(self._path, start=self.cursor.offset, end=self.span.end)
 
     def take(self, limit: int) -> list[bytes]:
-        """The next new payloads of a decided stretch, at most *limit*: fewer at the end, or when
-        they lie far apart.
+        """Return the next new payloads of a decided stretch, at most *limit*.
 
-        Raises CorruptRecordError when the log is damaged and OSError when it cannot be read,
-        after what lies before has been taken, and again at every later call.
+        There are fewer at the end, or if they are far apart. Raises CorruptRecordError if the log
+        is damaged and OSError if it cannot be read, after the payloads before that have been taken,
+        and again at every later call.
         """
         out: list[bytes] = []
         stop = self._next.offset + _SCAN_BYTES
@@ -99,7 +99,7 @@ class Stretch:
         return out
 
     def _try_read(self, *, has_some: bool) -> bool:
-        """``_read``, but an error waits until nothing would be lost by raising it."""
+        """Like ``_read``, but raise an error only when nothing would be lost by it."""
         if self._error is None:
             try:
                 return self._read()
@@ -110,7 +110,7 @@ class Stretch:
         raise self._error
 
     def _read(self) -> bool:
-        """Read on to the next record; False at the end of the stretch."""
+        """Read the next record; return False at the end of the stretch."""
         assert self._records is not None
         found = next(self._records, None)
         if found is None:

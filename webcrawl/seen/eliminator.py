@@ -1,13 +1,13 @@
 """Duplicate URL eliminator (Mercator, section 3.2, figure 4): a URL log and a set of fingerprints.
 
-The scheduler submits each page's links and takes the new ones for the frontier. What the set
-(``DiskSet`` or ``BloomSet``) does not know is appended to the URL log U. A stretch of U ends when
-the set is full or ``merge`` is called; once the set has decided which of its URLs are new, ``take``
+The scheduler submits each page's links and takes the new ones for the frontier. URLs that the set
+(``DiskSet`` or ``BloomSet``) does not know are appended to the URL log U. A stretch of U ends when
+the set is full or ``merge`` is called. Once the set has decided which of its URLs are new, ``take``
 reads their payloads from U. Several stretches may wait, so a submit never blocks and drops nothing;
 ``is_full`` tells when feeders should pause.
 
-The invariant: every new URL comes out of ``take`` exactly once, in first-seen order, and a
-stretch is named by snapshots, with the place up to which it was taken, until all of it was.
+The invariant: ``take`` returns every new URL exactly once, in first-seen order, and snapshots name
+a stretch, with the position up to which it was taken, until all of it was.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
 class Eliminator:
     """Duplicate URL eliminator on one directory.
 
-    Everything is called in the crawl's own thread; see the package docstring for the guarantees,
+    All methods run in the crawl's own thread. See the package docstring for the guarantees,
     ``webcrawl.storage`` for checkpoints.
     """
 
     def __init__(
         self, *, path: Path, background: Background, seen: DiskSet | BloomSet, log_file_bytes: int
     ) -> None:
-        #: Called in the worker thread when work there has ended: ``take`` may have something now.
-        #: It must only arrange that, for example with ``call_soon_threadsafe``.
+        #: Called in the worker thread when work there has ended, as ``take`` may have something.
+        #: It must only arrange that it is called, for example with ``call_soon_threadsafe``.
         self.on_merged: Callable[[], object] = lambda: None
         self._path = path
         self._background = background
         background.on_done = self._call_on_merged
         self._set = seen
-        #: As those of the set: whether a fingerprint was submitted before is ``knows``.
+        #: Methods of the set; ``knows`` tells whether a fingerprint was submitted before.
         self.resize, self.knows = seen.resize, seen.find
         self._log = UrlLog(path=path, aside=background.aside, file_bytes=log_file_bytes)
         self._stretches: deque[Stretch] = deque()
-        self._left = 0  # payloads in the log after the last stretch
+        self._left = 0  # number of payloads in the log after the last stretch
         self._failure: Exception | None = None
         self._submitted = 0
         self._made: list[Path] = []
@@ -66,18 +66,18 @@ class Eliminator:
     # Submitting
 
     def submit(self, fps: Sequence[int], encode: Callable[[int], bytes]) -> int:
-        """Submit the URLs with fingerprints *fps*, a page's links at once.
+        """Submit the URLs with fingerprints *fps*, usually all links of a page.
 
-        ``encode(i)`` gives the payload of the i-th; it is called only for those not known to be
-        seen, whose number is returned. They survive ``kill -9`` from then on. Whatever it raises,
-        OSError for a full disk for one, nothing of the batch was taken in.
+        ``encode(i)`` returns the payload of the i-th; it is called only for those not known to be
+        seen, whose number is returned. From then on they survive ``kill -9``. If it raises, for
+        example OSError for a full disk, none of the batch was added.
         """
         self._make_room()
         self._submitted += len(fps)
         return self._append(fps, encode)
 
     def add(self, fp: int) -> bool:
-        """Test and insert at once; true if *fp* is new. Nothing comes out of ``take`` for it.
+        """Test and insert *fp* immediately; return whether it is new. ``take`` does not return it.
 
         May block for a few reads of 8 kB.
         """
@@ -99,15 +99,15 @@ class Eliminator:
             try:
                 self._log.append(fresh, [encode(index) for index in new] if encode else ())
             except BaseException:
-                self._set.take_back(fresh)
+                self._set.undo(fresh)
                 raise
-            self._set.keep(fresh, with_payload=encode is not None)
+            self._set.mark_seen(fresh, with_payload=encode is not None)
             if encode is not None:
                 self._left += len(new)
         return len(new)
 
     def certainly_seen(self, fp: int) -> bool:
-        """Whether *fp* is known to have been submitted, without looking further."""
+        """Return whether *fp* is known to have been submitted, without looking on disk."""
         return fp in self._set
 
     def _seal(self) -> None:
@@ -125,13 +125,15 @@ class Eliminator:
 
     @property
     def waiting(self) -> int:
-        """Payloads that may still come out of ``take``: an upper bound until they are merged,
-        and 0 only when none is left."""
+        """Number of payloads that ``take`` may still return.
+
+        It is an upper bound until they are merged, and 0 only if none is left.
+        """
         return self._left + sum([stretch.left for stretch in self._stretches])
 
     @property
     def has_decided(self) -> bool:
-        """Whether ``take`` may have something now, or is to be told how a merge ended. O(1)."""
+        """Whether ``take`` may return something now, or must report how a merge ended. O(1)."""
         if self._set.answers_at_once:
             return bool(self.waiting)
         return self._background.ended or bool(self._stretches and self._stretches[0].is_decided)
@@ -143,20 +145,20 @@ class Eliminator:
 
     @property
     def is_full(self) -> bool:
-        """Whether feeders should pause until some has been taken. Submitting is still safe."""
+        """Whether feeders should pause until some URLs have been taken; submitting is safe."""
         return self._set.is_behind
 
     @property
     def last_merge_secs(self) -> float:
-        """How long the last merge took; 0.0 when answers need no merge."""
+        """Duration of the last merge; 0.0 if no merges are needed."""
         return self._set.last_merge_secs
 
     def take(self, limit: int) -> list[bytes]:
-        """At most *limit* payloads of new URLs, in first-seen order, each once. Reads no more than
-        a few megabytes of the log.
+        """Return at most *limit* payloads of new URLs, in first-seen order, each once.
 
-        Raises what stopped work in the background (OSError, CorruptRecordError), once; nothing
-        is lost then, and the work is tried again at the next call.
+        Reads no more than a few megabytes of the log. Raises, once, what stopped work in the
+        background (OSError, CorruptRecordError); nothing is lost then, and the next call tries
+        again.
         """
         self._settle()
         self._raise_failure()
@@ -169,8 +171,10 @@ class Eliminator:
         return taken
 
     def merge(self) -> None:
-        """Begin to find the new ones among all that were submitted, unless a merge is running or
-        due. Returns at once."""
+        """Begin to find the new URLs among all submitted ones, unless a merge is running or due.
+
+        Returns immediately.
+        """
         self._settle()
         self._raise_failure()
         if not self.merging:
@@ -188,10 +192,10 @@ class Eliminator:
             raise failure
 
     def _settle(self) -> None:
-        """Take up what the worker has done and give it the next thing to do."""
+        """Install what the worker has done and give it the next thing to do."""
         try:
             self._background.settle()
-        except Exception as error:  # noqa: BLE001  # whatever it is, take() raises it
+        except Exception as error:  # noqa: BLE001  # take() raises it
             self._failure = error
             self._set.work_failed()
         self._retire()
@@ -199,7 +203,7 @@ class Eliminator:
 
     def _advance(self) -> None:
         if self._failure is None:
-            # Feeders pause while the last T' is being taken; the worker need not.
+            # Feeders pause while the last T' is being taken, but the worker can go on.
             if self._set.is_full and not self.merging:
                 self._seal()
             self._set.work()
@@ -214,8 +218,8 @@ class Eliminator:
     def open(self, snapshot: bytes | None) -> None:
         """Recover from *snapshot* and the log written since. Blocks: about 1 s for a full T.
 
-        Raises CorruptRecordError for damage in what the snapshot vouches for, NewerFormatError
-        for files of a later version; nothing is changed then but that disposable files are gone.
+        Raises CorruptRecordError for damage in data that the snapshot covers, NewerFormatError for
+        files of a later version. Nothing is changed then, except that unneeded files are deleted.
         """
         self._made = make_directory(self._path)
         try:
@@ -241,11 +245,13 @@ class Eliminator:
         self._add_stretch(span, left=left - (cursor.done if cursor else 0), cursor=cursor)
 
     def _recover(self, active: Span, *, first: int) -> None:
-        """Submit again what U holds from the start of *active* on, then go on writing there."""
+        """Submit again the URLs in U from the start of *active* on, then continue writing there."""
         number, start, end = active.number, active.start, active.start
-        vouched = active.end
+        trusted_until = active.end
         while True:
-            for offset, fps, packed in self._log.recovered(number, start=start, vouched=vouched):
+            for offset, fps, packed in self._log.recovered(
+                number, start=start, trusted_until=trusted_until
+            ):
                 if self._set.is_full:
                     self._add_stretch(Span(number, start, end), left=self._left)
                     start, self._left = end, 0
@@ -257,12 +263,15 @@ class Eliminator:
                 self._add_stretch(Span(number, start, end), left=self._left)
                 self._left = 0
             number += 1
-            start = end = vouched = HEADER_SIZE
+            start = end = trusted_until = HEADER_SIZE
         self._log.open(number=number, start=start, end=end, first=first)
 
     def snapshot(self) -> bytes:
-        """The state now, taken at the same moment as that of the frontier, which keeps what was
-        taken. Its size does not grow with the crawl."""
+        """Return the state now; its size does not grow with the crawl.
+
+        It must be taken at the same moment as that of the frontier, which has the URLs that were
+        taken.
+        """
         self._settle()
         pending = [stretch.span for stretch in self._stretches]
         cursor = self._stretches[0].cursor if pending else None
@@ -271,16 +280,16 @@ class Eliminator:
         return self._set.snapshot(pending, cursor, active)
 
     def written(self) -> list[Path]:
-        """The files to fsync before that snapshot may be published."""
+        """Return the files to fsync before that snapshot may be published."""
         return [*self._set.written(), *self._log.written(), self._path, *self._made]
 
     def forget(self) -> None:
-        """That snapshot was published: delete what it no longer names, in the worker thread."""
+        """Delete files, in the worker, that the last snapshot (now published) does not name."""
         self._made = []
         self._background.delete([*self._set.forget(), *self._log.forget()])
 
     def stats(self) -> dict[str, float]:
-        """Counters and gauges since ``open``, by their names in Scrapy's stats."""
+        """Return counters and gauges since ``open``, by their names in Scrapy's stats."""
         return {
             "seen/submitted": self._submitted,
             "seen/waiting": self.waiting,
@@ -288,7 +297,7 @@ class Eliminator:
         }
 
     def close(self) -> None:
-        """Wait for the worker and close all files. The directory stays recoverable."""
+        """Wait for the worker and close all files. The directory can still be recovered."""
         self._set.close()
         for stretch in self._stretches:
             stretch.close()
@@ -297,10 +306,11 @@ class Eliminator:
 
 
 class DiskEliminator(Eliminator):
-    """Duplicate URL eliminator on disk, exact at any size: Mercator's; see ``DiskSet``.
+    """Duplicate URL eliminator on disk, exact at any size (Mercator); see ``DiskSet``.
 
-    *buffer_size*: entries of T, 16 bytes each for the table and 9 for the order; as much again
-    while T' is merged. *executor*: one worker thread is enough, it may be shared.
+    *buffer_size* is the number of entries of T, which take 16 bytes each for the table and 9 for
+    the order, and as much again while T' is merged. *executor* needs only one worker thread, and
+    may be shared.
     """
 
     def __init__(

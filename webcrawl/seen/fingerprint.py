@@ -1,9 +1,9 @@
 """Fingerprint: the 64-bit name of a URL, in the eliminator, or of a document.
 
 Mercator (section 3.2) uses 8-byte Rabin fingerprints; xxh3 has the same size and is many times
-faster. By the birthday bound a crawl of a billion URLs expects 0.03 collisions, each of which
-hides one URL; nobody can choose URLs that collide, as each job has a seed (urls/hash_seed.py). The
-value 0 marks an empty slot in the buffer T, so nothing gets it.
+faster. By the birthday bound, a crawl of a billion URLs expects 0.03 collisions, each of which
+hides one URL. As each job has a seed (urls/hash_seed.py), nobody can choose URLs that collide. The
+value 0 marks an empty slot in the buffer T, so no URL gets it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 def fingerprint(url: str) -> int:
-    """The fingerprint of *url* as it stands: normalizing is the caller's part. Never 0."""
+    """Return the fingerprint of *url*, which the caller has normalized. Never 0."""
     return document_fingerprint(url.encode())
 
 
 def document_fingerprint(data: bytes) -> int:
-    """The fingerprint of a document. Never 0."""
+    """Return the fingerprint of a document. Never 0."""
     return xxh3_64_intdigest(data, seed_in_use()) or 1
 
 
 def fingerprints(urls: Iterable[str]) -> list[int]:
-    """``fingerprint`` of each of *urls*: a page's links at once, without a call for each."""
+    """Return the ``fingerprint`` of each of *urls*, without a call for each."""
     digest, seed = xxh3_64_intdigest, seed_in_use()
     return [digest(url.encode(), seed) or 1 for url in urls]
 
 
 def hexadecimal(fp: int) -> str:
-    """*fp* for people and scripts: 16 hex digits."""
+    """Return *fp* for people and scripts: 16 hex digits."""
     return f"{fp:016x}"

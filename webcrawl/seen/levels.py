@@ -1,13 +1,13 @@
-"""The runs of one directory, kept few by merging runs of like size: a log-structured F.
+"""The runs of one directory, of which similar ones are merged: a log-structured F.
 
-Used by the disk eliminator and the content-seen test. The invariant: no fingerprint stands in two
-runs, so a compaction changes where fingerprints lie and never which there are, and a snapshot may
-name the runs before or after it.
+Used by the disk eliminator and the content-seen test. The invariant: no fingerprint is in two runs,
+so a compaction changes where fingerprints are but not which there are, and a snapshot may name the
+runs before or after it.
 
-Mercator rewrote all of F in each merge, whose cost "eventually exceeds the time required to fill
-T" (section 3.2). Here a run is rewritten only when ``FAN_OUT`` of its size have gathered, so each
-fingerprint is written a number of times that grows with the logarithm of their count: with a T of
-2^21, five times on the way to a billion.
+Mercator rewrote all of F in each merge, whose cost "eventually exceeds the time required to fill T"
+(section 3.2). Here a run is rewritten only when there are ``FAN_OUT`` of its size. So the number of
+times that a fingerprint is written grows with the logarithm of their count: with a T of 2^21, five
+times on the way to a billion.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from webcrawl.seen.runs import Fingerprints
 
-#: Runs of one level that are merged into one of the next. More would mean fewer rewrites and more
-#: runs to ask about each fingerprint; asking is what content-seen tests and ``add`` wait for.
+#: Runs of one level that are merged into one of the next. More would mean fewer rewrites, but more
+#: runs to look up each fingerprint in, for which content-seen tests and ``add`` wait.
 FAN_OUT = 4
-# Runs below this many fingerprints (256 kB) are one level: rewriting them costs a millisecond.
+# Runs of fewer fingerprints than 2 to this power (256 kB) are one level: rewriting them takes 1 ms.
 _SMALL_BITS = 15
-# Blocks of all runs together that ``merged`` holds: 16 MB, as much again for the chunk it makes
+# Blocks of all runs together that ``merged`` has in memory: 16 MB, plus the same for the chunk made
 # of them and half of that for sorting it.
 _MERGED_BLOCKS = 2048
 _LEVEL_BITS = FAN_OUT.bit_length() - 1
@@ -39,10 +39,10 @@ assert 1 << _LEVEL_BITS == FAN_OUT
 
 
 class Levels:
-    """The finished runs of a directory and what of them is named, new and disposable.
+    """The finished runs of a directory, and which of them snapshots name.
 
-    Files: ``<n>.run``. Belongs to the crawl's own thread; a worker reads a tuple of runs that it
-    was handed, and runs are only closed when no worker is at work.
+    Files: ``<n>.run``. Belongs to the crawl's own thread. A worker reads a list of runs that it was
+    given, and runs are only closed when no worker is running.
     """
 
     def __init__(self, *, path: Path) -> None:
@@ -51,13 +51,14 @@ class Levels:
         self._next = 1
         self._in_snapshot: set[Path] = set()
         self._published: set[Path] = set()
-        self._replaced: list[Path] = []  # since the last snapshot
+        self._replaced: list[Path] = []  # files replaced since the last snapshot
         self._deletable: list[Path] = []
 
     def open(self, named: Sequence[tuple[int, int]]) -> None:
-        """Open the runs *named* by a snapshot as (number, count), delete all others.
+        """Open the runs *named* by a snapshot as (number, count), and delete all others.
 
-        Raises CorruptRecordError when one is missing, damaged in header or index, or another.
+        Raises CorruptRecordError if one is missing, has a damaged header or index, or is a
+        different run.
         """
         keep = {self._file(number) for number, _ in named}
         for path in self._path.glob("*.run"):
@@ -72,16 +73,16 @@ class Levels:
         return run_path(self._path, number)
 
     def next_file(self) -> Path:
-        """The name for a new run."""
+        """Return the file for a new run."""
         self._next += 1
         return self._file(self._next - 1)
 
     def add(self, run: Run) -> None:
-        """Take in a finished *run*, disjoint from all others."""
+        """Add a finished *run*, which has no fingerprint of the others."""
         self.runs.append(run)
 
     def crowded(self) -> list[Run]:
-        """The runs that should become one now: a full level and everything below it, or none."""
+        """Return the runs to compact now: a full level and everything below it, or none."""
         levels = [_level(run.count) for run in self.runs]
         for level in sorted(set(levels)):
             if levels.count(level) >= FAN_OUT:
@@ -89,7 +90,7 @@ class Levels:
         return []
 
     def replace(self, old: Sequence[Run], new: Run) -> None:
-        """Put *new* in the place of *old*, whose fingerprints it holds."""
+        """Replace the runs *old* with *new*, which has their fingerprints."""
         for run in old:
             self.runs.remove(run)
             run.close()
@@ -97,18 +98,18 @@ class Levels:
         self.runs.insert(0, new)
 
     def snapshot(self) -> list[tuple[int, int]]:
-        """(number, count) of each run, for ``open``."""
+        """Return (number, count) of each run, for ``open``."""
         self._deletable += self._replaced
         self._replaced = []
         self._in_snapshot = {run.path for run in self.runs}
         return [(int(run.path.stem), run.count) for run in self.runs]
 
     def written(self) -> list[Path]:
-        """Files to fsync before the last snapshot may be published."""
+        """Return files to fsync before the last snapshot may be published."""
         return sorted(self._in_snapshot - self._published)
 
     def forget(self) -> list[Path]:
-        """Files to delete now that the last snapshot was published."""
+        """Return files to delete, as the last snapshot was published."""
         paths, self._deletable = self._deletable, []
         self._published = self._in_snapshot
         return paths
@@ -121,7 +122,7 @@ class Levels:
 
 
 def run_path(path: Path, number: int) -> Path:
-    """The file of run *number* in the directory *path*."""
+    """Return the file of run *number* in the directory *path*."""
     return path / f"{number:06d}.run"
 
 
@@ -130,7 +131,7 @@ def _level(count: int) -> int:
 
 
 def find(runs: Sequence[Run], keys: Fingerprints) -> NDArray[np.bool_]:
-    """Which of *keys* (increasing) any of *runs* holds. For a worker thread: may take seconds."""
+    """Return which of *keys* (increasing) are in any of *runs*. May take seconds: for a worker."""
     found = np.zeros(len(keys), dtype=np.bool_)
     for run in runs:
         found |= run.find(keys)
@@ -138,9 +139,9 @@ def find(runs: Sequence[Run], keys: Fingerprints) -> NDArray[np.bool_]:
 
 
 def merged(runs: Sequence[Run]) -> Iterator[Fingerprints]:
-    """All fingerprints of *runs* in order, in chunks; a few megabytes of memory for any size.
+    """Yield all fingerprints of *runs* in order, in chunks, with a few megabytes of memory.
 
-    Each step takes from every run what is not above the smallest of their chunks' ends, so at
+    Each step takes from every run the fingerprints up to the smallest of their chunks' ends, so at
     least one chunk is used up in a step.
     """
     blocks = max(1, _MERGED_BLOCKS // max(1, len(runs)))
@@ -158,5 +159,5 @@ def merged(runs: Sequence[Run]) -> Iterator[Fingerprints]:
                 parts.append(head[:cut])
                 heads[n] = head[cut:] if cut < len(head) else next(sources[n], None)
         chunk = np.concatenate(parts)
-        chunk.sort(kind="stable")  # finds the presorted pieces and merges them
+        chunk.sort(kind="stable")  # merges the sorted pieces
         yield chunk

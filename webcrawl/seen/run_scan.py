@@ -1,4 +1,4 @@
-"""Reader of damaged runs: every block, and whether it adds up.
+"""Reader of damaged runs: reads every block and reports whether it is damaged.
 
 Used to check a job; the crawl itself stops at damage (runs.py).
 """
@@ -22,9 +22,9 @@ _WORD = np.dtype("<u8")
 
 
 class Block(NamedTuple):
-    """A block of a run, or its header or index with damage.
+    """A block of a run, or its header or index if damaged.
 
-    It is at byte *offset* and *size* bytes long; *wrong* is the damage, empty if there is none.
+    It begins at byte *offset* and has *size* bytes; *wrong* describes the damage, empty if none.
     """
 
     offset: int
@@ -33,9 +33,9 @@ class Block(NamedTuple):
 
 
 def scan_run(path: Path, *, count: int) -> Iterator[Block]:
-    """The pieces of the run *path*, which must hold *count* fingerprints.
+    """Yield the blocks of the run *path*, which must have *count* fingerprints.
 
-    Raises NewerFormatError when a later webcrawl wrote it, OSError.
+    Raises NewerFormatError if a later webcrawl wrote it, OSError.
     """
     try:
         file = path.open("rb")
@@ -76,7 +76,7 @@ def _scan(path: Path, fd: int, count: int) -> Iterator[Block]:
             or not last < int(held[0]) == int(fences[number])
             or not (held[1:] > held[:-1]).all()
         ):
-            yield Block(offset, BLOCK_BYTES, "the block does not add up")
+            yield Block(offset, BLOCK_BYTES, "checksum mismatch in the block")
         else:
             yield Block(offset, BLOCK_BYTES, "")
             last = int(held[-1])

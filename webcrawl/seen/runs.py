@@ -1,11 +1,11 @@
 """Sorted runs: immutable files of fingerprints in increasing order, Mercator's F in pieces.
 
-Written by merges and compactions in a worker thread; read by both and, one block at a time, by
-the crawl's own thread. The invariant: what a ``Run`` answers was checked against the block's sum,
-so damage is reported with its place and never turns a seen URL into a new one.
+Written by merges and compactions in a worker thread; read by both and, one block at a time, by the
+crawl's own thread. The invariant: the blocks behind each answer of a ``Run`` were checked against
+their sums, so damage is reported with its position and never turns a seen URL into a new one.
 
-Blocks are read with ``preadv`` into a buffer of bounded size, not mapped: mapped pages count as
-the process's memory, and a bad disk would kill it with a signal instead of an error.
+Blocks are read with ``preadv`` into a buffer of bounded size, not mapped: mapped pages count as the
+process's memory, and a bad disk would kill it with a signal instead of an error.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 # run    := header block* index                                                little-endian
 # header := magic "WCRN" | version u16 | flags u16 (0) | count u64 | index_crc u32 | header_crc u32
-#           padded with zeros to 4096 bytes, so that blocks lie on pages; written last, so that an
-#           unfinished run has no magic. crc32 is zlib's; header_crc covers the 20 bytes before it.
+#           padded with zeros to 4096 bytes, so that blocks are page-aligned; written last, so that
+#           an unfinished run has no magic. crc32 is zlib's; header_crc covers the 20 bytes before.
 # block  := fingerprint u64 * 1024, strictly increasing over the whole run; the last block is
 #           filled up with its last fingerprint
 # index  := fence u64 * blocks | sum u64 * blocks
-#           fence = the block's first fingerprint; sum = of its words modulo 2^64. In a sorted
-#           block a plain sum misses no single damaged word and no swapped words (the order shows
-#           those to a check), and numpy adds up 10 GB/s where zlib's crc32 does 4 (2026-11-20).
+#           fence = the block's first fingerprint; sum = that of its words modulo 2^64. A plain sum
+#           finds every single damaged word, and a check of the order finds swapped words. numpy
+#           sums up 10 GB/s, zlib's crc32 4 GB/s (2026-11-20).
 #           Both stay in memory: 16 MB for a billion fingerprints.
-# A run that no snapshot names is disposable.
+# A run that no snapshot names can be deleted.
 MAGIC = b"WCRN"
 VERSION = 1
 HEADER = struct.Struct("<4sHHQI")
@@ -51,23 +51,23 @@ BLOCK = 1024
 BLOCK_BYTES = BLOCK * 8
 
 _WORD = np.dtype("<u8")
-# One read of a dense look-up, 8 MB: reads of 1 MB are as fast, but after each the worker has to
-# get the interpreter lock back, for which it waits up to 5 ms while the crawl is busy.
+# One read of a dense look-up, 8 MB. Reads of 1 MB are as fast, but after each the worker has to
+# take the interpreter lock again, for which it waits up to 5 ms while the crawl is busy.
 READ_BLOCKS = 1024
-# One write, 2 MB: it is copied first, with the lock held.
+# One write, 2 MB. The data is copied first, with the lock held.
 _WRITE_WORDS = 1 << 18
-# Two wanted blocks with fewer than this many between them are read in one piece: copying 16
-# blocks costs about as much as one more call.
+# Two wanted blocks with fewer than this many between them are read together, as copying 16 blocks
+# costs about as much as one more call.
 _GAP = 16
-# Runs up to this size stay in memory, 256 kB each: small merges, of which a young crawl makes
-# many, then read no file, and every call into the system is a chance to lose the interpreter lock.
+# Runs up to this size stay in memory, 256 kB each. Then small merges, of which a young crawl makes
+# many, read no file; every system call is a chance to lose the interpreter lock.
 _SMALL_BLOCKS = 32
-# Keys looked up at once: bounds the temporary arrays to some 5 MB.
+# Keys looked up together, which bounds the temporary arrays to about 5 MB.
 _KEYS = 1 << 18
 
 
 class Run:
-    """One sorted run, open for reading. Reading is thread-safe; closing is the owner's."""
+    """A sorted run, open for reading. Reading is thread-safe; only the owner may close it."""
 
     def __init__(
         self, *, path: Path, fd: int, count: int, fences: Fingerprints, sums: Fingerprints
@@ -84,10 +84,10 @@ class Run:
 
     @classmethod
     def open(cls, path: Path, *, count: int | None = None) -> Run:
-        """Open *path*, which must hold *count* fingerprints if that is known.
+        """Open *path*, which must have *count* fingerprints if that is known.
 
-        Raises CorruptRecordError when header or index are damaged or the size is wrong (blocks
-        are checked when they are read), NewerFormatError for a later version's file.
+        Raises CorruptRecordError if header or index are damaged or the size is wrong (blocks are
+        checked when they are read), NewerFormatError for a later version's file.
         """
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -110,20 +110,23 @@ class Run:
         return DATA_AT + len(self._fences) * (BLOCK_BYTES + 16)
 
     def __contains__(self, fp: int) -> bool:
-        """Whether *fp* is here: one read of 8 kB, blocking. Raises CorruptRecordError."""
+        """Return whether *fp* is in the run: one blocking read of 8 kB.
+
+        Raises CorruptRecordError.
+        """
         if self._words is not None:
-            return _stands_in(self._words.data, fp)
+            return _is_in(self._words.data, fp)
         block = bisect_right(self._fence_words, fp) - 1
         if block < 0:
             return False
         words = self._blocks(np.empty(BLOCK, dtype=_WORD), block, block + 1)
-        return _stands_in(words.data, fp)
+        return _is_in(words.data, fp)
 
     def find(self, keys: Fingerprints) -> NDArray[np.bool_]:
-        """Which of *keys* (increasing) are here. Raises CorruptRecordError.
+        """Return which of *keys* (increasing) are in the run. Raises CorruptRecordError.
 
-        Reads the blocks that can hold a key and no others, neighbouring ones in one piece: a few
-        keys cost a read each, many cost one pass over the file at the speed of the page cache.
+        Reads only the blocks that may have a key, neighbouring ones together: a few keys cost a
+        read each, many cost one pass over the file at the speed of the page cache.
         """
         found = np.zeros(len(keys), dtype=np.bool_)
         buffer = np.empty(READ_BLOCKS * BLOCK, dtype=_WORD)
@@ -148,15 +151,15 @@ class Run:
         return found
 
     def _blocks(self, buffer: Fingerprints, start: int, end: int) -> Fingerprints:
-        """The blocks from *start* to *end*, in *buffer*, checked."""
+        """Read the blocks from *start* to *end* into *buffer*, and check them."""
         self._read(buffer, start, end - start)
         held = buffer[: (end - start) * BLOCK]
         sums, expected = np.add.reduce(held.reshape(-1, BLOCK), axis=1), self._sums[start:end]
-        # Bytes are compared with the interpreter lock held, so that it need not be had back.
+        # Comparing bytes keeps the interpreter lock, so there is no wait to get it back.
         if sums.tobytes() != expected.tobytes():
             bad = start + int(np.flatnonzero(sums != expected)[0])
             raise CorruptRecordError(
-                self.path, DATA_AT + bad * BLOCK_BYTES, "the block does not add up"
+                self.path, DATA_AT + bad * BLOCK_BYTES, "checksum mismatch in the block"
             )
         return held
 
@@ -171,7 +174,7 @@ class Run:
             offset += got
 
     def chunks(self, *, blocks: int) -> Iterator[Fingerprints]:
-        """All fingerprints in order, at most *blocks* blocks at a time, each chunk a new array."""
+        """Yield all fingerprints in order, at most *blocks* blocks at a time, as new arrays."""
         for start in range(0, len(self._fences), blocks):
             end = min(start + blocks, len(self._fences))
             held = self._blocks(np.empty((end - start) * BLOCK, dtype=_WORD), start, end)
@@ -184,19 +187,19 @@ class Run:
             self._fd = -1
 
 
-def _stands_in(words: memoryview[int], fp: int) -> bool:
+def _is_in(words: memoryview[int], fp: int) -> bool:
     at = bisect_left(words, fp)
     return at < len(words) and words[at] == fp
 
 
 def _search(words: Fingerprints, keys: Fingerprints) -> NDArray[np.bool_]:
-    """Which of *keys* stand in *words*, both increasing."""
+    """Return which of *keys* are in *words*, both increasing."""
     found: NDArray[np.bool_] = words.take(np.searchsorted(words, keys), mode="clip") == keys
     return found
 
 
 def read_header(path: Path, header: bytes) -> tuple[int, int]:
-    """``(count, index_crc)`` of a run's first bytes.
+    """Return ``(count, index_crc)`` from a run's first bytes.
 
     Raises CorruptRecordError, NewerFormatError.
     """
@@ -214,48 +217,51 @@ def _check_open(path: Path, found: int, count: int | None, index: bytes, index_c
 
 
 class RunWriter:
-    """Writes one run from increasing chunks. Not thread-safe; an abandoned file is disposable."""
+    """Writer of one run from increasing chunks. Not thread-safe.
+
+    An unfinished file can be deleted.
+    """
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
         self.count = 0
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         os.lseek(self._fd, DATA_AT, os.SEEK_SET)
-        self._rest = np.empty(0, dtype=_WORD)
+        self._partial = np.empty(0, dtype=_WORD)
         self._fences: list[Fingerprints] = []
         self._sums: list[Fingerprints] = []
         self._last = -1
 
     def append(self, chunk: Fingerprints) -> None:
-        """Add *chunk*, which must go on increasing. Raises ValueError when it does not."""
+        """Add *chunk*, which must continue to increase. Raises ValueError if it does not."""
         if not len(chunk):
             return
         if int(chunk[0]) <= self._last or not bool((chunk[1:] > chunk[:-1]).all()):
             raise ValueError(f"{self.path}: fingerprints are not strictly increasing")
         self._last = int(chunk[-1])
         self.count += len(chunk)
-        if len(self._rest):
-            chunk = np.concatenate((self._rest, chunk))
+        if len(self._partial):
+            chunk = np.concatenate((self._partial, chunk))
         whole = len(chunk) // BLOCK * BLOCK
         self._write(chunk[:whole])
-        self._rest = chunk[whole:].copy()
+        self._partial = chunk[whole:].copy()
 
     def _write(self, words: Fingerprints) -> None:
         blocks = words.reshape(-1, BLOCK)
         self._fences.append(blocks[:, 0].copy())
         self._sums.append(blocks.sum(axis=1))
-        # In pieces, so that a full disk is noticed soon; each write frees the interpreter lock.
+        # In pieces, so that a full disk is noticed early; each write frees the interpreter lock.
         for start in range(0, len(words), _WRITE_WORDS):
             write_all(self._fd, words[start : start + _WRITE_WORDS].tobytes())
 
     def finish(self) -> Run:
-        """Write the index and the header; the run, open for reading. It is not fsynced.
+        """Write index and header, without fsync; return the run, open for reading.
 
         There must be at least one fingerprint.
         """
-        if len(self._rest):
-            filler = np.full(BLOCK - len(self._rest), self._rest[-1], dtype=_WORD)
-            self._write(np.concatenate((self._rest, filler)))
+        if len(self._partial):
+            filler = np.full(BLOCK - len(self._partial), self._partial[-1], dtype=_WORD)
+            self._write(np.concatenate((self._partial, filler)))
         fences, sums = np.concatenate(self._fences), np.concatenate(self._sums)
         index = fences.tobytes() + sums.tobytes()
         write_all(self._fd, index)
@@ -279,7 +285,7 @@ class RunWriter:
 
 
 def write_run(path: Path, chunks: Iterable[Fingerprints]) -> Run:
-    """A finished run of *chunks* at *path*; when anything fails, no file is left behind."""
+    """Write *chunks* as a finished run at *path*; leave no file if anything fails."""
     writer = RunWriter(path=path)
     try:
         for chunk in chunks:

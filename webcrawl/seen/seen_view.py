@@ -1,11 +1,11 @@
-"""View of an eliminator's files, for readers beside the process that owns it.
+"""Read-only view of an eliminator's files, for other processes than the one that owns them.
 
-Used by the commands that explain and export. Takes no lock and changes nothing on disk: the last
-published snapshot, and the URL log since. The invariant: a URL that was submitted is ``holds``,
-or among the ``undecided``, or both (submitted again).
+Used by commands that explain and export. It takes no lock and changes nothing on disk: it reads the
+last published snapshot and the URL log since. The invariant: for a submitted URL, ``holds`` is
+true, or it is among the ``undecided``, or both (if it was submitted again).
 
-All methods read the disk and raise CorruptRecordError for damage, and when a newer snapshot was
-published meanwhile and files are gone: then the reader begins anew with that one.
+All methods read the disk. They raise CorruptRecordError for damage, and also when a newer snapshot
+was published meanwhile and files are gone: the reader then starts over with that one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Submitted(NamedTuple):
     payload: bytes
 
 
-class _Logged(NamedTuple):
+class _LogEntry(NamedTuple):
     """A URL in the log.
 
     *taken* says that it left the eliminator before the snapshot, or never will.
@@ -48,12 +48,12 @@ class _Logged(NamedTuple):
     taken: bool
 
 
-# Of a record: not all of it had been taken.
-_SOME = None
+# State of a record of which only a part had been taken.
+_PARTLY = None
 
 
 class SeenView:
-    """The eliminator in the directory *path* as of *snapshot*, and what was submitted since."""
+    """The eliminator in the directory *path* as of *snapshot*, plus URLs submitted since."""
 
     def __init__(self, *, path: Path, snapshot: bytes) -> None:
         self._path = path
@@ -63,73 +63,78 @@ class SeenView:
         if tag_of(snapshot) == "Bloom":
             bloom = decode_snapshot(snapshot, BloomSnapshot, path=path)
             self._store = _Filter(path, bloom, self._log)
-            number, cursor = bloom.taken
+            number, cursor = bloom.consumed_until
             self._spans = [span for span in bloom.files if span.number >= number]
         else:
             disk = decode_snapshot(snapshot, DiskSnapshot, path=path)
             self._store = _Runs(path, disk)
             cursor = disk.cursor
             self._spans = [*disk.pending, disk.active]
-        # How far the first stretch had been taken: up to this offset, and some of the record there.
-        self._taken_to, self._done = (0, 0) if cursor is None else (cursor.offset, cursor.done)
+        # How far the first stretch had been taken: this offset, and how much of the record there.
+        self._consumed, self._done = (0, 0) if cursor is None else (cursor.offset, cursor.done)
 
     def close(self) -> None:
         """Close the files."""
         self._store.close()
 
     def holds(self, fp: int) -> bool:
-        """Whether *fp* was submitted and decided. With a Bloom filter: perhaps."""
-        return self._store.holds(fp) or any(one.taken for one in self._logged({fp}))
+        """Return whether *fp* was submitted and decided. With a Bloom filter this may be wrong."""
+        return self._store.holds(fp) or any(one.taken for one in self._log_entries({fp}))
 
     def undecided(self, wanted: Collection[int] | None = None) -> Iterator[Submitted]:
-        """The entries that will come out of the eliminator after the snapshot, each fingerprint
-        once, in order; of those *wanted*, if given. Remembers all fingerprints that it has met.
+        """Yield the entries that the eliminator will return after the snapshot, in order.
 
-        Since the snapshot the owner may have handed some of it to the frontier.
+        Each fingerprint comes once; only those *wanted*, if given. Remembers all fingerprints that
+        it has seen. Since the snapshot the owner may have handed some of them to the frontier.
         """
-        for one in self._logged(wanted):
+        for one in self._log_entries(wanted):
             if not one.taken:
                 yield Submitted(one.fp, one.payload)
 
-    def _logged(self, wanted: Collection[int] | None) -> Iterator[_Logged]:
-        """The entries in the log from the first stretch on that was not wholly taken, and is in
-        none of the named runs: what had been taken of it by then, and what is still to come."""
-        met: set[int] = set()
+    def _log_entries(self, wanted: Collection[int] | None) -> Iterator[_LogEntry]:
+        """Yield the log entries that are in none of the named runs.
+
+        They begin with the first stretch that was not completely taken, and include what was taken
+        of it.
+        """
+        known: set[int] = set()
         for frame, taken in self._frames():
             fps = frame.fps
-            if wanted is not None and taken is not _SOME and not any(fp in fps for fp in wanted):
+            if wanted is not None and taken is not _PARTLY and not any(fp in fps for fp in wanted):
                 continue
-            left = self._done if taken is _SOME else len(fps) if taken else 0
+            left_to_take = self._done if taken is _PARTLY else len(fps) if taken else 0
             silent = not has_payloads(frame.packed)
             payloads = [b""] * len(fps) if silent else unpacked(self._path, frame.end, frame.packed)
-            asked = fps if wanted is None or taken is _SOME else wanted
-            met |= self._store.known(asked)
+            asked = fps if wanted is None or taken is _PARTLY else wanted
+            known |= self._store.known(asked)
             for fp, payload in zip(fps, payloads, strict=True):
-                if fp in met:
+                if fp in known:
                     continue
-                met.add(fp)
+                known.add(fp)
                 if wanted is None or fp in wanted:
-                    yield _Logged(fp, payload, taken=silent or left > 0)
-                left -= 1
+                    yield _LogEntry(fp, payload, taken=silent or left_to_take > 0)
+                left_to_take -= 1
 
     def _frames(self) -> Iterator[tuple[Frame, bool | None]]:
-        """The records of the URL log up to its present end, and whether each had been taken at the
-        snapshot: yes, no, or the first so many of its new ones."""
+        """Yield the records of the URL log up to its current end, and whether each had been taken.
+
+        At the snapshot a record was taken, not taken, or taken in part.
+        """
         last = self._spans[-1]
         for span in self._spans:
             file, start = self._log.file(span.number), span.start
             frames = (
-                self._log.recovered(span.number, start=start, vouched=span.end)
+                self._log.recovered(span.number, start=start, trusted_until=span.end)
                 if span is last
                 else read_frames(file, start=start, end=span.end)
             )
             for frame in frames:
-                taken = span is self._spans[0] and start <= self._taken_to
-                yield frame, _SOME if taken and start == self._taken_to else taken
+                taken = span is self._spans[0] and start <= self._consumed
+                yield frame, _PARTLY if taken and start == self._consumed else taken
                 start = frame.end
         number = last.number + 1
         while self._log.file(number).exists():
-            for frame in self._log.recovered(number, start=HEADER_SIZE, vouched=HEADER_SIZE):
+            for frame in self._log.recovered(number, start=HEADER_SIZE, trusted_until=HEADER_SIZE):
                 yield frame, False
             number += 1
 
@@ -137,7 +142,7 @@ class SeenView:
 class _Runs:
     """The runs that the snapshot names.
 
-    They hold nothing of what is undecided but what had been submitted before.
+    Of the undecided URLs they have only those that had been submitted before.
     """
 
     def __init__(self, path: Path, state: DiskSnapshot) -> None:
@@ -162,7 +167,7 @@ class _Runs:
 
 
 class _Filter:
-    """The saved filter and the log since; what is in the log was new when it was submitted."""
+    """The saved filter and the log since; all URLs in the log were new when submitted."""
 
     def __init__(self, path: Path, state: BloomSnapshot, log: UrlLog) -> None:
         self._state = state
@@ -181,8 +186,8 @@ class _Filter:
                     return True
         return False
 
-    def known(self, fps: Collection[int]) -> set[int]:  # noqa: ARG002  # as said
+    def known(self, fps: Collection[int]) -> set[int]:  # noqa: ARG002  # see the class
         return set()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, as no file is open."""

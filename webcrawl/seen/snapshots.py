@@ -1,4 +1,4 @@
-"""Snapshots of the eliminators, and how all snapshots of this package are read.
+"""Snapshots of the eliminators, and the decoding of all snapshots of this package.
 
 A snapshot is msgpack: the part's tag, the version, the part's fields.
 """
@@ -17,7 +17,7 @@ from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFo
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Of all snapshots of this package; it changes when one of them does.
+#: Version of all snapshots of this package; it changes when one of them does.
 VERSION = 1
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -26,8 +26,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
     """State of the exact eliminator.
 
-    runs: (number, count); pending: stretches of U not wholly taken, oldest first; cursor: in the
-    first of them; active: the stretch being written.
+    - runs: (number, count)
+    - pending: stretches of U that were not completely taken, oldest first
+    - cursor: position in the first of them
+    - active: the stretch being written
     """
 
     version: int
@@ -40,23 +42,24 @@ class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
 class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
     """State of the Bloom eliminator.
 
-    saved: number of the filter's file, 0 for none; since: the place in the log that it covers,
-    (file, offset); taken: the file and the cursor in it up to which all was taken; files: the log
-    from the first file needed on, the last one being written.
+    - saved: number of the filter's file, 0 if there is none
+    - since: the position in the log up to which the file has all URLs, (file, offset)
+    - consumed_until: the file, and the cursor in it, up to which all was taken
+    - files: the log from the first file needed on; the last one is being written
     """
 
     version: int
     saved: int
     since: tuple[int, int]
-    taken: tuple[int, Cursor]
+    consumed_until: tuple[int, Cursor]
     files: list[Span]
 
 
 class LogState(NamedTuple):
     """State of the URL log.
 
-    The stretches not wholly taken, the cursor in the first of them, the stretch being written, the
-    oldest file needed.
+    The stretches not completely taken, the cursor in the first of them, the stretch being written,
+    and the oldest file needed.
     """
 
     pending: list[Span]
@@ -71,17 +74,17 @@ _decode_any = msgpack_decoder(list[object])
 
 
 def decode_snapshot(snapshot: bytes, kind: type[T], *, path: Path) -> T:
-    """*snapshot* as a *kind*, a tagged array-like struct with the version as its first field;
-    *path* is the directory it belongs to.
+    """Decode *snapshot* as a *kind*, a tagged array-like struct with the version as first field.
 
-    Raises CorruptRecordError, or NewerFormatError when a later webcrawl wrote it.
+    *path* is its directory. Raises CorruptRecordError, or NewerFormatError if a later webcrawl
+    wrote it.
     """
     tag = kind.__struct_config__.tag
     try:
         head = _decode_any(snapshot)[:2]
         if len(head) == 2 and head[0] != tag:
             raise CorruptRecordError(
-                path, 0, f"it holds the state of a {head[0]} eliminator, not of a {tag} one"
+                path, 0, f"it has the state of a {head[0]} eliminator, not of a {tag} one"
             )
         if len(head) == 2 and isinstance(head[1], int) and head[1] > VERSION:
             raise NewerFormatError(f"the snapshot of {path}", head[1], VERSION)
@@ -91,7 +94,7 @@ def decode_snapshot(snapshot: bytes, kind: type[T], *, path: Path) -> T:
 
 
 def tag_of(snapshot: bytes) -> str:
-    """Of which part *snapshot* is; empty when it cannot be read, decode_snapshot says why."""
+    """Return the tag of *snapshot*; "" if it cannot be read, which decode_snapshot explains."""
     try:
         head = _decode_any(snapshot)[:1]
     except UndecodableError:

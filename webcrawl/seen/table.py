@@ -1,15 +1,16 @@
 """The buffer T: fingerprints submitted since the last merge, as a table and in order of arrival.
 
-Held by the eliminator, one being filled and one being merged (Mercator, section 3.2, figure 4).
-The invariant: ``order[n]`` is the fingerprint of the n-th URL of this buffer's stretch of the URL
-log, ``kinds[n]`` says what is stored with it, and the table holds exactly the fingerprints of
-``order``, each once.
+The eliminator has one being filled and one being merged (Mercator, section 3.2, figure 4). The
+invariant: ``order[n]`` is the fingerprint of the n-th URL of this buffer's stretch of the URL log,
+and ``kinds[n]`` says what is stored with it. The table has exactly the fingerprints of ``order``,
+each once.
 
 The table is an open-addressing hash table of 64-bit words in anonymous memory, at most half full
-as sized. A Python set of 2^21 integers takes 200 MB and stops the reactor when it grows and when
-it is freed; this takes 32 MB, and goes back to the system at once. While the front end is low
-merges are frequent and find little in it, and to touch a page of new memory takes as long as two
-insertions: so it begins with 128 kB. With 8,192 entries it gets its whole size, in 5 ms.
+for its intended size. A Python set of 2^21 integers takes 200 MB and stops the reactor when it
+grows and when it is freed. This table takes 32 MB, which return to the system immediately. While
+the front end has few URLs, merges are frequent and buffers small, and touching a new page of memory
+takes as long as two insertions. So the table begins with 128 kB, and with 8,192 entries it gets its
+full size, in 5 ms.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from webcrawl.storage.anonymous_memory import anonymous_memory
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What stands at an ordinal: a fingerprint without a payload, one with, or (only after a
-#: recovery that joined two buffers) one that this buffer had met before.
+#: Kinds of entries: a fingerprint without a payload, one with a payload, or (only after a recovery
+#: that joined two buffers) one that this buffer already has.
 SILENT, WITH_PAYLOAD, REPEAT = 0, 1, 2
 
 _MIN_SLOTS = 1024  # one page of memory holds 512
@@ -36,23 +37,23 @@ class Buffer:
     """The buffer T of new fingerprints. Not thread-safe; nothing may be added during a merge."""
 
     def __init__(self, *, size: int) -> None:
-        """*size*: entries it is meant for. It takes more, then it grows once more, in a pause."""
-        self._whole = max(_MIN_SLOTS, 1 << (2 * size - 1).bit_length())
+        """Create a buffer for *size* entries; with more the table grows again, in a pause."""
+        self._full_slots = max(_MIN_SLOTS, 1 << (2 * size - 1).bit_length())
         self.order = array("Q")
         self.kinds = bytearray()
         self._count = 0
-        self._allocate(min(self._whole, _FIRST_SLOTS))
+        self._allocate(min(self._full_slots, _FIRST_SLOTS))
 
     def _allocate(self, slots: int) -> None:
         self._memory = anonymous_memory(slots * 8)
         self._slots = memoryview(self._memory).cast("Q")
         self._mask = slots - 1
-        self._room = slots // 2 if slots < self._whole else slots - slots // 8
+        self._room = slots // 2 if slots < self._full_slots else slots - slots // 8
 
     def insert(self, fps: Sequence[int], candidates: Sequence[int]) -> list[int]:
-        """Put ``fps[i]`` for i in *candidates* into the table; returns those i that were new.
+        """Put ``fps[i]`` for i in *candidates* into the table; return those i that were new.
 
-        The caller then either ``append``s the new ones or takes them back.
+        The caller then calls ``append`` for the new ones, or ``undo``.
         """
         if self._count + len(candidates) > self._room:
             self._grow(self._count + len(candidates))
@@ -73,10 +74,10 @@ class Buffer:
         self._count += len(new)
         return new
 
-    def take_back(self, fps: Sequence[int]) -> None:
+    def undo(self, fps: Sequence[int]) -> None:
         """Undo the last ``insert``, given its new fingerprints in order.
 
-        The last one in can leave an open-addressing table without a tombstone.
+        The last entries can leave an open-addressing table without tombstones.
         """
         slots, mask = self._slots, self._mask
         for fp in reversed(fps):
@@ -87,13 +88,15 @@ class Buffer:
         self._count -= len(fps)
 
     def append(self, fps: Sequence[int], kind: int) -> None:
-        """Note the arrival of *fps*, in order, after they went into the URL log."""
+        """Note the arrival of *fps*, in order, after they were written to the URL log."""
         self.order.extend(fps)
         self.kinds += (b"\x01" if kind == WITH_PAYLOAD else b"\x00") * len(fps)
 
     def replay(self, fps: Sequence[int], *, with_payload: bool) -> int:
-        """``insert`` and ``append`` of a record read back from the URL log, where a fingerprint
-        can stand twice if a merge lay between; the number of payloads that may be new."""
+        """Add a record read back from the URL log; return how many payloads may be new.
+
+        A fingerprint may be there twice if there was a merge in between.
+        """
         new = self.insert(fps, range(len(fps)))
         kinds = bytearray([REPEAT]) * len(fps)
         for index in new:
@@ -114,16 +117,16 @@ class Buffer:
         return False
 
     def __len__(self) -> int:
-        """Entries in order of arrival, repeats included."""
+        """Return the number of entries in order of arrival, including repeats."""
         return len(self.order)
 
     def _grow(self, needed: int) -> None:
         held = np.frombuffer(self._memory, np.uint64)
         held = held[held != 0]
         self.close()
-        slots = max(self._whole, 1 << (2 * needed - 1).bit_length())
+        slots = max(self._full_slots, 1 << (2 * needed - 1).bit_length())
         self._allocate(slots)
-        # In the order of the slots that they belong in, each goes there or behind the one before.
+        # In the order of their preferred slots, each goes there or after the one before it.
         wanted = (held & np.uint64(self._mask)).astype(np.int64)
         by_slot = wanted.argsort()
         number = np.arange(len(held))
@@ -136,6 +139,6 @@ class Buffer:
         self.insert(others, range(len(others)))
 
     def close(self) -> None:
-        """Give the table's memory back; ``order`` and ``kinds`` stay."""
+        """Free the table's memory; ``order`` and ``kinds`` stay."""
         self._slots.release()
         self._memory.close()

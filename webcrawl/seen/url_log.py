@@ -1,8 +1,8 @@
-"""The URL log U: every URL that passed cache and buffer, in the order in which it came.
+"""The URL log U: every URL that passed cache and buffer, in the order of submission.
 
-Written by the eliminators at each submit; it is the crawl's discovered log at the same time, so
-nothing needs to be written twice. The invariant: what ``append`` returned for is read back after
-``kill -9``, in order, and the n-th fingerprint of a stretch is the n-th of the buffer it fed.
+Written by the eliminators at each submit. It is also the crawl's log of discovered URLs, so nothing
+needs to be written twice. The invariant: once ``append`` has returned, its record is read back
+after ``kill -9``, in order, and the n-th fingerprint of a stretch is the n-th of its buffer.
 
     discovered-NNNNNN.log   numbered from 1 without gaps; the highest is appended to
 """
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 # log    := a record log (see webcrawl.storage.record_log), one record per submit
 # record := count u32 | fingerprint u64 * count | packed payloads       little-endian
-# The packed payloads (pack_many) are count, or none at all: then the fingerprints were added
-# without anything to hand out later.
+# There are count packed payloads (pack_many), or none: then the fingerprints were added without
+# anything to return later.
 COUNT = struct.Struct("<I")
 assert COUNT.size == 4
 
-# A stretch of the log begins a new file when the old one is this large, so that files become
-# disposable while the crawl goes on, and frequent small merges do not litter the directory.
+# A stretch of the log begins a new file when the old one has this many bytes. So files can be
+# deleted during the crawl, but frequent small merges do not fill the directory with files.
 FILE_BYTES = 64 << 20
 
 
@@ -55,8 +55,8 @@ class Frame(NamedTuple):
 class UrlLog:
     """The log's files in one directory. Belongs to the crawl's own thread.
 
-    *aside* runs something that may block elsewhere: closing a file of 200 MB stops the caller for
-    70 ms when ext4 decides to allocate its blocks then (2026-11-20).
+    *aside* runs a call that may block in another thread: closing a file of 200 MB stops the caller
+    for 70 ms if ext4 decides to allocate its blocks then (2026-11-20).
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class UrlLog:
         self._published_first = 1
 
     def open(self, *, number: int, start: int, end: int, first: int) -> None:
-        """Go on writing in file *number*, cut to *end*; the stretch now written began at *start*.
+        """Continue writing in file *number*, cut to *end*; the current stretch began at *start*.
 
         Files below *first* and above *number* are deleted.
         """
@@ -94,7 +94,7 @@ class UrlLog:
         return self._log
 
     def file(self, number: int) -> Path:
-        """The name of log file *number*."""
+        """Return the path of log file *number*."""
         return log_path(self._path, number)
 
     @property
@@ -108,23 +108,27 @@ class UrlLog:
         return Span(self._number, self._start, self._active.size)
 
     def append(self, fps: array[int], payloads: Sequence[bytes]) -> None:
-        """Write *fps* with their *payloads* (or none) as one record by one write.
+        """Write *fps* with their *payloads* (or none) as one record, with one write.
 
-        Raises OSError when the disk is full; then nothing was appended.
+        Raises OSError if the disk is full; then nothing was appended.
         """
         self._active.append(COUNT.pack(len(fps)) + fps.tobytes() + pack_many(payloads))
 
-    def recovered(self, number: int, *, start: int, vouched: int) -> Generator[Frame, None, None]:
-        """The records of file *number* from *start*: damage before *vouched* is an error, after
-        it the end of the log."""
+    def recovered(
+        self, number: int, *, start: int, trusted_until: int
+    ) -> Generator[Frame, None, None]:
+        """Yield the records of file *number* from *start* on.
+
+        Damage before *trusted_until* is an error; after it, damage is the end of the log.
+        """
         path = self.file(number)
-        if vouched > start:
-            yield from read_frames(path, start=start, end=vouched)
+        if trusted_until > start:
+            yield from read_frames(path, start=start, end=trusted_until)
         if path.exists():
-            yield from read_frames(path, start=max(start, vouched), end=None)
+            yield from read_frames(path, start=max(start, trusted_until), end=None)
 
     def cut(self) -> Span:
-        """End the stretch being written and begin the next; a new file when this one is large."""
+        """End the stretch being written and begin the next, in a new file if this one is large."""
         span = self.span
         if self.is_large:
             log = RecordLog.open(self.file(self._number + 1), size=HEADER_SIZE)
@@ -135,19 +139,19 @@ class UrlLog:
         return span
 
     def snapshot(self, first: int | None) -> Span:
-        """The stretch being written.
+        """Return the stretch being written.
 
-        *first* is the oldest file that other stretches of the same snapshot lie in, if any do.
+        *first* is the oldest file that other stretches of the same snapshot are in, or None.
         """
         self._named = (self._number if first is None else first, self._number)
         return self.span
 
     def written(self) -> list[Path]:
-        """Files to fsync before the last snapshot may be published."""
+        """Return files to fsync before the last snapshot may be published."""
         return [self.file(number) for number in range(self._named[0], self._named[1] + 1)]
 
     def forget(self) -> list[Path]:
-        """Files to delete now that the last snapshot was published."""
+        """Return files to delete, as the last snapshot was published."""
         old = range(self._published_first, self._named[0])
         self._published_first = self._named[0]
         return [self.file(number) for number in old]
@@ -160,16 +164,19 @@ class UrlLog:
 
 
 def read_frames(path: Path, *, start: int, end: int | None) -> Generator[Frame, None, None]:
-    """The records from byte *start* on, up to a known *end* or the first damage.
+    """Yield the records from byte *start* on, up to a known *end* or the first damage.
 
-    Raises CorruptRecordError for damage before *end*, as ``read_records``.
+    Raises CorruptRecordError for damage before *end*, like ``read_records``.
     """
     for offset, record in read_records(path, start=start, end=end):
         yield Frame(offset, *parse_record(record))
 
 
 def parse_record(record: bytes) -> tuple[array[int], bytes]:
-    """Its fingerprints and its packed payloads. ValueError when it is too short for them."""
+    """Return the fingerprints and packed payloads of *record*.
+
+    Raises ValueError if it is too short.
+    """
     if len(record) < COUNT.size:
         raise ValueError("not a record of a URL log: no count")
     (count,) = COUNT.unpack_from(record)
@@ -182,10 +189,10 @@ def parse_record(record: bytes) -> tuple[array[int], bytes]:
 
 
 def log_path(path: Path, number: int) -> Path:
-    """Log file *number* in the directory *path*."""
+    """Return log file *number* in the directory *path*."""
     return path / f"discovered-{number:06d}.log"
 
 
 def has_payloads(packed: bytes) -> bool:
-    """Whether packed payloads are any."""
+    """Return whether there are any packed payloads."""
     return packed[:4] != b"\0\0\0\0"

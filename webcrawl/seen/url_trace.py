@@ -1,16 +1,16 @@
-"""URL trace: the fingerprints of all links of a crawl, in the order in which pages submitted them.
+"""URL trace: the fingerprints of all links of a crawl, in the order of their submission.
 
-What Broder, Najork and Wiener logged before Mercator's host splitter, to replay it into caches. A
-record log, whose torn tail the next ``open`` cuts, with a record for up to 2^12 links or a second
-of them. Little-endian::
+Broder, Najork and Wiener logged this before Mercator's host splitter, to replay it into caches. It
+is a record log, whose torn tail the next ``open`` cuts off, with a record for up to 2^12 links or
+for one second. Little-endian::
 
     payload := magic "URLT" | count u32 | at f64 | fingerprint u64 * count | leaves
              | magic "URLT" | 0 u32 | 0 f64 | seed u64    the first one, since 2026-11-24
-    at      := when the first was submitted, epoch seconds
-    leaves  := a bit for each, the lowest first, padded to bytes: whether it leaves, see ``add``
+    at      := when the first link was submitted, epoch seconds
+    leaves  := a bit for each link, lowest first, padded to bytes: whether it leaves, see ``add``
 
-8.13 bytes for each link, without a bound: that is the disk's. A process that dies loses the links
-of the last second; those of pages that are fetched again are there twice.
+It takes 8.13 bytes per link, limited only by the disk. A process that dies loses the links of the
+last second; links of pages that are fetched again are there twice.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct("<4sId")
 assert _HEAD.size == 16
 _MAGIC = b"URLT"
-_MOST_LINKS = 1 << 12
-_MOST_SECS = 1.0
+_MAX_LINKS = 1 << 12
+_MAX_SECS = 1.0
 
 
 class UrlTrace:
@@ -55,30 +55,34 @@ class UrlTrace:
         self._at = 0.0
 
     def open(self) -> None:
-        """Go on behind what is there. Blocks for a read of the file. FatalError with one sentence
-        if it cannot be written, or is another file."""
+        """Open the file and continue after its last record. Blocks to read it.
+
+        Raises FatalError if it cannot be written, or is another file.
+        """
         try:
             if self.path.exists():
                 _, first = next(read_records(self.path), (0, _MAGIC))
                 if not first.startswith(_MAGIC):
-                    raise FatalError(f"{self.path} is no URL trace: name a new file.")
+                    raise FatalError(f"{self.path} is not a URL trace: name a new file.")
             self._log = RecordLog.open(self.path)
         except (OSError, CorruptRecordError, NewerFormatError) as error:
             raise FatalError(f"The URL trace cannot be written: {error}.") from error
 
     def add(self, fps: Sequence[int], leave: Iterable[int], at: float) -> None:
-        """The links *fps* of a page were submitted *at*; *leave*: for each whether it leaves the
-        page's host, or in a hive its shard. OSError when the disk is full: the links of the last
-        second are lost then."""
+        """Add the links *fps* of a page, submitted *at* epoch seconds.
+
+        *leave* says for each link whether it leaves the page's host, or in a hive its shard. Raises
+        OSError if the disk is full; then the links of the last second are lost.
+        """
         if not self._fps:
             self._at = at
         self._fps.extend(fps)
         self._leave.extend(leave)
-        if len(self._fps) >= _MOST_LINKS or at - self._at > _MOST_SECS:
+        if len(self._fps) >= _MAX_LINKS or at - self._at > _MAX_SECS:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was added; it survives ``kill -9`` then. OSError as ``add``."""
+        """Write the links added so far; they then survive ``kill -9``. OSError as in ``add``."""
         fps, leave = self._fps, self._leave
         if fps:
             if self._log.size <= HEADER_SIZE:
@@ -89,13 +93,13 @@ class UrlTrace:
             self._log.append(head + fps.tobytes() + bits.tobytes())
 
     def close(self) -> None:
-        """Write the rest and close."""
+        """Write the remaining links and close."""
         with closing(self._log):
             self.flush()
 
 
 class Trace(NamedTuple):
-    """Trace in memory: fingerprints, whether each leaves, times of the first and last record.
+    """A trace in memory: fingerprints, whether each leaves, times of the first and last record.
 
     *seed* is that of the fingerprints (hash_seed.py).
     """
@@ -108,9 +112,9 @@ class Trace(NamedTuple):
 
 
 def read_trace(path: Path) -> Trace:
-    """The trace *path*, 9 bytes of memory for each link and as much again while it is read.
+    """Read the trace *path*: 9 bytes of memory per link, twice that while reading.
 
-    FatalError with one sentence if it is none.
+    Raises FatalError if it is not a trace.
     """
     fps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
     leave: list[NDArray[np.bool_]] = [np.zeros(0, dtype=np.bool_)]
@@ -120,7 +124,7 @@ def read_trace(path: Path) -> Trace:
         for _, payload in read_records(path):
             magic, count, at = _HEAD.unpack_from(payload)
             if magic != _MAGIC:
-                raise FatalError(f"{path} is no URL trace: name one that URL_TRACE wrote.")
+                raise FatalError(f"{path} is not a URL trace: name one that URL_TRACE wrote.")
             if not count:
                 seed = int.from_bytes(payload[_HEAD.size :], "little")
                 continue
@@ -131,14 +135,17 @@ def read_trace(path: Path) -> Trace:
     except (OSError, CorruptRecordError, NewerFormatError) as error:
         raise FatalError(f"The URL trace cannot be read: {error}.") from error
     except (struct.error, ValueError) as error:
-        raise FatalError(f"{path} is no URL trace: {error}.") from error
+        raise FatalError(f"{path} is not a URL trace: {error}.") from error
     begun, ended = (times[0], times[-1]) if times else (0.0, 0.0)
     return Trace(np.concatenate(fps), np.concatenate(leave), begun, ended, seed)
 
 
 def most_popular(fps: NDArray[np.uint64], most: int) -> list[int]:
-    """At most *most* of the distinct *fps*, the most frequent first; of those that are equally
-    frequent the one that came first: of a trace of these it gives the same."""
+    """Return at most *most* of the distinct *fps*, the most frequent first.
+
+    Of equally frequent ones the earlier comes first, so a trace of the result gives the same
+    result.
+    """
     found: Any = np.unique(fps, return_index=True, return_counts=True)
     names, first, counts = found
     names = names[np.lexsort((first, -counts))[:most]]
@@ -146,11 +153,14 @@ def most_popular(fps: NDArray[np.uint64], most: int) -> list[int]:
 
 
 def write_trace(path: Path, fps: Sequence[int]) -> None:
-    """Write a trace of *fps*, of the seed in use, in place of what *path* is. OSError."""
+    """Write a trace of *fps*, with the seed in use, in place of the file *path*.
+
+    Raises OSError.
+    """
     path.unlink(missing_ok=True)
     trace = UrlTrace(path=path)
     trace.open()
     with closing(trace):
-        for start in range(0, len(fps), _MOST_LINKS):
-            some = fps[start : start + _MOST_LINKS]
+        for start in range(0, len(fps), _MAX_LINKS):
+            some = fps[start : start + _MAX_LINKS]
             trace.add(some, bytes(len(some)), 0.0)

@@ -1,4 +1,4 @@
-"""Budgets of pages, bytes and reputation: who waits, who is let in, and what is counted."""
+"""Tests of budgets of pages, bytes and reputation: who waits, who is admitted, what counts."""
 
 import msgspec
 import pytest
@@ -75,7 +75,7 @@ def test_host_has_its_budget_of_pages_and_its_domain_another(records):
     assert not host.can_release_more
 
 
-def test_budget_of_bytes_is_over_when_so_many_have_come(records):
+def test_budget_of_bytes_ends_when_that_many_arrived(records):
     ledger, (_, domain) = budgets(records, BUDGET_DOMAIN_BYTES=1000)
     ledger.begun(url("a.example.com"))
     ledger.received(url("a.example.com"), 999)
@@ -102,7 +102,7 @@ def test_page_that_is_put_back_is_not_counted(records):
 
 
 @pytest.mark.parametrize("value", [-1, "many"])
-def test_budget_that_cannot_be_is_one_sentence(records, value):
+def test_invalid_budget_is_reported_in_one_sentence(records, value):
     with pytest.raises(FatalError, match="BUDGET_DOMAIN_BYTES must be"):
         budgets(records, BUDGET_DOMAIN_BYTES=value)
 
@@ -174,7 +174,7 @@ def gate(records):
 
 
 def let_in(gate, host, *, rank=0, at_most=100):
-    """How many URLs of *host* get through."""
+    """Return how many URLs of *host* are admitted."""
     count = 0
     while count < at_most and not gate.holds(url(host, count, rank=rank)):
         gate.let_in(url(host, count, rank=rank))
@@ -218,7 +218,7 @@ def test_a_url_that_another_gate_stops_frees_its_place(gate):
     assert let_in(gate, "a.test") == 4
 
 
-def test_origins_that_never_answered_take_nothing_of_their_domain_s_budget(gate):
+def test_unproven_origins_do_not_use_their_domains_budget(gate):
     closed = [Entry(f"http://a.test:{port}/", "a.test") for port in range(1, 4)]
     gate.unproven.update(one.url for one in closed)
     let_in(gate, "a.test", at_most=1)
@@ -308,7 +308,7 @@ def test_a_round_begins_for_hosts_that_are_not_far_off_any_more(gate, records):
     assert records.domains.current_round == 1
 
 
-def test_what_waits_counts_in_a_round_that_began_beside_it(records):
+def test_waiting_urls_count_in_a_round_begun_by_another_shard(records):
     gate = Reputation(records, rounds=1)
     assert let_in(gate, "a.test") == 2
     assert gate.needs_pass(Supply.LATER)

@@ -1,4 +1,4 @@
-"""Addresses before a worker is spent: a real resolver asking a real name server."""
+"""Tests of address look-ups before a worker is used, with a real resolver and name server."""
 
 import asyncio
 import contextlib
@@ -72,7 +72,7 @@ async def test_private_addresses_are_returned_where_they_are_allowed(clock):
         assert await looked_up(found, "inside.test") == ["10.0.0.1"]
 
 
-async def test_what_is_not_known_must_be_looked_up_once(clock):
+async def test_an_unknown_host_must_be_looked_up_once(clock):
     async with addresses_by(clock) as (addresses, names):
         assert addresses.look("a.test") is None
         assert await looked_up(addresses, "a.test") == ["8.8.8.8"]
@@ -109,7 +109,7 @@ def servfail(query):
 @pytest.mark.parametrize(
     ("answer", "error"), [(zone({}), NameNotFoundError), (servfail, LookupFailedError)]
 )
-async def test_a_name_without_address_is_no_failing_server(clock, answer, error):
+async def test_a_name_without_address_is_not_a_server_failure(clock, answer, error):
     records = Records()
     async with addresses_by(clock, records, answer=answer) as (addresses, _):
         found = await looked_up(addresses, "a.test")

@@ -1,4 +1,4 @@
-"""From what a host has shown to its rest: records, back-off, penalty, profiles."""
+"""Tests of how a host's history sets its rest: records, back-off, penalty, profiles."""
 
 import dataclasses
 import math
@@ -208,7 +208,7 @@ def test_a_long_crawl_delay_is_capped_or_obeyed_or_the_host_skipped(polite_of, w
     assert not polite.skips(300.0)
 
 
-def test_a_host_that_fails_too_often_is_left_alone_for_the_penalty(polite, clock):
+def test_a_host_that_fails_too_often_is_not_contacted_for_the_penalty(polite, clock):
     for _ in range(3):
         polite.ended("connect_refused")
         assert not polite.fails()
@@ -300,7 +300,7 @@ def test_another_host_of_a_domain_that_answers_keeps_its_tries(polite):
     assert not polite.fails()
 
 
-def test_ports_without_end_take_no_more_than_so_much_of_a_record(polite, records):
+def test_endless_ports_take_bounded_room_in_a_record(polite, records):
     for port in range(1000):
         polite.ended(url=f"http://{HOST}:{port}/")
     assert len(records.get(HOST).proven) == 16
@@ -360,7 +360,7 @@ def test_a_failure_keeps_its_host_waiting_for_as_long_as_its_rule_says(polite_of
     assert polite.lookup_failed("b.test", "http://b.test/", at_least=0.0) == 10
 
 
-def test_patience_is_with_each_kind_of_failure_and_with_all_together(polite_of):
+def test_failures_are_limited_by_kind_and_in_total(polite_of):
     polite = polite_of(rules={"connect_timeout": Rule(2, 0.0, 2), "http_503": Rule(2, 0.0, 6)})
 
     def given_up_after(*outcomes):
@@ -395,7 +395,7 @@ def test_a_host_whose_look_ups_fail_too_often_is_left_alone(polite):
     assert polite.fails()
 
 
-def test_a_restart_goes_on_from_the_record(polite, polite_of):
+def test_a_restart_continues_from_the_record(polite, polite_of):
     polite.rests(2, "connect_refused")
     assert polite_of().secs("connect_refused") == 40
 
@@ -423,11 +423,11 @@ def chosen(**values):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_profile_is_taken_as_it_is(name):
+def test_a_profile_is_used_unchanged(name):
     assert chosen(POLITENESS_PROFILE=name) == PROFILES[name]
 
 
-def test_what_is_set_goes_before_the_profile():
+def test_settings_override_the_profile():
     profile = chosen(
         POLITENESS_PROFILE="nielsen", POLITENESS_MIN_DELAY="7", POLITENESS_KEY="address"
     )
@@ -461,8 +461,8 @@ def test_the_profiles_are_those_of_their_sources():
     [
         ({"POLITENESS_PROFILE": "rude"}, "POLITENESS_PROFILE must be mercator or nielsen"),
         ({"POLITENESS_KEY": "url"}, "POLITENESS_KEY must be host or address or domain"),
-        ({"POLITENESS_MIN_DELAY": 200}, "below the floor of 200"),
-        ({"POLITENESS_MAX_DELAY": 1}, "below the floor of 3"),
+        ({"POLITENESS_MIN_DELAY": 200}, "below the minimum of 200"),
+        ({"POLITENESS_MAX_DELAY": 1}, "below the minimum of 3"),
         ({"POLITENESS_DELAY_FACTOR": "much"}, "POLITENESS_DELAY_FACTOR must be a number"),
     ],
 )
@@ -471,7 +471,7 @@ def test_impossible_politeness_is_one_sentence(values, sentence):
         chosen(**values)
 
 
-def test_another_way_with_long_crawl_delays_is_refused():
+def test_an_unknown_choice_for_long_crawl_delays_is_refused():
     with pytest.raises(FatalError, match="must be skip or cap or obey"):
         PolitenessLimits.from_settings(Settings({"POLITENESS_LONG_CRAWL_DELAY": "ignore"}))
 

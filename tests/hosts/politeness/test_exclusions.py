@@ -1,4 +1,4 @@
-"""The exclusion file: what its lines mean, and that a change of it acts while a crawl runs."""
+"""Tests of the exclusion file: what its lines mean, and that changes apply to a running crawl."""
 
 import contextlib
 import os
@@ -84,9 +84,9 @@ def test_spaces_and_comments_do_no_harm(line, number):
         ".".join(["x" * 60] * 5), "\0",
     ],
 )  # fmt: skip
-def test_what_is_no_rule_is_refused_and_changes_nothing(line):
+def test_an_invalid_line_is_refused_and_changes_nothing(line):
     made = ExclusionRules()
-    with pytest.raises(ValueError, match=r"is no host, address, network or /expression/$"):
+    with pytest.raises(ValueError, match=r"is not a host, address, network or /expression/$"):
         made.add(line)
     assert len(made) == 0
 
@@ -126,14 +126,14 @@ def test_without_a_file_no_host_is_excluded():
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "."])
-def test_a_file_that_is_not_there_at_the_start_is_a_sentence(tmp_path, name):
+def test_a_missing_file_at_the_start_is_reported_in_one_sentence(tmp_path, name):
     exclusions = exclusion_file(Settings({"EXCLUSION_FILE": str(tmp_path / name)}))
     with pytest.raises(FatalError, match=r"^EXCLUSION_FILE .* cannot be read \(.*\): .*\.$"):
         exclusions.open()
 
 
 class Watched:
-    """An exclusion file on *path* that excludes a.test at first, looked at by *clock*."""
+    """Exclusion file on *path* that excludes a.test at first, checked by *clock*."""
 
     def __init__(self, path, clock):
         self._clock = clock
@@ -142,7 +142,7 @@ class Watched:
         self.file.open()
 
     def look(self, times=2):
-        """The excluded ones of three hosts after a look each second, and after the reading."""
+        """Return which of three hosts are excluded after a check each second, and after reading."""
         for _ in range(times):
             self._clock.advance(1)
             self.file.reload_if_changed()
@@ -176,7 +176,7 @@ def test_a_changed_file_acts_without_a_restart(path, watched):
 
 
 def test_a_file_that_is_being_written_takes_no_rule_away(path, watched):
-    """``cp`` and many an editor empty it first."""
+    """``cp`` and many editors empty the file first."""
     for text in ("", "c.test\na.te", "c.test\na.test\n"):
         path.write_text(text)
         assert watched.look(1) == ["a.test"]
@@ -228,9 +228,10 @@ def test_bad_lines_are_named_by_file_and_number_and_the_others_act(path, watched
     assert watched.file.stats() == {"rules": 1, "bad_lines": 2, "reloads": 1}
     first, second = said(caplog, "WARNING")
     assert first == (
-        f"{path}, line 2 excludes nobody: 'a..test' is no host, address, network or /expression/"
+        f"{path}, line 2 excludes nothing: 'a..test' is not a host, address, network "
+        "or /expression/"
     )
-    assert second.startswith(f"{path}, line 4 excludes nobody: 'utf-8' codec can't decode")
+    assert second.startswith(f"{path}, line 4 excludes nothing: 'utf-8' codec can't decode")
     caplog.clear()
     path.write_bytes(b"a b\n" * 1000)
     watched.look()

@@ -1,4 +1,4 @@
-"""Host policies: which table applies, what it may not say, and what a crawl does with it."""
+"""Tests of host policies: which table applies, what is not allowed, and their effect on a crawl."""
 
 import gzip
 import itertools
@@ -21,7 +21,7 @@ SECRET = "s3cr3t-value"
 
 @pytest.fixture
 def opened(tmp_path, clock):
-    """Opens a file with a text."""
+    """Return a function that opens a file with a text."""
 
     def make(text, mode=0o600):
         path = tmp_path / "hosts.toml"
@@ -65,7 +65,7 @@ def test_a_pattern_may_be_all_hosts(opened):
     assert [rules.of(host).budget for host in ("b.test", "a.test")] == [2, 3]
 
 
-def test_a_line_that_is_not_utf_8_spoils_all(opened, tmp_path):
+def test_a_line_that_is_not_utf_8_invalidates_the_file(opened, tmp_path):
     rules = opened("")
     (tmp_path / "hosts.toml").write_bytes(b'["a.test"]\nbudget = 1\ndelay = 9  # M\xfcller\n')
     with pytest.raises(FatalError, match="cannot be used: line 3: 'utf-8' codec"):
@@ -81,14 +81,14 @@ def test_a_table_applies_whole(opened):
 TABLES = [
     ("delais = 3", "unknown field `delais`"),
     ("delay = -1", ">= 0"),
-    ("delay = nan", "below the 3 s|>= 0"),
+    ("delay = nan", "below POLITENESS_MIN_DELAY|>= 0"),
     ("delay = 1", "needs owner_allows = true"),
     ('link_kinds = ["img"]', "LINK_KINDS, which lacks img"),
     (f'headers = {{User-Agent = "{SECRET}"}}', "User-Agent cannot be set"),
     (f'headers = {{X-Key = "{SECRET}\\r\\nHost: b"}}', "'X-Key' is none that can be sent"),
     (f'cookies = {{a = "{SECRET};"}}', "cookie 'a' is none that can be sent"),
     (f'proxy = "socks://{SECRET}@b.test"', "proxy is no URL by http or https"),
-    (f'headers = {{X-Key = "{SECRET}" "', "it is no TOML"),
+    (f'headers = {{X-Key = "{SECRET}" "', "it is not valid TOML"),
     (f'headers = "{SECRET}"', "Expected `object`"),
 ]
 # No host, domain or pattern.
@@ -103,7 +103,7 @@ TITLES = ["a b", "http://a.test/", "*a*b*c*", "[*", ""]
         *((text, "with its name in quotes") for text in ("[a.test]\ndelay = 9", "delay = 9")),
     ],
 )
-def test_what_cannot_be_is_one_sentence_without_a_secret(opened, text, why):
+def test_an_invalid_table_is_reported_in_one_sentence_without_secrets(opened, text, why):
     with pytest.raises(FatalError, match=why) as error:
         opened(text)
     assert SECRET not in str(error.value)

@@ -1,4 +1,4 @@
-"""Origins that fail while their host answers elsewhere: who waits, and until when."""
+"""Tests of origins that fail while their host answers elsewhere: which URLs wait, and how long."""
 
 import pytest
 from frontier_rig import Rig
@@ -41,7 +41,7 @@ def test_a_rest_is_found_again_in_the_record(clock):
     assert not rests.stops(CLOSED)
 
 
-def test_looks_at_many_that_wait_are_far_between(rests, clock):
+def test_passes_over_many_held_urls_are_rare(rests, clock):
     assert not rests.needs_pass(Supply.NOW)
     rests.rest("http://a.test:81", 5.0)
     for _ in range(100_000):
@@ -60,7 +60,7 @@ def test_the_oldest_of_too_many_rests_are_forgotten(rests, monkeypatch):
     assert rests.holds(Entry("http://a.test:82/", "a.test"))
 
 
-def test_a_crawl_does_not_end_before_they_are_over(rests, jobdir, clock):
+def test_a_crawl_does_not_end_before_origin_rests_are_over(rests, jobdir, clock):
     rig = Rig(jobdir / "frontier", clock)
     admission = Admission(frontier=rig.frontier, gates=[rests])
     rests.rest("http://a.test:81", 10.0)

@@ -1,4 +1,4 @@
-"""An outage here is told from sites that fail, what fails in it does not count, and it ends."""
+"""Tests of outages: told from failing sites, without effect on hosts, and ended in time."""
 
 from string import ascii_lowercase
 
@@ -13,7 +13,7 @@ from webcrawl.hosts.politeness.pauses import Pauses
 
 
 class Rig:
-    """An outage of four hosts, probed every five seconds."""
+    """Outage detection for four hosts, with a probe every five seconds."""
 
     def __init__(self, clock, *, hosts=4):
         self.clock = clock
@@ -49,7 +49,7 @@ class Rig:
         return [self.outage.lookup_failed(host) for host in hosts]
 
     def work_later(self):
-        """Advance to the next probe and do it."""
+        """Advance to the next probe and make it."""
         self.clock.advance(5)
         self.outage.work()
 
@@ -58,7 +58,7 @@ class Rig:
             self.outage.lookup_worked(host)
 
     def name_servers_say(self, could_say):
-        """What the host was that they were asked for."""
+        """Answer for the name servers; return the host that they were asked for."""
         host, then = self.checked.pop()
         assert not self.checked
         then(could_say)
@@ -94,8 +94,8 @@ def test_when_all_known_hosts_fall_silent_the_crawl_pauses_for_one(rig):
     assert rig.is_on
     assert rig.pauses
     assert " ".join(rig.pauses.sentences) == (
-        "4 hosts in a row failed (connect_timeout 4), as if the network here were gone: it is "
-        "tried every 5 s, and the crawl goes on by itself."
+        "4 hosts in a row failed (connect_timeout 4): the network seems to be down. It is "
+        "tried every 5 s; the crawl continues by itself."
     )
     rig.answers("e")
     assert not rig.is_on
@@ -189,7 +189,7 @@ def test_name_servers_that_do_not_find_what_they_found_before_are_gone(rig):
         rig.answers("a")  # whose address is known
     rig.nameless("i")  # they are asked once
     assert rig.name_servers_say(False) == "d"
-    assert "(dns_failed 5), as if the name service here were gone" in rig.pauses.sentences[0]
+    assert "(dns_failed 5): the name service seems to be down" in rig.pauses.sentences[0]
     for known in "cb":  # another one each time, as that one may be gone
         rig.outage.work()
         rig.clock.advance(5)
@@ -213,13 +213,13 @@ def test_name_servers_that_find_what_they_found_before_are_not(rig):
     assert not rig.stats.get_value("outage/count")
 
 
-def test_name_servers_that_found_nothing_yet_are_asked_for_what_they_did_not_find(rig):
+def test_name_servers_without_success_are_asked_for_failed_names(rig):
     rig.nameless(*"abc")
     assert not rig.checked
     rig.nameless("d")
     assert rig.name_servers_say(False) == "d"
     assert rig.is_on
-    assert "No name has ever been found: look at the network" in rig.pauses.sentences[0]
+    assert "No host name was ever found: check the network" in rig.pauses.sentences[0]
     rig.work_later()
     assert rig.name_servers_say(False) == "c", "each may really be gone"
     assert rig.is_on
@@ -244,7 +244,7 @@ def test_answer_that_comes_while_they_are_asked_is_as_good(rig):
     assert not rig.is_on
 
 
-def test_network_and_name_servers_come_back_each_by_itself(rig):
+def test_network_and_name_servers_recover_independently(rig):
     rig.answers(*"abcd")
     rig.silent(*"abcd")
     rig.nameless(*"efgh")
@@ -259,7 +259,7 @@ def test_network_and_name_servers_come_back_each_by_itself(rig):
     assert not rig.is_on
 
 
-def test_nothing_is_an_outage_when_it_is_turned_off(clock):
+def test_no_outage_is_detected_when_switched_off(clock):
     rig = Rig(clock, hosts=0)
     assert not any(rig.silent(*ascii_lowercase) + rig.nameless(*ascii_lowercase))
     rig.found("a")

@@ -1,4 +1,4 @@
-"""Reasons for which no host is contacted."""
+"""Tests of pauses: reasons for which no host is contacted."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def pauses(clock, woken):
     return Pauses(clock=clock, wake=lambda: woken.append(clock()))
 
 
-def test_without_a_reason_there_is_nothing_to_tell(pauses):
+def test_without_a_pause_there_are_no_stats(pauses):
     assert not pauses
     assert pauses.sentences == []
     assert pauses.stats() == {}

@@ -1,4 +1,4 @@
-"""Preconditions: all reasons not to contact a host now, in their order."""
+"""Tests of preconditions: all reasons not to contact a host now, in order."""
 
 import pytest
 from host_rig import Records
@@ -22,7 +22,7 @@ def refused(why):
 
 
 class Told:
-    """Stands for the addresses, which test_addresses.py has real ones of."""
+    """Stand-in for the addresses; test_addresses.py tests the real ones."""
 
     def __init__(self, found):
         self.found = found
@@ -42,7 +42,7 @@ def records():
 
 @pytest.fixture
 def hosts_with(tmp_path, clock, records):
-    """Gives the services of a shard by settings, for hosts with *addresses*."""
+    """Return the services of a shard by settings, for hosts with *addresses*."""
 
     def make(addresses=("8.8.8.8", "9.9.9.9"), **settings):
         told = addresses if isinstance(addresses, Exception | None) else [*addresses]
@@ -96,7 +96,7 @@ def test_a_host_in_the_exclusion_file_is_refused(hosts_with, tmp_path, line):
     assert decide(hosts_with(EXCLUSION_FILE=str(path))) == refused("excluded")
 
 
-def test_a_host_that_fails_too_often_is_let_alone_for_a_while(hosts, records, clock):
+def test_a_host_that_fails_too_often_is_not_contacted_for_a_while(hosts, records, clock):
     records.put(HostRecord("www.a.test", failures=3, penalty_until=clock() + 5))
     assert decide(hosts) == refused("host_failing")
     clock.advance(5)

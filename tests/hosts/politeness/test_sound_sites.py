@@ -1,4 +1,4 @@
-"""Sound sites whose pages look like their neighbours: none of them is flagged."""
+"""Tests that no page of sound sites is flagged, although their pages look alike."""
 
 import pytest
 from host_rig import Records

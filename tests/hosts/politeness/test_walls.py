@@ -1,4 +1,4 @@
-"""What a host has shown decides what its next pages are, and survives a restart."""
+"""Tests that a host's earlier pages decide about its next ones, and survive a restart."""
 
 from collections import Counter
 from itertools import pairwise
@@ -21,7 +21,7 @@ MISSING = "<title>Oops</title><h1>%s</h1><p>There is no such page, try the searc
 
 
 class Host:
-    """A host that answers, and the walls of it; *restarts* after each answer if asked to."""
+    """A host that answers, with its walls; *restarts* after each answer if asked to."""
 
     def __init__(self, *, restarts=False):
         self.records = Records()
@@ -144,7 +144,7 @@ def test_a_login_that_is_on_pages_of_the_host_hides_no_document_that_changes(hos
     assert other.answers("/a", page % (b"storm", b"1"), had_document=True) == ""
 
 
-def test_no_shape_is_taken_of_pages_of_one_title_with_other_texts(host, monkeypatch):
+def test_pages_with_one_title_but_different_texts_share_no_shape(host, monkeypatch):
     monkeypatch.setattr("webcrawl.hosts.politeness.walls.shape_of", None)
     for name in NAMES:
         text = f"<p>Much {name}{name} has been seen in these days</p>" * 99
@@ -161,7 +161,7 @@ def test_an_error_page_of_several_texts_is_learned_text_by_text(host):
     assert host.record.walled == [0, 0, 8]
 
 
-def test_pages_of_one_form_are_no_soft_errors(host):
+def test_pages_with_one_form_are_not_soft_errors(host):
     for number, name in enumerate(("String", "Object", "List", "Map", "Set", "Deque")):
         assert host.misses(f"/api/lang{number}/class-use/{name}.html", number) == ""
         assert host.misses(f"/item/{number}", number) == ""
@@ -231,7 +231,7 @@ def test_only_html_with_status_200_is_a_soft_error(host, rest):
         assert host.answers(f"/{name}", body, **rest) == ""
 
 
-def test_what_is_kept_of_a_host_is_bounded(host):
+def test_wall_data_of_a_host_is_bounded(host):
     for number in range(300):
         word = "".join(chr(97 + int(digit)) for digit in str(number))
         path = "/" + "/".join(f"{word}{letter}" for letter in "abcdefghijklmnopqrstuvwxyz")
@@ -243,7 +243,7 @@ def test_what_is_kept_of_a_host_is_bounded(host):
     assert len(encode(host.record)) < 2000
 
 
-def test_what_was_decided_outlives_shapes_that_were_not(host):
+def test_decided_shapes_outlive_undecided_ones(host):
     for name in ("storm", "flood", "hail", "frost"):
         host.misses(f"/{name}")
     for word in ("ab", "cd", "ef", "gh", "ij", "kl", "mn", "op", "qr", "st"):

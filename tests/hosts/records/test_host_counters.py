@@ -1,4 +1,4 @@
-"""What domains had of the crawl and who links to them: counts, estimates, what a crash leaves."""
+"""Tests of domain counters: counts, estimates, and recovery after a crash."""
 
 import tempfile
 from pathlib import Path
@@ -18,7 +18,7 @@ from records_rig import (
 )
 from seen_rig import InlineExecutor
 
-from webcrawl.hosts.records.host_counters import HostCounter, _with
+from webcrawl.hosts.records.host_counters import HostCounter, _with_mark
 from webcrawl.storage.record_log import CorruptRecordError
 
 
@@ -71,7 +71,7 @@ def test_counts_survive_the_process_once_they_are_saved(records, executor, left)
 
 
 def test_key_of_the_bits_is_written_before_them(tmp_path, executor, left):
-    """Even if all that is known of a domain left memory before the first flush."""
+    """This holds even if everything about a domain left memory before the first flush."""
     records = records_in(tmp_path / "hosts", executor)
     records.domains.resize(1)
     records.open()
@@ -79,7 +79,7 @@ def test_key_of_the_bits_is_written_before_them(tmp_path, executor, left):
     records.domains.find("b.test")
     save(records, executor)
     again = left()
-    assert again._all == records.domains._all
+    assert again._state == records.domains._state
     assert again.find("a.test").in_degree == 1
     records.close()
 
@@ -87,7 +87,7 @@ def test_key_of_the_bits_is_written_before_them(tmp_path, executor, left):
 @pytest.mark.parametrize("before", [0, 3, 15, 16])
 @pytest.mark.parametrize("since", [1, 13, 20])
 def test_links_are_merged_into_what_is_stored(records, executor, left, before, since):
-    """Lists and bitmaps, of domains that are in memory no more; after a full disk, too."""
+    """Lists and bitmaps of domains no longer in memory are merged, also after a full disk."""
     without_log(records).domains.resize(1)
     sources = [f"site{n}.test" for n in range(before + since)]
     for source in sources[:before]:
@@ -122,7 +122,7 @@ def test_a_linking_domain_counts_once_and_the_domain_itself_never(records):
 @pytest.mark.parametrize("key", range(20))
 def test_up_to_fifteen_linking_domains_are_counted_exactly(records, executor, key):
     domains = records.domains
-    domains._all.key = key
+    domains._state.key = key
     for n in range(1, 16):
         for _ in range(2):
             domains.link(f"site{n}.test", ["a.test"])
@@ -136,7 +136,7 @@ def test_more_are_estimated_and_hardly_ever_too_few(records, linking):
     domains = records.domains
     found = []
     for key in range(60):
-        domains._all.key = key
+        domains._state.key = key
         before = 0
         for n in range(linking):
             domains.link(f"site{n}.test", [f"{key}.test"])
@@ -157,30 +157,30 @@ def test_in_degree_has_a_ceiling(records):
 
 @given(marks=st.lists(st.integers(0, 999), max_size=40), data=st.data())
 def test_linking_domain_is_known_by_its_hash_alone(marks, data):
-    """Few of them, or the bits of many: told again they change nothing, in whatever order."""
+    """Noting a few of them, or the bits of many, again changes nothing, in any order."""
     linking = b""
     for mark in marks:
-        linking = _with(linking, mark.to_bytes(2))
+        linking = _with_mark(linking, mark.to_bytes(2))
     assert len(linking) == (2 * len(set(marks)) if len(set(marks)) < 16 else 32)
     again = data.draw(st.permutations(marks))
     for mark in again:
-        assert _with(linking, mark.to_bytes(2)) is linking
+        assert _with_mark(linking, mark.to_bytes(2)) is linking
     other = b""
     for mark in again:
-        other = _with(other, mark.to_bytes(2))
+        other = _with_mark(other, mark.to_bytes(2))
     assert HostCounter(linking=other).in_degree == HostCounter(linking=linking).in_degree
 
 
 def test_each_job_has_a_key_of_its_own(records, tmp_path):
     other = opened(tmp_path / "other", PatientExecutor())
-    assert other.domains._all.key != records.domains._all.key
+    assert other.domains._state.key != records.domains._state.key
     other.close()
 
 
 @pytest.mark.parametrize("name", ["*", "a.test"])
-def test_damaged_tally_is_reported(records, name):
+def test_damaged_counter_is_reported(records, name):
     records.database.write([(5, name, b"\xc1")])
-    with pytest.raises(CorruptRecordError, match="no tally of"):
+    with pytest.raises(CorruptRecordError, match="invalid counter of"):
         (records.domains.open if name == "*" else lambda: records.domains.find(name))()
 
 
@@ -191,7 +191,7 @@ def test_damaged_tally_is_reported(records, name):
     ),
     held=st.integers(1, 4),
 )
-def test_tallies_are_a_dictionary_of_counters(steps, held):
+def test_counters_behave_like_a_dictionary(steps, held):
     executor = InlineExecutor()
     with tempfile.TemporaryDirectory() as directory:
         records = opened(Path(directory), executor)

@@ -1,4 +1,4 @@
-"""Host records: what is put is got, from memory, on the way to the disk and from the disk."""
+"""Tests that host records return what was put, from memory, during writes and from disk."""
 
 import contextlib
 import errno
@@ -96,7 +96,7 @@ def test_record_of_an_earlier_version_has_the_defaults():
 # --- get and put
 
 
-def test_held_for_longest_leaves_memory(records, executor):
+def test_fact_held_longest_leaves_memory_first(records, executor):
     without_log(records)
     for number in range(5):
         records.put_robots(f"h{number}", b"1")
@@ -113,7 +113,7 @@ def test_held_for_longest_leaves_memory(records, executor):
     assert (read(1, 2, 3, 4), read(0)) == (0, 1)
 
 
-def test_what_was_never_stored_is_not_looked_for_on_disk(path, opening, executor, monkeypatch):
+def test_keys_never_stored_cost_no_look_up_on_disk(path, opening, executor, monkeypatch):
     monkeypatch.setattr(database, "_KEYS_AT_ONCE", 25)
     filled(path, facts=120)
     records = without_log(opening(size=1))
@@ -138,13 +138,13 @@ def test_what_was_never_stored_is_not_looked_for_on_disk(path, opening, executor
 # --- writing
 
 
-def test_a_flush_without_changes_is_no_write(records, executor):
+def test_a_flush_without_changes_writes_nothing(records, executor):
     records.get("a.test")
     records.flush()
     assert len(executor) == 0
 
 
-def test_close_writes_what_is_new_and_what_is_being_written(path, opening):
+def test_close_writes_new_facts_and_finishes_the_write_under_way(path, opening):
     pool = ThreadPoolExecutor(1)
     records = opened(path, pool)
     gate = threading.Event()
@@ -185,7 +185,7 @@ def test_batch_of_many_transactions_is_written(path):
 
 
 def test_readers_do_not_keep_the_log_from_being_emptied(path):
-    """A statement that was not read to its end would: the log would grow for ever."""
+    """An unfinished statement would do that, and the log would grow for ever."""
     with ThreadPoolExecutor(1) as pool:
         records = records_in(path, pool, size=1)
         records.database.resize(128)
@@ -202,10 +202,8 @@ def test_readers_do_not_keep_the_log_from_being_emptied(path):
 
 
 @pytest.mark.parametrize("flushes", [1, 7, 64, 65, 130])
-def test_what_was_logged_and_what_was_stored_are_there_after_a_kill(
-    path, opening, executor, tmp_path, flushes
-):
-    """The log holds 64 flushes; then all is stored, and the log begins anew."""
+def test_logged_and_stored_facts_survive_a_kill(path, opening, executor, tmp_path, flushes):
+    """The log has room for 64 flushes; then everything is stored, and the log starts over."""
     records = opening()
     for number in range(1, flushes + 1):
         put(records, "a.test", number)
@@ -318,7 +316,7 @@ def test_a_copy_for_which_there_is_no_room_is_an_os_error(path, opening, tmp_pat
     assert damage_of(records) == []
 
 
-def test_directory_that_cannot_be_is_an_os_error(jobdir, executor):
+def test_impossible_directory_is_an_os_error(jobdir, executor):
     (jobdir / "hosts").write_bytes(b"")
     (jobdir / "more" / "records.sqlite").mkdir(parents=True)
     for name, told in (("hosts", "hosts"), ("more", r"records\.sqlite")):
@@ -330,7 +328,7 @@ def test_directory_that_cannot_be_is_an_os_error(jobdir, executor):
 
 
 def filled(path, *, facts=300):
-    """A file of *facts* host records and as many others, cleanly closed."""
+    """Return a file of *facts* host records and as many others, cleanly closed."""
     records = opened(path, PatientExecutor())
     for number in range(facts):
         records.put(a_record(number))
@@ -357,7 +355,7 @@ def test_a_newer_or_another_database_is_refused(path, executor, statement, error
 @pytest.mark.parametrize(
     "content", [b"garbage", b"no SQLite file at all. " * 400, b"SQLite format 3\0" + bytes(5000)]
 )
-def test_file_that_is_no_database_is_damage(path, executor, content):
+def test_file_that_is_not_a_database_is_damage(path, executor, content):
     path.mkdir(parents=True)
     (path / "records.sqlite").write_bytes(content)
     with pytest.raises(CorruptRecordError, match=r"records\.sqlite"):
@@ -370,15 +368,15 @@ def test_value_that_changed_on_the_disk_is_damage(path, opening):
     connection.close()
     records = opening()
     for key, get in (("h7.test", records.get), ("h7", records.robots)):
-        told = f"checksum mismatch in what is kept of '{key}'"
+        told = f"checksum mismatch in the data of '{key}'"
         with pytest.raises(CorruptRecordError, match=told):
             get(key)
     assert len(damage_of(records)) == 2
 
 
-def test_records_that_are_none_are_found(records):
+def test_invalid_records_are_found(records):
     records.database.write([(1, "a.test", b"\xc1")])
-    with pytest.raises(CorruptRecordError, match=r"no record of 'a\.test'"):
+    with pytest.raises(CorruptRecordError, match=r"invalid record of 'a\.test'"):
         records.get("a.test")
 
 
@@ -425,7 +423,7 @@ def with_a_page_overwritten(file, key):
     file.write_bytes(data[:page] + b"\xa5" * 4096 + data[page + 4096 :])
 
 
-def test_damage_that_a_read_meets_is_reported(path, opening):
+def test_damage_found_by_a_read_is_reported(path, opening):
     with_a_page_overwritten(filled(path, facts=2000), b"h1503.test")
     records = opening()
     assert records.get("h1.test") == a_record(1)
@@ -434,7 +432,7 @@ def test_damage_that_a_read_meets_is_reported(path, opening):
     assert damage_of(records) != []
 
 
-def test_damage_that_a_write_meets_is_raised_by_the_next_flush(path, executor):
+def test_damage_found_by_a_write_is_raised_by_the_next_flush(path, executor):
     with_a_page_overwritten(filled(path, facts=2000), b"h1503.test")
     records = without_log(opened(path, executor))
     records.put(a_record(1503))
@@ -447,7 +445,7 @@ def test_damage_that_a_write_meets_is_raised_by_the_next_flush(path, executor):
         records.close()
 
 
-def test_facts_of_kinds_that_earlier_versions_had_are_passed_over(records, opening):
+def test_facts_of_obsolete_kinds_are_ignored(records, opening):
     facts = {1: encode(HostRecord("a.test", pages=3)), 4: b"patterns", 6: b"\x90"}
     records.database.log({kind: {"a.test": data} for kind, data in facts.items()})
     records.close()

@@ -1,4 +1,4 @@
-"""Host records after ``kill -9`` and after a power failure: a sound file with all it was told."""
+"""Tests of host records after ``kill -9`` and power failures: a sound file with all saved facts."""
 
 import shutil
 from concurrent.futures import Executor, Future
@@ -11,7 +11,7 @@ from strategies import some_of
 
 
 class PromptExecutor(Executor):
-    """Does at once what is submitted: a process of its own, with no thread in it."""
+    """Executor that does its work immediately, without a thread."""
 
     def submit(self, fn, /, *args, **kwargs):
         future = Future()
@@ -20,7 +20,7 @@ class PromptExecutor(Executor):
 
 
 def write_twice(path):
-    """The action that is cut off: three facts are put, then two of them again."""
+    """Put three facts, then two of them again: the action that is cut off."""
     records = opened(path / "hosts", PromptExecutor())
     for pages in (1, 2):
         put(records, "a.test", pages)
@@ -50,13 +50,13 @@ def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path):
 
 
 def take_up(path):
-    """The action that is cut off: a copy and what was logged since are opened, and go on."""
+    """Open a copy and the facts logged since, and continue: the action that is cut off."""
     records = opened(path / "hosts", PromptExecutor())
     put(records, "a.test", 9)
     records.flush()
 
 
-def test_process_that_dies_while_it_takes_up_changes_loses_none_of_them(tmp_path):
+def test_process_that_dies_while_restoring_changes_loses_none(tmp_path):
     executor = PatientExecutor()
     records = opened(tmp_path / "first", executor)
     start, out = tmp_path / "start", tmp_path / "out"
@@ -90,7 +90,7 @@ def test_process_that_dies_while_it_takes_up_changes_loses_none_of_them(tmp_path
 
 
 def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path):
-    """A power failure: the log was not synced. The file is as it was at some moment before."""
+    """A power failure leaves an unsynced log, and the file as it was at some earlier moment."""
     executor = PatientExecutor()
     records = opened(tmp_path / "hosts", executor)
     for pages in range(1, 6):

@@ -1,4 +1,4 @@
-"""Host records read beside their owner: nothing changes, whoever is or was at work."""
+"""Tests of reading host records next to their owner: nothing changes, whoever owns them."""
 
 import contextlib
 import sqlite3
@@ -26,7 +26,7 @@ with RecordsReader(path=Path(sys.argv[1])) as reader:
 
 @pytest.fixture
 def owner(tmp_path):
-    """Records with something in the log and something in the file, of an open owner."""
+    """Return records with facts in the log and in the file, of an open owner."""
     executor = PatientExecutor()
     records = opened(tmp_path / "hosts", executor)
     records.put(HostRecord("a.test", failures=3))
@@ -45,7 +45,7 @@ def read(path):
         return reader.record("a.test").failures, reader.robots("http://a.test")
 
 
-def test_a_process_beside_the_owner_reads_and_changes_nothing(tmp_path, owner):
+def test_another_process_reads_and_changes_nothing(tmp_path, owner):
     path = tmp_path / "hosts"
     before = contents(path)
     for _ in range(2):
@@ -86,7 +86,7 @@ def test_a_job_without_records_knows_no_host(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_database_or_of_a_later_format_is_reported(tmp_path):
+def test_a_file_of_a_later_format_or_another_kind_is_reported(tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as database:
         database.execute("PRAGMA user_version = 99")
     with pytest.raises(NewerFormatError, match="format 99"), RecordsReader(path=tmp_path):
@@ -100,7 +100,10 @@ def test_a_file_that_is_no_database_or_of_a_later_format_is_reported(tmp_path):
     ("statement", "why"),
     [
         ("UPDATE facts SET crc = 1 WHERE key = 'a.test'", "checksum mismatch"),
-        (f"UPDATE facts SET data = x'00', crc = {NOTHING} WHERE key = 'a.test'", "no record of"),
+        (
+            f"UPDATE facts SET data = x'00', crc = {NOTHING} WHERE key = 'a.test'",
+            "invalid record of",
+        ),
         ("DROP TABLE facts", "no such table"),
     ],
 )

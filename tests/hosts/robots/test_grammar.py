@@ -1,4 +1,4 @@
-"""The lines and groups of a robots.txt."""
+"""Tests of the lines and groups of a robots.txt."""
 
 import time
 
@@ -39,7 +39,7 @@ def test_a_rule_is_read_however_it_is_written(line):
     "line",
     ["Disallow", "Disallow:", "Disallow: # /x", "#Disallow: /x", "Disallow /x y", "No: /x", ": /x"],
 )
-def test_a_line_that_is_no_rule_gives_no_rule(line):
+def test_an_invalid_line_gives_no_rule(line):
     assert reading(f"User-agent: *\n{line}").rules == []
 
 
@@ -55,7 +55,7 @@ def test_nothing_else_ends_a_line(separator):
 
 @pytest.mark.parametrize(("pattern", "answer"), [("/à", "/\xc3\xa0"), ("/<id>/x", "/<id>/x")])
 def test_a_pattern_stays_whole(pattern, answer):
-    """Even if its UTF-8 ends in a blank of Latin-1, or if it has a tag in it."""
+    """This holds even if its UTF-8 ends in a blank of Latin-1, or if it has a tag in it."""
     assert patterns(f"User-agent: *\nDisallow: {pattern}") == [answer]
 
 
@@ -193,7 +193,7 @@ def test_the_rules_of_other_groups_are_not_ours(text):
         "User-agent: webcrawl\nDisallow: /1\nSitemap: /s\nDisallow: /2",
     ],
 )
-def test_groups_of_one_name_are_one(text):
+def test_groups_with_one_name_are_merged(text):
     assert patterns(text) == ["/1", "/2"]
 
 
@@ -271,7 +271,7 @@ def test_a_delay_belongs_to_the_agents_right_above_it(text, answer):
     assert reading(text).crawl_delay == answer
 
 
-def test_a_delay_does_not_part_rules_from_the_agents_above_it():
+def test_a_delay_does_not_separate_rules_from_the_agents_above():
     text = "User-agent: webcrawl\nCrawl-delay: 1\nUser-agent: *\nDisallow: /x"
     assert patterns(text) == patterns(text, token="other") == ["/x"]
 

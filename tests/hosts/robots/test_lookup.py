@@ -1,4 +1,4 @@
-"""The preconditions: what robots.txt says, and the way to it, with real rules and answers."""
+"""Tests of robots.txt look-ups, with real rules and answers."""
 
 import pytest
 from host_rig import Records, robots_cache
@@ -140,7 +140,7 @@ def test_the_bytes_of_a_location_are_read_as_browsers_do(search, location):
 @pytest.mark.parametrize(
     ("status", "more"), [(429, 4), (500, 2), (502, 2), (503, 2), (599, 2), (501, 0)]
 )
-def test_a_host_that_cannot_say_is_asked_again_and_then_let_alone(search, clock, status, more):
+def test_a_host_without_an_answer_is_retried_and_then_skipped(search, clock, status, more):
     for _ in range(more):
         search.gets(status)
         assert search.status() == "UNKNOWN"
@@ -179,7 +179,7 @@ def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search
 
 
 @pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"], ["undecodable"]])
-def test_half_a_robots_txt_is_none(search, flags):
+def test_an_incomplete_robots_txt_does_not_count(search, flags):
     request = Request(ROBOTS, meta={"wire_body": b"packed"})
     for status in ("UNKNOWN", "UNKNOWN", "UNREACHABLE"):
         search.gets(200, b"User-agent: *\n", flags=flags, request=request)
@@ -288,8 +288,8 @@ def test_a_robots_txt_by_ftp_counts_too(search):
     assert search.status("ftp://a.test/file") == "DENIED"
 
 
-def test_a_robots_txt_whose_rules_get_lost_is_not_asked_for_again_at_once(search, clock):
-    """As of a URL in a shard that is not its own, whose rules go to another one."""
+def test_a_robots_txt_with_lost_rules_is_not_requested_again_immediately(search, clock):
+    """This happens to a URL in a shard that is not its own, whose rules go to another one."""
     search.robots_url(PAGE)
     search.asked(PAGE)
     assert search.status() == "TOO_SOON"

@@ -1,4 +1,4 @@
-"""Which rule decides: against a plain model, against Protego, and against the clock."""
+"""Tests of which rule decides: against a plain model, against Protego, and in bounded time."""
 
 import itertools
 import re
@@ -19,7 +19,7 @@ ORIGIN = "https://a.test"
 
 
 def rule_set(*lines):
-    """Of lines such as "+/x", which allows, and "-/x"."""
+    """Return rules from lines such as "+/x", which allows, and "-/x"."""
     return RuleSet([(line[0] == "+", line[1:], line) for line in lines])
 
 
@@ -84,7 +84,7 @@ PATTERNS = st.tuples(
 
 
 def model(path, lines):
-    """The rules one by one: the longest that matches, and Allow of equals."""
+    """Decide rule by rule: the longest that matches, and Allow between equals."""
     best = (0, False, "")
     for line in lines:
         pattern = line[1:].removesuffix("$")
@@ -122,7 +122,7 @@ def test_where_protego_reads_the_standard_alike_it_answers_alike(lines, path):
 
 
 def filled(lines):
-    """A file of 500 KiB that begins with *lines*."""
+    """Return a file of 500 KiB that begins with *lines*."""
     parts = ["User-agent: *"]
     left = MAX_BYTES - len(parts[0]) - 1
     for line in lines:
@@ -174,7 +174,7 @@ def test_a_path_that_takes_too_long_is_disallowed_with_that_reason():
     assert rules.decide(f"{ORIGIN}/short").allow
     long = f"{ORIGIN}/{'a' * 2000}"
     assert not rules.decide(long).allow
-    assert rules.decide(long).line.startswith("# too many rules")
+    assert rules.decide(long).line.startswith("# too many wildcard rules")
     assert rules.decide(f"{ORIGIN}/robots.txt").allow
 
 

@@ -1,4 +1,4 @@
-"""The public cases of google/robotstxt-spec-test, decided by RFC 9309."""
+"""Tests with the public cases of google/robotstxt-spec-test, decided by RFC 9309."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is kept of one robots.txt, and its bytes."""
+"""Tests of robots records and their packed bytes."""
 
 import random
 import zlib
@@ -85,7 +85,7 @@ def test_an_entry_that_was_cut_is_unknown():
         {},
     ],
 )
-def test_what_no_version_of_ours_wrote_is_unknown(fields):
+def test_data_that_no_version_wrote_is_unknown(fields):
     assert unpack(msgspec.msgpack.encode(fields)) is None
 
 
@@ -94,5 +94,5 @@ def test_a_packed_bomb_does_not_take_its_memory():
     assert unpack(msgspec.msgpack.encode([VERSION, 200, 1.0, 0.0, 0.0, bomb])) is None
 
 
-def test_fields_that_a_later_version_added_are_passed_over():
+def test_fields_of_a_later_version_are_skipped():
     assert unpack(msgspec.msgpack.encode([*msgspec.msgpack.decode(pack(FILE)), "new", 5])) == FILE

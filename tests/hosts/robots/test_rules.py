@@ -1,4 +1,4 @@
-"""robots.txt as rules for one crawler."""
+"""Tests of robots.txt as rules for one crawler."""
 
 import pytest
 from hypothesis import example, given
@@ -56,7 +56,7 @@ FAILED = [429, 500, 503, 599, None, 999, 0, -1]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 301, 304, *FAILED])
-def test_without_a_file_the_status_tells(status):
+def test_without_a_file_the_status_decides(status):
     made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /", user_agent="webcrawl")
     assert made.failed is (status in FAILED)
     assert made.decide(f"{ORIGIN}/").allow is not made.failed
@@ -65,7 +65,7 @@ def test_without_a_file_the_status_tells(status):
 
 
 @pytest.mark.parametrize("status", [200, 203, 206])
-def test_with_a_file_the_file_tells(status):
+def test_a_file_decides_if_there_is_one(status):
     made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /x", user_agent="webcrawl")
     assert made.decide(f"{ORIGIN}/").allow
     assert not made.decide(f"{ORIGIN}/x").allow

@@ -1,4 +1,4 @@
-"""The rules of many origins, over restarts, failures and clocks that are set."""
+"""Tests of the rules of many origins, over restarts, failures and clock changes."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -62,7 +62,7 @@ def test_a_delay_that_is_not_a_number_is_logged_once_and_ignored(cache, store, c
     body = b"User-agent: *\nDisallow: /x\nCrawl-delay: s\x1b[2Joon\n"
     assert cache.put(A, 200, body).crawl_delay is None
     assert caplog.messages == [
-        f"{A}/robots.txt: Crawl-delay 's\\x1b[2Joon' is not a number, and is ignored"
+        f"{A}/robots.txt: Crawl-delay 's\\x1b[2Joon' is not a number and is ignored"
     ]
     assert not allows(cache.get(A))
     assert not allows(opened(store, clock).get(A))  # read again, from the store
@@ -122,7 +122,7 @@ def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(cache
     assert (rules.failed, allows(rules), rules.crawl_delay) == (False, True, None)
 
 
-def test_garbage_in_the_store_is_as_unknown(cache, store, clock):
+def test_garbage_in_the_store_counts_as_unknown(cache, store, clock):
     cache.put(A, 200, FORBIDDING)
     for damaged in (b"", b"garbage", store.packed[A][:-1]):
         store.packed[A] = damaged

@@ -1,4 +1,4 @@
-"""Paths spelled so that they can be compared: RFC 9309, 2.2.2, and its table."""
+"""Tests of the canonical spelling of paths (RFC 9309, section 2.2.2, and its table)."""
 
 import time
 
@@ -72,7 +72,7 @@ def test_reserved_octets_differ_only_where_they_delimit(pattern, path):
     assert disallowed(pattern, path) is ((pattern, path) in ALIKE)
 
 
-def test_octets_of_a_rule_that_are_no_utf_8_are_compared_as_they_are():
+def test_octets_that_are_not_utf_8_are_compared_unchanged():
     rules = RobotsRules.parse(b"User-agent: *\nDisallow: /caf\xe9", user_agent="webcrawl")
     assert not rules.decide("https://a.test/caf%E9").allow
     assert rules.decide("https://a.test/caf%C3%A9").allow

@@ -1,4 +1,4 @@
-"""URL caches: each policy against a simple model of it, and what all have in common."""
+"""Tests of URL caches: each policy against a simple model, and their common contract."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FPS = range(1, 31)
 
 
 def clock_model(size, requests):
-    """Pairs of fingerprint and bit; the hand is at the first."""
+    """Model the cache as pairs of fingerprint and bit; the hand is at the first."""
     ring = []
     for fp in requests:
         for pair in ring:
@@ -135,6 +135,6 @@ def test_static_takes_the_most_popular_of_a_trace(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["min", "sieve", "static", "lru:x", ""])
-def test_a_cache_of_no_known_policy_is_refused(value):
+def test_an_unknown_cache_policy_is_refused(value):
     with pytest.raises(FatalError, match=r"HIVE_CACHE must be one of clock, lru, .* not"):
         cache_of(value, setting="HIVE_CACHE", size=2)

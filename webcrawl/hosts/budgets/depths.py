@@ -1,6 +1,6 @@
-"""The order of depths, where these are bounded.
+"""The order of depths in crawls with a maximum depth.
 
-A URL counts as seen with the depth at which it was found first: short ways must be found before.
+A URL counts as seen with the depth at which it was first found, so short paths must be found first.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry
 
 
-# The share of the hosts of a depth that the next one does not wait for: the largest ones.
-_NOT_AWAITED = 0.05
-# Seconds in which links to domains may let in more of what their reputation holds.
+# The fraction of a depth's hosts, the largest, that the next depth does not wait for.
+_LARGEST_HOSTS = 0.05
+# Seconds in which links to domains may still admit URLs that the reputation gate holds.
 _SETTLE_SECS = 2.0
-# One contact that takes seconds puts nothing off.
+# Seconds, so that a single contact that takes several does not delay the next depth.
 _FAR_SECS = 10.0
 
 
 class DepthOrder(Gate):
-    """Gate that holds URLs deeper than the depth that is being fetched, with URL_MAX_DEPTH.
+    """Gate that holds URLs deeper than the depth being fetched, for URL_MAX_DEPTH.
 
-    The next depth begins when 19 in 20 of the hosts have no URLs any more, and no new ones are
-    *coming* from the eliminator, for two seconds, or when all others have been far off (``Supply``)
-    for ten. *hosts* gives the number of hosts that have some, and of pages in process.
+    The next depth begins when, for two seconds, 19 of 20 hosts have had no URLs left and no new
+    ones have been *coming* from the eliminator. It also begins when all remaining hosts have been
+    far off (``Supply``) for ten seconds. *hosts* returns the number of hosts that have URLs, plus
+    the pages in process.
     """
 
     name = "depth"
@@ -44,10 +45,10 @@ class DepthOrder(Gate):
         self._coming = coming
         self._clock = clock
         self._depth: float = 0
-        # The smallest depth that is held, and the most hosts that the present one had.
+        # The smallest depth that is held, and the most hosts that the current one had.
         self._next = math.inf
         self._most = 0
-        # Until then more hosts had URLs; and some of them were not far off.
+        # When more hosts last had URLs, and when some of them were last not far off.
         self._many_at = self._near_at = clock()
 
     def holds(self, entry: Entry) -> bool:
@@ -57,16 +58,16 @@ class DepthOrder(Gate):
         return True
 
     def stops(self, entry: Entry) -> bool:  # noqa: ARG002  # part of the interface
-        """False: a URL that was let in stays so."""
+        """Return False: a URL that was admitted stays so."""
         return False
 
     def needs_pass(self, supply: Supply) -> bool:
-        """Whether the next depth begins."""
+        """Return whether the next depth begins."""
         hosts, now = self._hosts(), self._clock()
         self._most = max(self._most, hosts)
         if supply < Supply.LATER:
             self._near_at = now
-        if supply is Supply.NOW or hosts > _NOT_AWAITED * self._most or self._coming():
+        if supply is Supply.NOW or hosts > _LARGEST_HOSTS * self._most or self._coming():
             self._many_at = now
         is_over = now >= self._many_at + _SETTLE_SECS or now >= self._near_at + _FAR_SECS
         if self._next == math.inf or not is_over:

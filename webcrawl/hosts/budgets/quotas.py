@@ -1,12 +1,12 @@
-"""Quotas: the pages and bytes that a host, and a registered domain, may have of the crawl.
+"""Quotas: limits on the pages and bytes fetched from a host or a registered domain.
 
-Counts of hosts are in their host records, those of domains are counters: a ``kill -9`` takes those
-of the last two seconds, and counts twice what was in process. URLs over quota are parked, for a run
-with a larger one.
+Counts of hosts are in their host records, those of domains in counters. A ``kill -9`` loses the
+counts of the last two seconds, and counts pages in process twice. URLs over quota are parked, for a
+run with a larger one.
 
 Invariants: a URL is counted when its download begins, before a gate decides about another one of
-its domain. A quota of pages is never exceeded; one of bytes by the downloads that were under way
-when it was reached.
+its domain. A quota of pages is never exceeded; one of bytes only by the downloads that were under
+way when it was reached.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class Ledger:
     """Pages and bytes fetched so far, per host and per registered domain. 4 µs for each page.
 
-    It is the entry's host that counts, whatever its politeness key is. Visits of URLs that were
-    finished before do not count.
+    The entry's host counts, whatever its politeness key is. Visits of URLs that were finished
+    before do not count.
     """
 
     def __init__(self, records: HostRecords) -> None:
@@ -44,7 +44,7 @@ class Ledger:
             self._count(entry, 1, 0)
 
     def put_back(self, entry: Entry) -> None:
-        """Uncount a download that came to nothing and will begin anew."""
+        """Stop counting a download that was not made and will be begun again."""
         if not entry.attempts:
             self._count(entry, -1, 0)
 
@@ -69,14 +69,20 @@ class Ledger:
 
 @dataclasses.dataclass(slots=True)
 class Quota:
-    """The most pages and bytes of a host or a domain; 0: no limit. It may change in a crawl."""
+    """Maximum pages and bytes of a host or a domain; 0 means no limit.
+
+    May change during a crawl.
+    """
 
     pages: int
     size_bytes: int
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, word: str) -> Self:
-        """BUDGET_<*word*>_PAGES and BUDGET_<*word*>_BYTES; FatalError for a bad value."""
+        """Read BUDGET_<*word*>_PAGES and BUDGET_<*word*>_BYTES.
+
+        Raises FatalError for a bad value.
+        """
         return cls(
             whole(settings, f"BUDGET_{word}_PAGES", at_least=0),
             whole(settings, f"BUDGET_{word}_BYTES", at_least=0),
@@ -87,26 +93,26 @@ class Quota:
 class BudgetGate(Gate):
     """Gate of a quota: holds URLs once their host or domain has used it up.
 
-    *used* says how many pages and bytes that of an entry has had, *own* the quota of pages that a
-    host policy has for a URL, None for that of the settings.
+    *used* returns how many pages and bytes the host or domain of an entry has had. *policy_pages*
+    returns the quota of pages that a host policy sets for a URL, or None for that of the settings.
     """
 
     name: str
     used: Callable[[Entry], tuple[int, int]]
     quota: Quota
-    own: Callable[[str], int | None] | None = None
+    policy_pages: Callable[[str], int | None] | None = None
 
     def holds(self, entry: Entry) -> bool:
         quota = self.quota
-        own = None if self.own is None else self.own(entry.url)
-        most = quota.pages if own is None else own
-        if not (most or quota.size_bytes):
+        policy_pages = None if self.policy_pages is None else self.policy_pages(entry.url)
+        max_pages = quota.pages if policy_pages is None else policy_pages
+        if not (max_pages or quota.size_bytes):
             return False
         pages, received = self.used(entry)
         if quota.size_bytes and received >= quota.size_bytes:
             return True
-        # A retry is of a page that was counted.
-        return bool(most) and not entry.attempts and pages >= most
+        # The page of a retry was counted before.
+        return bool(max_pages) and not entry.attempts and pages >= max_pages
 
 
 def budgets_of(
@@ -116,9 +122,11 @@ def budgets_of(
     domain: Quota,
     pages_of: Callable[[str], int | None] | None = None,
 ) -> tuple[Ledger, list[BudgetGate]]:
-    """The ledger and the gates of these quotas. Hosts and domains are counted in any case, as a
-    later run may have a quota. *pages_of* gives the quota of pages that the host of a URL has of
-    its own, None for none."""
+    """Return the ledger and the gates of these quotas.
+
+    Hosts and domains are always counted, as a later run may have a quota. *pages_of* returns the
+    quota of pages that a host policy sets for a URL, or None.
+    """
 
     def of_host(entry: Entry) -> tuple[int, int]:
         record = records.get(host_of(entry.url))
@@ -129,6 +137,6 @@ def budgets_of(
         return counter.pages, counter.received
 
     return Ledger(records), [
-        BudgetGate("host_budget", of_host, quota=host, own=pages_of),
+        BudgetGate("host_budget", of_host, quota=host, policy_pages=pages_of),
         BudgetGate("domain_budget", of_domain, quota=domain),
     ]

@@ -1,1 +1,1 @@
-"""Politeness: the preconditions of a contact, and the rest of the host after it."""
+"""Politeness: what is checked before a contact, and how long the host rests after it."""

@@ -1,8 +1,8 @@
 """Host addresses: DNS look-ups before a worker is spent on a host (Mercator, section 3.3).
 
-A cached answer comes at once; otherwise the host waits for a look-up without holding a worker.
-Invariants: no address is returned that the guard forbids; an answer of the name servers lasts for
-its time to live, in the host's record, also over a restart.
+A cached answer is used immediately; otherwise the host waits for a look-up without holding a
+worker. Invariants: addresses that the guard forbids are never returned; an answer of the name
+servers is kept in the host's record for its time to live, even over a restart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class HostAddresses:
-    """The resolver behind the preconditions. Bound to the running loop by its first look-up."""
+    """Addresses of hosts, for the preconditions. Its first look-up binds it to the running loop."""
 
     resolver: Resolver
     guard: AddressGuard
@@ -32,8 +32,11 @@ class HostAddresses:
     _closed: bool = dataclasses.field(default=False, init=False)
 
     def look(self, host: str) -> list[str] | DnsError | None:
-        """The addresses of *host* that one fetch may contact, in order; empty if all are forbidden;
-        the error if it has none; None if they must be looked up first."""
+        """Return the permitted addresses of *host*, in order, as far as they are known.
+
+        The list is empty if all addresses are forbidden. Returns the error if the host has none,
+        and None if they must be looked up first.
+        """
         known = self.resolver.cached(host)
         if known is None:
             record = self.records.get(host)
@@ -47,12 +50,15 @@ class HostAddresses:
         return self.guard.permitted(known)
 
     def again_in(self, host: str) -> float:
-        """Seconds until the name servers are queried for *host* again."""
+        """Return in how many seconds the name servers are queried for *host* again."""
         return self.resolver.ttl(host)
 
     def look_up(self, host: str, then: Callable[[bool, Exception | None], None]) -> None:
-        """Query the name servers for *host* and call *then* after the answer, with whether it has
-        addresses, and the error if these could not be stored, or for an error of the program."""
+        """Query the name servers for *host* and call *then* after the answer.
+
+        *then* is called with whether the host has addresses, and with an error if these could not
+        be stored, or for a bug.
+        """
         self.resolver.look_up(host, lambda addresses: self._answered(host, addresses, then))
 
     def _answered(
@@ -61,16 +67,16 @@ class HostAddresses:
         if self._closed:
             return
         failure = None
-        if addresses:  # the resolver remembers why there are none
+        if addresses:  # if there are none, the resolver remembers why
             try:
                 record = self.records.get(host)
                 record.addresses = list(addresses)
                 record.addresses_until = self.clock() + self.resolver.ttl(host)
                 self.records.put(record)
-            except Exception as error:  # noqa: BLE001  # the host would stay in process
+            except Exception as error:  # noqa: BLE001  # or the host would stay in process
                 failure = error
         then(bool(addresses), failure)
 
     def close(self) -> None:
-        """No *then* is called any more."""
+        """Stop calling *then* for look-ups under way."""
         self._closed = True

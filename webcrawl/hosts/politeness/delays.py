@@ -1,15 +1,15 @@
-"""Delays: the rest of a host after each contact, and the hosts that are given up.
+"""Delays: how long a host rests after each contact, and which hosts are given up.
 
-What is learned stays in the host's record (hosts/records), so a restart begins where this process
-ended.
+What is learned is kept in the host's record (hosts/records), so a restart continues from there.
 
-Failures are of an origin (scheme, host, port): a page may link to ports where nothing listens.
-While another origin of the politeness key answers, a failing one backs off alone (origin_rests.py)
-and the key rests as usual, as if the failure had taken no time. Otherwise the key backs off. An
-origin that has failed too often is given up; a host if none of that many origins has answered. An
-origin that never answered, of a host that has answered on another one, is *unproven*: one failure
-is enough. Invariants: no host rests shorter than the policy says, jitter only adds; no origin is
-given up because of another one while any of its host answers.
+Failures belong to an origin (scheme, host, port), because a page may link to ports where nothing
+listens. While another origin of the politeness key answers, a failing one backs off alone
+(origin_rests.py) and the key rests as usual, as if the failure had taken no time. Otherwise the key
+backs off. An origin that has failed too often is given up; a host is given up once a number of
+origins have failed that often and none has answered. An origin that never answered, of a host that
+has answered on another one, is *unproven*: one failure is enough. Invariants: no host rests less
+than the policy says, and jitter only adds to it; no origin is given up because of another one while
+any origin of its host answers.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records import HostRecord, HostRecords
     from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 
-# A server notices some milliseconds later that we hung up, and for it the pause begins then.
+# A server notices some milliseconds later that the crawler hung up; for it the pause begins then.
 _HANG_UP_SECS = 0.1
 _LOOKUP_FAILED = "dns_failed"
-# Answers that are about us, whatever the origin: the host rests.
-_ABOUT_US = frozenset({"http_429", CHALLENGED, WALLED})
-# A host is given up after so many times as many failures in a row, of all its origins, as one of
-# them: about as many as 40 closed ports whose robots.txt is tried three times.
-_ORIGINS = 16
-# A host that has shown walls is asked at most 2**5 times slower, half as much with each page.
-_MOST_SLOWED = 5
+# Answers that are about this crawler, whatever the origin: the whole host rests.
+_ABOUT_CRAWLER = frozenset({"http_429", CHALLENGED, WALLED})
+# A host is given up after this many times as many consecutive failures, of all its origins, as a
+# single origin. That allows for about 40 closed ports whose robots.txt is tried three times.
+_ORIGINS_PER_HOST = 16
+# A host that has shown walls is contacted at most 2**5 times slower; each page halves that.
+_MAX_SLOWED = 5
 _LONG_CRAWL_DELAY = ("skip", "cap", "obey")
-# What waits and fetch times are counted as if they were shorter or longer: 1 ms, 17 min, 36 h.
-_LEAST, _LONGEST_FETCH, _LONGEST_WAIT = 2.0**-10, 2.0**10, 2.0**17
+# Bounds for counting waits and fetch times: 1 ms, 17 minutes, 36 hours.
+_SHORTEST, _LONGEST_FETCH, _LONGEST_WAIT = 2.0**-10, 2.0**10, 2.0**17
 
 
 class PolitenessProfile(NamedTuple):
@@ -70,19 +70,21 @@ class PolitenessProfile(NamedTuple):
 
 
 PROFILES = {
-    # "10 times as long as it took us to download a URL" (section 3.1); the floor is ours.
+    # "10 times as long as it took us to download a URL" (section 3.1); the floor is webcrawl's.
     "mercator": PolitenessProfile("host", factor=10.0, floor=3.0, ceiling=120.0, unmeasured=0.0),
     # The next contact is "70 seconds after the last time the domain was crawled".
     "nielsen": PolitenessProfile("domain", factor=0.0, floor=70.0, ceiling=120.0, unmeasured=0.0),
-    # The average time itself, "at least 15 seconds", and a minute until five are known.
+    # The average time itself, "at least 15 seconds", and a minute until five times are known.
     "mischel": PolitenessProfile("host", factor=1.0, floor=15.0, ceiling=120.0, unmeasured=60.0),
 }
 
 
 def profile_of(settings: BaseSettings) -> PolitenessProfile:
-    """POLITENESS_PROFILE, with the values of POLITENESS_KEY, _DELAY_FACTOR, _MIN_DELAY and
-    _MAX_DELAY where they are set, and rests of at least DOWNLOAD_DELAY. FatalError with one
-    sentence."""
+    """Return POLITENESS_PROFILE, changed by the other settings that are set.
+
+    These are POLITENESS_KEY, _DELAY_FACTOR, _MIN_DELAY and _MAX_DELAY. Rests are at least
+    DOWNLOAD_DELAY. Raises FatalError for a bad value.
+    """
     name = settings.get("POLITENESS_PROFILE")
     if name not in PROFILES:
         raise FatalError(f"POLITENESS_PROFILE must be {' or '.join(PROFILES)}, not {name!r}.")
@@ -105,8 +107,8 @@ def profile_of(settings: BaseSettings) -> PolitenessProfile:
     )
     if chosen.ceiling < chosen.floor:
         raise FatalError(
-            f"POLITENESS_MAX_DELAY is {chosen.ceiling:g}, below the floor of {chosen.floor:g} that "
-            "POLITENESS_MIN_DELAY or the profile sets."
+            f"POLITENESS_MAX_DELAY is {chosen.ceiling:g}, below the minimum of {chosen.floor:g} "
+            "set by POLITENESS_MIN_DELAY or the profile."
         )
     delay = number(settings, "DOWNLOAD_DELAY", at_least=0)
     return chosen._replace(floor=max(chosen.floor, delay), ceiling=max(chosen.ceiling, delay))
@@ -115,11 +117,13 @@ def profile_of(settings: BaseSettings) -> PolitenessProfile:
 class RestTimes(msgspec.Struct, frozen=True, gc=False):
     """The rest of a host after a contact, in seconds.
 
-    *secs*: the rest from now. *min_rest*: the shortest rest after the *next* contact, used if the
-    process dies during it. *origin*: the rest of the origin alone. *wait*: the stat that counts for
-    how long the host had been left alone before that contact, "" if it had none in this run.
-    *alone*: only the origin has failed, and its host rests as if that had taken no time. *for_all*:
-    *secs* is no pause between contacts, but holds for all parts of the host.
+    - *secs* is the rest from now.
+    - *min_rest* is the shortest rest after the *next* contact, used if the process dies during it.
+    - *origin* is the rest of the origin alone.
+    - *wait* is the stat that counts how long the host had not been contacted before that contact,
+      "" if it had no contact in this run.
+    - *alone*: only the origin has failed, and its host rests as if that had taken no time.
+    - *for_all*: *secs* is not a pause between contacts, but applies to all parts of the host.
     """
 
     secs: float
@@ -132,10 +136,10 @@ class RestTimes(msgspec.Struct, frozen=True, gc=False):
 
 @dataclasses.dataclass(slots=True)
 class PolitenessLimits:
-    """Limits of what a host may ask for, and the penalty of failing ones, in seconds.
+    """Limits on what a host may ask for, and the penalty of failing hosts, in seconds.
 
-    They may change in a crawl. *jitter* is the share of a rest that is added at random;
-    *long_crawl_delay* says what happens beyond *crawl_delay*: "skip", "cap" or "obey".
+    They may change during a crawl. *jitter* is the fraction of a rest that is added at random.
+    *long_crawl_delay* says what to do beyond *crawl_delay*: "skip", "cap" or "obey".
     """
 
     jitter: float
@@ -146,15 +150,15 @@ class PolitenessLimits:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """POLITENESS_*; FatalError with one sentence for a bad value."""
-        what = settings.get("POLITENESS_LONG_CRAWL_DELAY")
-        if what not in _LONG_CRAWL_DELAY:
+        """Read the POLITENESS_* settings. Raises FatalError for a bad value."""
+        choice = settings.get("POLITENESS_LONG_CRAWL_DELAY")
+        if choice not in _LONG_CRAWL_DELAY:
             allowed = " or ".join(_LONG_CRAWL_DELAY)
-            raise FatalError(f"POLITENESS_LONG_CRAWL_DELAY must be {allowed}, not {what!r}.")
+            raise FatalError(f"POLITENESS_LONG_CRAWL_DELAY must be {allowed}, not {choice!r}.")
         return cls(
             jitter=number(settings, "POLITENESS_JITTER", at_least=0),
             crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0),
-            long_crawl_delay=what,
+            long_crawl_delay=choice,
             retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
             penalty=number(settings, "POLITENESS_PENALTY_SECS", at_least=0),
         )
@@ -162,7 +166,7 @@ class PolitenessLimits:
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Politeness:
-    """The delay policy over all hosts, with failures and penalties. Times in seconds."""
+    """The delay policy applied to all hosts, with failures and penalties. Times in seconds."""
 
     policy: HostDelays
     records: HostRecords
@@ -189,39 +193,38 @@ class Politeness:
         hung_up: bool,
         excused: bool = False,
     ) -> RestTimes:
-        """Take in a contact of *took* seconds that ended in *outcome*, update the records, and
-        return the rest. If it is *excused* its failure is not the host's.
+        """Record a contact of *took* seconds that ended in *outcome*, and return the rest.
 
-        *url* is that of the contact: failures count for its origin and its host, and *key*, which
-        may stand for a whole domain, only rests. *hung_up* says that the crawler ended it, before
-        the server was through.
+        *url* is that of the contact. Failures count for its origin and its host; *key*, which may
+        stand for a whole domain, only rests. If the contact is *excused*, its failure does not
+        count. *hung_up* says that the crawler ended the contact before the server had finished.
         """
         record = self.records.get(key)
         waited = self._waited(record, took)
-        host, origin = self._tried(record, url)
+        host, origin = self._host_and_origin(record, url)
         had_failed = origin.failures or origin.ready_at
-        answers = _is_answer(outcome)
+        has_answered = _is_answer(outcome)
         rule = self.retries.rule(outcome)
         failed = not excused and rule.failures > 0
-        unproven = not answers and host.is_unproven(origin.host)
-        of_others = record.answered not in ("", origin.host)
-        alone = failed and outcome not in _ABOUT_US and (unproven or of_others)
+        unproven = not has_answered and host.is_unproven(origin.host)
+        has_other_answered = record.answered not in ("", origin.host)
+        alone = failed and outcome not in _ABOUT_CRAWLER and (unproven or has_other_answered)
         times = [*record.took, took][-REMEMBERED_TIMES:]
         if not excused:
-            self._note(origin, outcome, rule)
+            self._count_failure(origin, outcome, rule)
             if not alone:
-                self._note(host, outcome, rule)
+                self._count_failure(host, outcome, rule)
             host.lookups_failed = 0
-            if answers:
+            if has_answered:
                 host.prove(origin.host)
-            if answers and not failed:
+            if has_answered and not failed:
                 record.answered = origin.host
             elif failed and record.answered == origin.host:
                 record.answered = ""
-        if answers:
+        if has_answered:
             record.took = times
             record.slowed = (
-                min(record.slowed + 1, _MOST_SLOWED)
+                min(record.slowed + 1, _MAX_SLOWED)
                 if outcome in (CHALLENGED, WALLED)
                 else max(record.slowed - 1, 0)
             )
@@ -232,35 +235,40 @@ class Politeness:
         facts = HostFacts(times, crawl_delay, retry_after, origin.failures)
         wait = 0.0 if excused else rule.wait
         rest = self.policy.rest(host.host, facts)
-        if not origin.failures:  # else it is doubled with each
+        if not origin.failures:  # otherwise each failure doubles it
             rest *= 1 << record.slowed
-        secs = self._longer(max(rest, wait))
-        is_over = self._give_up(origin, secs, origins=0 if unproven else 1) | self._give_up(
-            host, secs, origins=_ORIGINS
+        secs = self._with_jitter(max(rest, wait))
+        is_given_up = self._give_up(origin, secs, origins=0 if unproven else 1) | self._give_up(
+            host, secs, origins=_ORIGINS_PER_HOST
         )
-        own = secs if alone and not is_over else 0.0
-        origin.ready_at = self.clock() + own if own else 0.0
-        if alone or is_over:
-            # URLs that are given up need not wait long for their end; nor need the others.
+        origin_rest = secs if alone and not is_given_up else 0.0
+        origin.ready_at = self.clock() + origin_rest if origin_rest else 0.0
+        if alone or is_given_up:
+            # URLs of a given-up origin need not wait long for their end, nor do the others.
             facts = HostFacts(record.took if alone else times, crawl_delay)
             rest = self.policy.rest(host.host, facts)
-            secs = self._longer(rest)
+            secs = self._with_jitter(rest)
         self._put(record, host)
         if had_failed or origin.failures:
             self.records.put(origin)
         min_rest = self._min_rest(host.host, facts.times, crawl_delay, facts.failures)
         for_all = not alone and (failed or retry_after > 0)
-        if for_all or outcome in _ABOUT_US:
+        if for_all or outcome in _ABOUT_CRAWLER:
             self.refusals.note(key, outcome, secs)
-        return RestTimes(secs + _HANG_UP_SECS * hung_up, min_rest, own, waited, alone, for_all)
+        return RestTimes(
+            secs + _HANG_UP_SECS * hung_up, min_rest, origin_rest, waited, alone, for_all
+        )
 
     def shared_rest(self, took: float, *, hung_up: bool) -> float:
-        """The rest of an address's clock after a contact as in ``after``."""
+        """Return the rest of an address's clock after a contact like that of ``after``."""
         return self.policy.rest("", HostFacts((took,))) + _HANG_UP_SECS * hung_up
 
     def _waited(self, record: HostRecord, took: float) -> str:
-        """Note the contact that has just ended; returns the stat for the wait before it, in powers
-        of two of the seconds, beside the time of the contact before, in powers of four."""
+        """Record the contact that has just ended, and return the stat for the wait before it.
+
+        The stat has powers of two of the wait in seconds, and powers of four of the previous
+        contact's time.
+        """
         now = self.clock()
         self._began = self._began or now - took
         waited, lasted = now - took - record.ended_at, record.lasted
@@ -268,14 +276,14 @@ class Politeness:
         record.ended_at, record.lasted = now, took
         if not is_known:
             return ""
-        fetch = (frexp(min(max(lasted, _LEAST), _LONGEST_FETCH))[1] - 1) // 2
-        wait = frexp(min(max(waited, _LEAST), _LONGEST_WAIT))[1] - 1
+        fetch = (frexp(min(max(lasted, _SHORTEST), _LONGEST_FETCH))[1] - 1) // 2
+        wait = frexp(min(max(waited, _SHORTEST), _LONGEST_WAIT))[1] - 1
         return _stat_of_wait(fetch, wait)
 
     def min_rest(self, key: str, url: str, *, crawl_delay: float) -> float:
-        """The shortest rest after a contact for *url* that begins now, also if it is cut off."""
+        """Return the shortest rest after a contact for *url* that begins now, even if cut off."""
         record = self.records.get(key)
-        host, origin = self._tried(record, url)
+        host, origin = self._host_and_origin(record, url)
         alone = record.answered not in ("", origin.host) or host.is_unproven(origin.host)
         failures = 0 if alone else origin.failures
         return self._min_rest(host.host, record.took, self._honoured(crawl_delay), failures)
@@ -283,38 +291,44 @@ class Politeness:
     def _min_rest(
         self, host: str, times: Sequence[float], crawl_delay: float, failures: int
     ) -> float:
-        # Four downloads at most: the next one is the fifth.
+        # At most four downloads, as the next one is the fifth.
         return self.policy.rest(
             host, HostFacts(times[1 - REMEMBERED_TIMES :], crawl_delay, 0.0, failures)
         )
 
     def is_too_long(self, crawl_delay: float) -> bool:
-        """Whether a Crawl-delay is longer than what is honoured in full."""
+        """Return whether a Crawl-delay is longer than the limit."""
         return crawl_delay > self.limits.crawl_delay
 
     def skips(self, crawl_delay: float) -> bool:
-        """Whether a host with that Crawl-delay is let alone."""
+        """Return whether a host with that Crawl-delay is skipped."""
         return self.limits.long_crawl_delay == "skip" and self.is_too_long(crawl_delay)
 
     def _honoured(self, crawl_delay: float) -> float:
-        """The part of a Crawl-delay that is kept; 0.0 if it is too long: such a host is skipped and
-        gets no further request, so its URLs need not wait for their end."""
+        """Return the part of a Crawl-delay that is kept.
+
+        It is 0.0 if the host is skipped: it gets no further request, so its URLs need not wait for
+        their end.
+        """
         if not self.is_too_long(crawl_delay) or self.limits.long_crawl_delay == "obey":
             return crawl_delay
         return self.limits.crawl_delay if self.limits.long_crawl_delay == "cap" else 0.0
 
     def lookup_failed(self, key: str, url: str, *, at_least: float, excused: bool = False) -> float:
-        """Take in that the name servers failed for the host of *url*: *key* backs off without a
-        contact, *at_least* until they would be queried again. Excused as in ``after``."""
+        """Record that the name servers failed for the host of *url*, and return the rest of *key*.
+
+        *key* backs off without a contact, at least *at_least* seconds, until they would be queried
+        again. *excused* as in ``after``.
+        """
         record = self.records.get(key)
-        host, _ = self._tried(record, url)
+        host, _ = self._host_and_origin(record, url)
         rule = self.retries.rule(_LOOKUP_FAILED)
         wait = 0.0
         if not excused:
-            self._note(host, _LOOKUP_FAILED, rule)
+            self._count_failure(host, _LOOKUP_FAILED, rule)
             host.lookups_failed += 1
             wait = rule.wait
-        secs = self._longer(
+        secs = self._with_jitter(
             max(self.policy.rest(host.host, HostFacts((), failures=host.failures)), wait)
         )
         if 0 < rule.failures <= host.lookups_failed:
@@ -323,15 +337,17 @@ class Politeness:
         self._put(record, host)
         return max(secs, at_least)
 
-    def _tried(self, record: HostRecord, url: str) -> tuple[HostRecord, HostRecord]:
-        """The records of the host and of the origin of *url*; *record* is that of its key, and may
-        be the host's."""
+    def _host_and_origin(self, record: HostRecord, url: str) -> tuple[HostRecord, HostRecord]:
+        """Return the records of the host and of the origin of *url*.
+
+        *record* is that of the politeness key, and may be the host's.
+        """
         name, origin = host_and_origin(url)
         host = record if name in (record.host, "") else self.records.get(name)
         return host, self.records.get(origin or f"//{record.host}")
 
-    def _note(self, tried: HostRecord, outcome: str, rule: Rule) -> None:
-        """Count failures in a row, and those of one kind."""
+    def _count_failure(self, tried: HostRecord, outcome: str, rule: Rule) -> None:
+        """Count consecutive failures, and those of one kind; a success resets them."""
         if rule.failures == 0:
             tried.failures, tried.failed_with, tried.failed_alike = 0, "", 0
             tried.penalty_until = 0.0
@@ -341,20 +357,23 @@ class Politeness:
         tried.failed_with = outcome
 
     def _give_up(self, tried: HostRecord, secs: float, *, origins: int = 1) -> bool:
-        """Whether that has failed too often: it gets no request for *secs* at least, then. The
-        limit is for that many *origins*; for 0 of them one failure is enough."""
+        """Return whether *tried* has failed too often; then it gets no request for *secs*.
+
+        The limit is multiplied by *origins*; with 0, one failure is enough. The penalty may be
+        longer.
+        """
         if not tried.failures:
             return False
         outcome = tried.failed_with
-        alike = origins * self.retries.rule(outcome).failures
-        most = origins * self.retries.most_failures(outcome)
-        is_over = tried.failed_alike >= alike or tried.failures >= most
-        if is_over:
+        max_alike = origins * self.retries.rule(outcome).failures
+        max_failures = origins * self.retries.most_failures(outcome)
+        is_given_up = tried.failed_alike >= max_alike or tried.failures >= max_failures
+        if is_given_up:
             tried.penalty_until = self.clock() + max(secs, self.limits.penalty)
-        return is_over
+        return is_given_up
 
-    def _longer(self, secs: float) -> float:
-        """*secs* with jitter."""
+    def _with_jitter(self, secs: float) -> float:
+        """Return *secs* with jitter added."""
         return secs * (1.0 + self.limits.jitter * self.rng.random())
 
     def _put(self, record: HostRecord, host: HostRecord) -> None:
@@ -363,22 +382,24 @@ class Politeness:
             self.records.put(host)
 
     def is_lost(self, host: str) -> bool:
-        """Whether a host that cannot be found right now has been looked up often enough."""
+        """Return whether a host that cannot be found at the moment was looked up often enough."""
         return self.records.get(host).lookups_failed > self.retries.rule(_LOOKUP_FAILED).tries
 
     def forgive(self, key: str, url: str) -> None:
         """Clear the failures of host and origin of *url*; the host's rest stays."""
         record = self.records.get(key)
-        host, origin = self._tried(record, url)
-        for one in (host, origin):
-            one.failures = one.failed_alike = one.lookups_failed = 0
-            one.failed_with, one.penalty_until = "", 0.0
-            self.records.put(one)
+        host, origin = self._host_and_origin(record, url)
+        for tried in (host, origin):
+            tried.failures = tried.failed_alike = tried.lookups_failed = 0
+            tried.failed_with, tried.penalty_until = "", 0.0
+            self.records.put(tried)
 
     def refusal(self, key: str, url: str) -> str:
-        """The outcome of *url*, of which *key* is the politeness key, while its host or its origin
-        gets no request because of their failures; "" if they may."""
-        host, origin = self._tried(self.records.get(key), url)
+        """Return the outcome for *url* if its host or origin is given up; "" if it may be fetched.
+
+        *key* is the politeness key of *url*.
+        """
+        host, origin = self._host_and_origin(self.records.get(key), url)
         until = max(host.penalty_until, origin.penalty_until)
         if not until or until <= self.clock():
             return ""
@@ -389,22 +410,21 @@ class Politeness:
         return "host_failing"
 
     def is_final(self, url: str, outcome: str) -> bool:
-        """Whether the failure *outcome* of *url* is not to be tried again because its origin is
-        unproven."""
+        """Return whether *outcome* of *url* is not retried because its origin is unproven."""
         if _is_answer(outcome) or not self.retries.rule(outcome).failures:
             return False
         return is_unproven(self.records, url)
 
 
 def is_unproven(records: HostRecords, url: str) -> bool:
-    """Whether the origin of *url* has never answered, but another one of its host has."""
+    """Return whether the origin of *url* never answered, although another one of its host has."""
     host, origin = host_and_origin(url)
     record = records.get(host)
     return record.answered != origin and record.is_unproven(origin)
 
 
 def may_be_closed(records: HostRecords, url: str) -> bool:
-    """Whether *url* names a port that has never answered, but another origin of its host has."""
+    """Return whether *url* has a port that never answered, although its host has on another."""
     _, origin = host_and_origin(url)
     return origin.count(":") > 1 and is_unproven(records, url)
 
@@ -415,5 +435,5 @@ def _is_answer(outcome: str) -> bool:
 
 @lru_cache(512)
 def _stat_of_wait(fetch: int, wait: int) -> str:
-    """The stat that counts waits of 2**wait seconds after contacts of 4**fetch."""
+    """Return the stat that counts waits of 2**wait seconds after contacts of 4**fetch."""
     return f"politeness/waits/{4.0**fetch:g}/{2.0**wait:g}"

@@ -1,6 +1,6 @@
 """Exclusions: hosts, networks and URLs whose owners refuse to be crawled, from EXCLUSION_FILE.
 
-A line that is added to the file also acts on URLs that wait. storage/watched_rules.py reads it.
+A line added to the file also applies to URLs that wait. storage/watched_rules.py reads the file.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 # line := [rule] ["#" comment]
 # rule := name | "=" name | address | address "/" bits | "/" expression "/"
-# A name also stands for all names below it; a leading "." or "*." adds nothing. "=": for it alone.
-# An expression, in RE2's syntax, is looked for in the whole URL, which has no "#" in it.
+# A name also stands for all names below it; a leading "." or "*." is ignored. With "=" it stands
+# for itself only. An expression, in RE2's syntax, is searched in the whole URL, which has no "#".
 _COMMENT = "#"
-# The normalizer reads a whole URL: these characters would end the host, or are no part of one.
+# The normalizer reads a whole URL: these characters would end the host, or are not allowed in one.
 _NOT_IN_NAMES = re.compile(r"[\s/\\?#@:=%<>*]")
 _MAX_NAME = 253
 
@@ -36,18 +36,20 @@ class ExclusionRules:
     def __init__(self) -> None:
         self._domains: set[str] = set()
         self._exact: set[str] = set()
-        # By IP version and prefix length, the first bits: one look-up for each length in use.
+        # The first bits, by IP version and prefix length: one look-up for each length in use.
         self._networks: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
         self.expressions = Expressions()
 
     def __len__(self) -> int:
-        """The number of different rules."""
+        """Return the number of different rules."""
         hosts = len(self._domains) + len(self._exact) + sum(map(len, self._networks.values()))
         return hosts + len(self.expressions)
 
     def add(self, line: str) -> None:
-        """Add the rule of *line*, if there is one. ValueError, with the end of a sentence, for what
-        is neither a rule nor a comment."""
+        """Add the rule of *line*, if there is one.
+
+        Raises ValueError, with the end of a sentence, if it is neither a rule nor a comment.
+        """
         rule = line.partition(_COMMENT)[0].strip()
         if len(rule) > len("//") and rule[0] == rule[-1] == "/":
             self.expressions.add(rule[1:-1])
@@ -59,12 +61,12 @@ class ExclusionRules:
         exact = rule.startswith("=")
         host = host_in(name if exact else name.removeprefix("*").removeprefix("."))
         if host is None:
-            raise ValueError(f"{rule[:80]!r} is no host, address, network or /expression/")
+            raise ValueError(f"{rule[:80]!r} is not a host, address, network or /expression/")
         if not self._add_network(host):
             (self._exact if exact else self._domains).add(host)
 
     def excludes(self, host: str) -> bool:
-        """Whether *host*, a name or an address in the form of `host_of`, is excluded."""
+        """Return whether *host*, a name or an address in the form of `host_of`, is excluded."""
         if host in self._exact:
             return True
         if self._networks and (":" in host or host[-1:].isdigit()) and self._in_network(host):
@@ -72,7 +74,7 @@ class ExclusionRules:
         return bool(self._domains) and domain_among(self._domains, host) is not None
 
     def _add_network(self, text: str) -> bool:
-        """Add the network or address *text*; False if it is neither."""
+        """Add the network or address *text*; return False if it is neither."""
         try:
             network = ipaddress.ip_network(text, strict=False)
         except ValueError:
@@ -86,7 +88,7 @@ class ExclusionRules:
         return True
 
     def _in_network(self, host: str) -> bool:
-        """Whether a network holds the address *host*, or the IPv4 address embedded in it."""
+        """Return whether a network has the address *host*, or the IPv4 address embedded in it."""
         for text in {host, plain_address(host)}:
             try:
                 address = ipaddress.ip_address(text)
@@ -100,11 +102,11 @@ class ExclusionRules:
 
 
 def exclusion_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile[ExclusionRules]:
-    """Return EXCLUSION_FILE with its rules; without one nothing is excluded."""
+    """Return EXCLUSION_FILE with its rules; without a file nothing is excluded."""
     return RulesFile(
         path=settings.get("EXCLUSION_FILE"),
         setting="EXCLUSION_FILE",
-        idle="excludes nobody",
+        idle="excludes nothing",
         make=ExclusionRules,
         clock=clock,
         complete=lambda rules: rules.expressions.compile(),
@@ -112,7 +114,7 @@ def exclusion_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesF
 
 
 def host_in(name: str) -> str | None:
-    """The host *name* in the form of `host_of`; None if it is no host."""
+    """Return the host *name* in the form of `host_of`, or None if it is not a host."""
     if len(name) > _MAX_NAME or _NOT_IN_NAMES.search(name):
         return None
     url = normalize(f"http://{name}/")

@@ -1,13 +1,13 @@
-"""Host policies: what an operator has agreed on with the owners of some hosts, HOSTS_POLICY_FILE.
+"""Host policies: what the operator has agreed on with owners of hosts, from HOSTS_POLICY_FILE.
 
-TOML, a table for each host ("=www.example.org"), domain ("example.org": the name and all below it)
-or pattern ("shop-*.example.org"). The most specific table applies, and applies whole: that of the
-host alone, or else the one whose name has most characters beside ``*``. Read again when it changes
-(storage/watched_rules.py); a version with an error changes nothing.
+The file is TOML, with a table for each host ("=www.example.org"), domain ("example.org": the name
+and all below it) or pattern ("shop-*.example.org"). Only the most specific table applies, as a
+whole: that of the single host, or else the one whose name has the most characters besides ``*``. It
+is read again when it changes (storage/watched_rules.py); a version with an error changes nothing.
 
-Invariants: without ``owner_allows`` a table only makes the crawl slower; with it, it never allows
-what robots.txt denies. Headers, cookies and the proxy go to the wire (net/http/request.py) and
-nowhere else: not into Requests, WARC files, logs or messages.
+Invariants: without ``owner_allows`` a table only makes the crawl slower; with it, it still never
+allows what robots.txt denies. Headers, cookies and the proxy are only sent over the network
+(net/http/request.py), and do not appear in Requests, WARC files, logs or messages.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ class HostPolicy(
 ):
     """One table. ``name`` is its own, "" where none applies.
 
-    delay: seconds between two contacts, at least; with *owner_allows* in place of what the delay
-        policy and Crawl-delay ask for, but not of Retry-After and back-off.
+    delay: minimum of seconds between two contacts. With *owner_allows* it replaces the delay policy
+        and Crawl-delay, but not Retry-After and back-off.
     parallel: parts of the host, each contacted by one request at a time (frontier/host_parts.py);
-        needs *owner_allows*. Each waits so many times longer, as delays are the host's.
+        needs *owner_allows*. Each waits that many times longer, as delays apply to the host.
     budget: pages, in place of BUDGET_HOST_PAGES; 0 for no limit.
     headers, cookies: sent with each request by http and https.
-    proxy: URL of the one that http and https go by; it looks up the host.
+    proxy: URL of the proxy for http and https; it looks up the host.
     link_kinds: those of LINK_KINDS that are followed.
-    owner_allows: the owner has agreed to more than robots.txt asks for by Crawl-delay.
+    owner_allows: the owner has agreed to more than the Crawl-delay of robots.txt allows.
     """
 
     delay: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
@@ -77,7 +77,7 @@ class HostPolicy(
     link_kinds: frozenset[str] | None = None
     owner_allows: bool = False
 
-    def __repr__(self) -> str:  # it has secrets
+    def __repr__(self) -> str:  # the fields may be secret
         return "HostPolicy(...)"
 
 
@@ -85,9 +85,9 @@ NO_POLICY = HostPolicy()
 
 
 class TableLimits(NamedTuple):
-    """Settings that bound what tables may say.
+    """Settings that limit the values in tables.
 
-    POLITENESS_KEY, LINK_KINDS, and the shortest pause in seconds without ``owner_allows``.
+    They are POLITENESS_KEY, LINK_KINDS, and the shortest pause in seconds without ``owner_allows``.
     """
 
     key: str
@@ -107,25 +107,28 @@ class HostTables:
         self.name_of = lru_cache(_CACHED_HOSTS)(self._name_of)
 
     def __len__(self) -> int:
-        """The number of tables."""
+        """Return the number of tables."""
         return len(self.tables)
 
     def add(self, line: str) -> None:
-        """Take the next line of the file, which ``complete`` reads whole."""
+        """Add the next line of the file; ``complete`` reads all of them."""
         self._size += len(line) + 1
         if self._size <= _MAX_CHARACTERS:
             self._lines.append(line)
 
     def complete(self, limits: TableLimits) -> None:
-        """All lines are there: read them. ValueError, with the end of a sentence and without any
-        value of a table, for what cannot be."""
+        """Read the lines, after the last one was added.
+
+        Raises ValueError with the end of a sentence, without any value of a table, if they are not
+        valid.
+        """
         if self._size > _MAX_CHARACTERS:
             raise ValueError("it has more than 8 MiB")
         try:
             found = tomllib.loads("\n".join(self._lines))
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            place = re.search(r"\(at [^()]*\)$", str(error))  # the rest may quote a secret
-            raise ValueError(f"it is no TOML {place[0] if place else ''}".rstrip()) from None
+            place = re.search(r"\(at [^()]*\)$", str(error))  # the remainder may quote a secret
+            raise ValueError(f"it is not valid TOML {place[0] if place else ''}".rstrip()) from None
         self._lines.clear()
         if len(found) > _MAX_TABLES:
             raise ValueError(f"it has more than {_MAX_TABLES} tables")
@@ -140,23 +143,23 @@ class HostTables:
         if not isinstance(table, dict) or any(
             isinstance(value, dict) and name not in deeper for name, value in table.items()
         ):
-            raise ValueError('a table begins with its name in quotes, as ["example.org"]')
+            raise ValueError('each table must begin with its name in quotes: ["example.org"]')
         policy = msgspec.convert(table, HostPolicy)
         delay, floor = policy.delay, limits.floor
         if delay is not None and delay < floor and not policy.owner_allows:
             raise ValueError(
-                f"a delay of {delay:g} s is below the {floor:g} s of POLITENESS_MIN_DELAY, "
-                "which needs owner_allows = true"
+                f"a delay of {delay:g} s, below POLITENESS_MIN_DELAY ({floor:g} s), "
+                "needs owner_allows = true"
             )
         if policy.parallel > 1 and not (policy.owner_allows and limits.key == "host"):
             raise ValueError('parallel needs owner_allows = true, and POLITENESS_KEY "host"')
         missing = ", ".join(sorted((policy.link_kinds or frozenset()) - limits.kinds))
         if missing:
-            raise ValueError(f"link_kinds may name those of LINK_KINDS, which lacks {missing}")
+            raise ValueError(f"link_kinds may only have kinds of LINK_KINDS, which lacks {missing}")
         added = additions(policy.headers, policy.cookies, policy.proxy)
         name = _name_in(title)
         if name in self.tables:
-            raise ValueError("there is another one for the same hosts")
+            raise ValueError("there is another table for the same hosts")
         if "*" in name:
             pattern = re.compile(fnmatch.translate(name))
             self._patterns.append((len(name.replace("*", "")), pattern, name))
@@ -179,8 +182,10 @@ class HostTables:
 
 
 def policy_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile[HostTables]:
-    """Return HOSTS_POLICY_FILE with its tables, by LINK_KINDS and the settings of politeness.
-    FatalError for a bad value."""
+    """Return HOSTS_POLICY_FILE with its tables, checked against LINK_KINDS and POLITENESS_*.
+
+    Raises FatalError for a bad value.
+    """
     profile, kinds = profile_of(settings), frozenset(words(settings, "LINK_KINDS"))
     limits, path = TableLimits(profile.key, kinds, profile.floor), settings.get(SETTING)
     return RulesFile(
@@ -196,7 +201,7 @@ def policy_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HostDelays:
-    """The delay policy *policy* with the delays and paces of *rules*, which go by the host.
+    """The delay policy *policy* with the delays and paces of *rules*, which depend on the host.
 
     A pace below 1 makes no pause shorter than the floor of *policy* and Crawl-delay, or than the
     delay that the owner has agreed to.
@@ -206,7 +211,7 @@ class HostDelays:
     rules: HostRules
 
     def rest(self, host: str, facts: HostFacts) -> float:
-        """As ``DelayPolicy.rest``, for *host*."""
+        """Return how many seconds *host* rests; see ``DelayPolicy.rest``."""
         if not self.rules.has_delays:
             return self.policy.rest(facts)
         table, pace = self.rules.of(host), self.rules.pace_of(host)
@@ -216,14 +221,14 @@ class HostDelays:
         if table.delay is not None:
             pause = table.delay if table.owner_allows else max(table.delay, pause)
         if pace != 1.0:
-            pause = max(pause * pace, min(pause, self._least(facts, table)))
+            pause = max(pause * pace, min(pause, self._min_pause(facts, table)))
         pause *= table.parallel
         if facts.failures or facts.retry_after:
             return max(pause, self.policy.rest(facts))
         return pause
 
-    def _least(self, facts: HostFacts, table: HostPolicy) -> float:
-        """The pause that no pace makes shorter."""
+    def _min_pause(self, facts: HostFacts, table: HostPolicy) -> float:
+        """Return the pause below which no pace may go."""
         if table.owner_allows and table.delay is not None:
             return table.delay
         least = self.policy.rest(HostFacts(_NO_TIMES, facts.crawl_delay))
@@ -236,16 +241,19 @@ def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits
     except ValueError as error:
         raise FatalError(f"{SETTING} {path} cannot be used: {error}.") from error
     if path and any(rules.added.values()) and Path(path).stat().st_mode & 0o044:
-        logger.warning("%s %s has secrets, and others may read it: chmod go-r", SETTING, path)
+        logger.warning("%s %s has secrets but others can read it: run chmod go-r", SETTING, path)
 
 
 def _name_in(title: str) -> str:
-    """The name of a table in the form of `host_of`, with its "=". ValueError if it is none."""
+    """Return the name of a table in the form of `host_of`, with its "=".
+
+    Raises ValueError if it is not a name.
+    """
     if "*" in title:
         if not _PATTERN.fullmatch(title.lower()) or title.count("*") > _MAX_STARS:
-            raise ValueError(f"a pattern has letters, digits, -, . and at most {_MAX_STARS} *")
+            raise ValueError(f"a pattern may have letters, digits, -, . and {_MAX_STARS} * at most")
         return title.lower()
     host = host_in(title.removeprefix("="))
     if not host:
-        raise ValueError("it is no host, domain or pattern")
+        raise ValueError("it is not a host, domain or pattern")
     return f"={host}" if title.startswith("=") else host

@@ -1,25 +1,26 @@
-"""Outage detection: a failure of the network or the name servers here, not of sites.
+"""Outage detection: failures of the local network or name servers, not of sites.
 
-When everything fails, no failure says anything about a site. So the crawl pauses, what fails in the
-meantime does not count, and a probe is made now and then until there is an answer. `HostRelease`
-reports the end of every contact and look-up. Failures before the pause have counted: the summary
-of the crawl names the command that fetches their URLs again.
+When everything fails, no failure says anything about a site. So the crawl pauses, failures in the
+meantime do not count, and a probe is made now and then until there is an answer. `HostRelease`
+reports the end of every contact and look-up. Failures before the pause do count: the summary of the
+crawl names the command that fetches their URLs again.
 
-The network is gone when enough different hosts that had answered before fail in a row. Hosts that
+The network is down when enough different hosts that had answered before fail in a row. Hosts that
 never answered do not count, as they may be dead, and the last hosts of a crawl often are. Nor do
-those that accept a connection and send nothing, or drop it: a network is there, and this ends
-an outage, too. As long as no host has answered at all, every host counts: the crawl was begun
-without a network. During the outage one host after another is contacted in its turn, seconds apart.
+hosts that accept a connection and send nothing, or drop it: the network works then, and this ends
+an outage, too. As long as no host has answered at all, every host counts, because the crawl was
+started without a network. During the outage one host after another is contacted in its turn,
+seconds apart.
 
-The name servers are gone when they fail to find enough hosts in a row, and then fail to find a host
-that they found before, too. Hosts with known addresses would still be answering. "No such name" is
+The name servers are down when they fail to find enough hosts in a row, and then also fail to find a
+host that they found before. Hosts with known addresses would still be answering. "No such name" is
 an answer and is believed.
 
-While the event loop here is late, as a processing module blocks it, answers come and are not read
-in time. So no outage begins then, and for a minute.
+While a processing module blocks the event loop, answers arrive and are not read in time. So no
+outage begins then, nor within a minute after that.
 
-The last names that were found are kept with the checkpoints, and whether any host has answered. If
-none has in any run, the crawl ends after a while: such a pause needs a person, or another start.
+Checkpoints keep the last names that were found, and whether any host has answered. If none has in
+any run, the crawl ends after a while: such a pause needs a person, or another start.
 """
 
 from __future__ import annotations
@@ -43,47 +44,47 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Outcomes of a contact in which nothing came from the host.
+#: Outcomes of a contact in which the host sent nothing.
 SILENT = frozenset(
     {
         *("connect_refused", "connect_failed", "connect_timeout", "connection_lost"),
         *("first_byte_timeout", "timeout"),
     }
 )
-#: Outcomes with which URLs may have ended just before an outage was noticed.
+#: Outcomes that URLs may have had just before an outage was noticed.
 OF_OUTAGES = SILENT | {
     *("dns_failed", "dns_not_found", "host_failing", "robots_unreachable"),
 }
-# Outcomes that show that something came, besides answers with a status.
+# Outcomes, besides answers with a status, in which the host sent something.
 _ANSWERED = frozenset(
     {
         *("tls_failed", "too_slow", "incomplete", "bad_answer", "header_too_large"),
         *("unwanted_type", "too_large", *WALLS),
     }
 )
-# With fewer hosts than this failing in a row, it is the hosts.
-_FEWEST = 3
-# For so long after the event loop was late, failures may be its own.
+# If fewer consecutive hosts fail, the hosts are to blame.
+_MIN_HOSTS = 3
+# For this many seconds after the event loop was late, it may be the cause of failures.
 _LATE_SECS = 60.0
-# Seconds between two tries in an outage.
+# Seconds between two probes in an outage.
 _PROBE_SECS = 5.0
 
 
 @dataclasses.dataclass(eq=False)
 class _Streak:
-    """Hosts whose contacts, or look-ups, failed in a row.
+    """Consecutive hosts whose contacts, or look-ups, failed.
 
-    At most so many as *most* make an outage, of the *service*, in which *pause* is held.
+    At most *max_hosts* of them make an outage of the *service*, which is held as the pause *pause*.
     """
 
     service: str
     pause: str
-    most: int
+    max_hosts: int
     hosts: OrderedDict[str, None] = dataclasses.field(default_factory=OrderedDict)
     outcomes: Counter[str] = dataclasses.field(default_factory=Counter)
-    # Hosts that answered last, as many as an outage takes: fewer in a small crawl.
+    # Hosts that answered last. An outage takes as many failures, so a small crawl needs fewer.
     answered: OrderedDict[str, None] = dataclasses.field(default_factory=OrderedDict)
-    # Since when there is an outage.
+    # When the outage began.
     began: float = math.inf
 
     def add(self, host: str, outcome: str) -> None:
@@ -93,8 +94,10 @@ class _Streak:
 
     @property
     def is_long(self) -> bool:
-        """Whether these are as many hosts as make an outage."""
-        return len(self.hosts) >= max(_FEWEST, min(self.most, len(self.answered) or self.most))
+        """Whether enough hosts have failed for an outage."""
+        return len(self.hosts) >= max(
+            _MIN_HOSTS, min(self.max_hosts, len(self.answered) or self.max_hosts)
+        )
 
     def end(self) -> None:
         self.hosts.clear()
@@ -102,21 +105,21 @@ class _Streak:
         self.began = math.inf
 
     def remember(self, host: str) -> None:
-        """Keep *host* among those that answered last."""
+        """Add *host* to the hosts that answered last."""
         self.answered[host] = None
         self.answered.move_to_end(host)
-        if len(self.answered) > self.most:
+        if len(self.answered) > self.max_hosts:
             self.answered.popitem(last=False)
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Outage:
-    """Detector of outages: *hosts* failing in a row make one; 0: there are none.
+    """Detector of outages, which begin when *hosts* fail in a row; 0 disables it.
 
-    During an outage a probe is made every *probe_secs*. The crawl ends *end_secs* after the first
-    one began if no host has ever answered; 0: never. *count* adds one to a stat, *end* ends the
-    crawl. *check* queries the name servers for a host, cached or not, and calls back with whether
-    they find it.
+    During an outage a probe is made every *probe_secs*. If no host has ever answered, the crawl
+    ends *end_secs* after the first outage began; 0 means never. *count* adds one to a stat, *end*
+    ends the crawl. *check* queries the name servers for a host, cached or not, and calls back with
+    whether they find it.
     """
 
     hosts: int
@@ -133,15 +136,17 @@ class Outage:
         self._lookups = _Streak("name service", "name_servers", self.hosts)
         #: Whether a host has answered, in any run of the job.
         self.has_answered = False
-        self._first_at = math.inf
+        self._first_outage_at = math.inf
         self._late_until = -math.inf
         self._probe_at = self._check_at = 0.0
         self._is_checking = False
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, **parts: Any) -> Self:
-        """By OUTAGE_HOSTS and OUTAGE_END_SECS; FatalError for bad values.
-        *parts* are the other arguments."""
+        """Build from OUTAGE_HOSTS and OUTAGE_END_SECS; *parts* are the other arguments.
+
+        Raises FatalError for a bad value.
+        """
         return cls(
             hosts=whole(settings, "OUTAGE_HOSTS", at_least=0),
             probe_secs=_PROBE_SECS,
@@ -150,7 +155,7 @@ class Outage:
         )
 
     def open(self, known_names: Iterable[str], *, has_answered: bool) -> None:
-        """Take up the names that earlier runs have found, and whether a host has answered them."""
+        """Restore the names that earlier runs found, and whether a host has answered them."""
         self.has_answered = has_answered
         for name in known_names:
             self._lookups.remember(name)
@@ -163,9 +168,12 @@ class Outage:
     def contact_ended(
         self, host: str, outcome: str, *, has_answered: bool, mute_secs: float | None = None
     ) -> bool:
-        """Take in that a contact of *host*, which *has_answered* before or not, ended in *outcome*.
-        *mute_secs* is for how long it has sent nothing over a new connection, if that is how. True
-        if that says nothing about the host: the URL is to be tried again as if it had not been."""
+        """Record that a contact of *host* ended in *outcome*; return whether to ignore it.
+
+        If True, the failure says nothing about the host, and the URL is retried as if it had not
+        been tried. *has_answered* says whether the host had answered before. *mute_secs* is for how
+        long it has sent nothing over a new connection, if that is how the contact ended.
+        """
         if not self.hosts:
             return False
         if outcome not in SILENT:
@@ -176,7 +184,7 @@ class Outage:
             return False
         accepted_secs = 0.0 if outcome == "connection_lost" else mute_secs
         if accepted_secs is not None:
-            # A network is there, unless the connection is older than the outage.
+            # The network works, unless the connection is older than the outage.
             if self.clock() - accepted_secs >= self._contacts.began:
                 self._end(self._contacts)
         elif has_answered or not self._contacts.answered:
@@ -186,38 +194,43 @@ class Outage:
         return self._is_excused()
 
     def lookup_failed(self, host: str) -> bool:
-        """Take in that the name servers failed for *host*. True as for ``contact_ended``."""
+        """Record that the name servers failed for *host*; return whether to ignore it.
+
+        See ``contact_ended``.
+        """
         if not self.hosts:
             return False
         self._lookups.add(host, "dns_failed")
         if self._lookups.is_long and math.isinf(self._lookups.began):
-            self._ask()
+            self._query_name_servers()
         return self._is_excused()
 
     def lookup_worked(self, host: str) -> None:
-        """Take in that the name servers found a host."""
+        """Record that the name servers found *host*."""
         if self.hosts:
             self._lookups.remember(host)
             self._end(self._lookups)
 
     def note_late_loop(self) -> None:
-        """Note that the event loop is late."""
+        """Record that the event loop is late."""
         self._late_until = self.clock() + _LATE_SECS
 
     def probed(self) -> None:
-        """Note that a host is being contacted or looked up."""
+        """Record that a host is being contacted or looked up."""
         if self._is_on:
             self._probe_at = self.clock() + self.probe_secs
             self.count("outage/probes")
 
     def work(self) -> None:
-        """Do a slice of background work: probe name servers that are gone, end the crawl if nothing
-        has ever answered."""
-        is_over = self.clock() >= self._first_at + self.end_secs
+        """Probe name servers that are down, and end the crawl if nothing has ever answered.
+
+        Called regularly in the background.
+        """
+        is_over = self.clock() >= self._first_outage_at + self.end_secs
         if self.end_secs and is_over and not self.has_answered:
             self.end()
         if self._lookups.began < math.inf and self.clock() >= self._check_at:
-            self._ask()
+            self._query_name_servers()
 
     @property
     def _is_on(self) -> bool:
@@ -228,9 +241,11 @@ class Outage:
             self.count("outage/excused")
         return self._is_on
 
-    def _ask(self) -> None:
-        """Query the name servers for a host that they found before, or else for one that they did
-        not; each time for another, as that one may really be gone."""
+    def _query_name_servers(self) -> None:
+        """Query the name servers for a host that they found before, or else for one they did not.
+
+        Each time it is another host, as that one may really be gone.
+        """
         if self._is_checking:
             return
         self._is_checking = True
@@ -239,42 +254,42 @@ class Outage:
         host = next(reversed(names))
         names.move_to_end(host, last=False)
 
-        def answered(is_found: bool) -> None:
+        def handle_answer(is_found: bool) -> None:
             self._is_checking = False
             if is_found:
                 self.lookup_worked(host)
             elif self._lookups.is_long:
                 self._begin(self._lookups)
 
-        self.check(host, answered)
+        self.check(host, handle_answer)
 
-    def _begin(self, gone: _Streak) -> None:
+    def _begin(self, streak: _Streak) -> None:
         now = self.clock()
-        if gone.began < math.inf or now < self._late_until:
+        if streak.began < math.inf or now < self._late_until:
             return
-        gone.began = now
-        self._first_at = min(self._first_at, now)
+        streak.began = now
+        self._first_outage_at = min(self._first_outage_at, now)
         self._probe_at = self._check_at = now + self.probe_secs
-        outcomes = ", ".join(f"{name} {count}" for name, count in gone.outcomes.most_common(3))
+        outcomes = ", ".join(f"{name} {count}" for name, count in streak.outcomes.most_common(3))
         sentence = (
-            f"{len(gone.hosts)} hosts in a row failed ({outcomes}), as if the {gone.service} here "
-            f"were gone: it is tried every {self.probe_secs:g} s, and the crawl goes on by itself."
+            f"{len(streak.hosts)} hosts in a row failed ({outcomes}): the {streak.service} seems "
+            f"to be down. It is tried every {self.probe_secs:g} s; the crawl continues by itself."
         )
-        if gone is self._lookups and not gone.answered:
-            sentence += " No name has ever been found: look at the network, and at DNS_SERVERS."
+        if streak is self._lookups and not streak.answered:
+            sentence += " No host name was ever found: check the network and DNS_SERVERS."
         self.count("outage/count")
         logger.warning("The crawl pauses: %s", sentence)
 
         def may_probe() -> bool:
-            # Name servers are asked by themselves: a host could not be looked up.
-            return gone is self._contacts and self.clock() >= self._probe_at
+            # Name servers are probed separately, as a host could not be looked up.
+            return streak is self._contacts and self.clock() >= self._probe_at
 
-        self.pauses.hold(gone.pause, sentence, except_if=may_probe)
+        self.pauses.hold(streak.pause, sentence, except_if=may_probe)
 
     def _end(self, streak: _Streak) -> None:
         """End the streak, and the outage if there is one."""
         if streak.began < math.inf:
             secs = self.clock() - streak.began
-            logger.info("The crawl goes on: the %s is back after %.0f s", streak.service, secs)
+            logger.info("The crawl continues: the %s is back after %.0f s", streak.service, secs)
             self.pauses.lift(streak.pause)
         streak.end()

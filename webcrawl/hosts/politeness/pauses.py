@@ -1,7 +1,7 @@
-"""Pauses: named reasons for which no host is contacted, though there is something to fetch.
+"""Pauses: named reasons for which no host is contacted, although there are URLs to fetch.
 
-Downloads under way are not broken off, checkpoints go on, and the crawl can be stopped. Nothing is
-kept over a restart.
+Downloads under way are not aborted, checkpoints continue, and the crawl can be stopped. Pauses do
+not survive a restart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Pauses:
-    """The reasons that hold the crawl, by name. *wake* is called when the last one ends."""
+    """The reasons that pause the crawl, by name. *wake* is called when the last one ends."""
 
     def __init__(self, *, clock: TimeSource, wake: Callable[[], None]) -> None:
         self._clock = clock
@@ -24,22 +24,24 @@ class Pauses:
         self._secs: dict[str, float] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is a reason that makes no exception now."""
+        """Return whether the crawl is paused now; False while all pauses make an exception."""
         return bool(self._held) and any(not except_if() for _, _, except_if in self._held.values())
 
     def hold(
         self, name: str, sentence: str, *, except_if: Callable[[], bool] = lambda: False
     ) -> bool:
-        """Hand out nothing until ``lift(name)``, except while *except_if* returns True; *sentence*
-        has the reason and the remedy. False if it is held by that name already: then only the
-        sentence changes."""
+        """Pause the crawl until ``lift(name)``, except while *except_if* returns True.
+
+        *sentence* has the reason and the remedy. Returns False if there is a pause of that name:
+        then only its sentence changes.
+        """
         is_new = name not in self._held
         since = self._clock() if is_new else self._held[name][0]
         self._held[name] = (since, sentence, except_if)
         return is_new
 
     def lift(self, name: str) -> bool:
-        """End the reason *name*; False if there is none."""
+        """End the pause *name*; return False if there is none."""
         if name not in self._held:
             return False
         self._secs[name] = self._secs_of(name)
@@ -50,16 +52,16 @@ class Pauses:
 
     @property
     def names(self) -> list[str]:
-        """The names of the reasons that hold, the oldest first."""
+        """Names of the current pauses, oldest first."""
         return [*self._held]
 
     @property
     def sentences(self) -> list[str]:
-        """The sentences of the reasons that hold, the oldest first."""
+        """Sentences of the current pauses, oldest first."""
         return [sentence for _, sentence, _ in self._held.values()]
 
     def stats(self) -> dict[str, float | str]:
-        """Seconds by reason, and the reasons that hold, by their names in Scrapy's stats."""
+        """Return seconds by reason, and the current pauses, by their names in Scrapy's stats."""
         names = {*self._secs, *self._held}
         secs = {f"pauses/{name}_secs": round(self._secs_of(name), 1) for name in sorted(names)}
         return {**secs, "pauses/now": " ".join(self.sentences)} if names else {}

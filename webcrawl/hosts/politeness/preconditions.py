@@ -1,8 +1,12 @@
-"""Preconditions: what must be known of a host before a page of it is fetched.
+"""Preconditions: what must be known about a host before a page of it is fetched.
 
-In the order of cost: whether the host is excluded (host_rules.py) or has failed too often
-(delays.py), its address and whether that may be contacted (addresses.py), and its robots.txt
-(hosts/robots/lookup.py). What is unknown is looked up while the URL waits and no worker is held.
+They are checked in the order of cost:
+
+- whether the host is excluded (host_rules.py) or has failed too often (delays.py)
+- its address, and whether that may be contacted (addresses.py)
+- its robots.txt (hosts/robots/lookup.py)
+
+Unknown facts are looked up while the URL waits, without holding a worker.
 """
 
 from __future__ import annotations
@@ -25,8 +29,8 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.delays import Politeness
     from webcrawl.hosts.robots.lookup import RobotsSearch
 
-# When a host is looked at again whose robots.txt is fetched in another host's turn: after as long
-# as it has waited already, within these seconds. Thousands may wait for one host.
+# A host whose robots.txt is fetched from another host is checked again after as long as it has
+# waited already, within these bounds in seconds. Thousands may wait for one host.
 _SOONEST, _LATEST = 1.0, 60.0
 
 
@@ -44,11 +48,12 @@ class FetchAction(enum.Enum):
 class Decision(msgspec.Struct, frozen=True, gc=False):
     """The decision about one URL.
 
-    *outcome* is the reason for which it is refused or to be retried, *secs* the shortest wait of
-    its host, *address* the one that will be contacted (empty if unknown here). *robots_line* is the
-    line of robots.txt that allows or denies it, *robots_url* the robots.txt to fetch first, or in
-    another host's turn meanwhile. *crawl_delay* is in seconds; *sitemaps* are those that robots.txt
-    names, once each time it is read.
+    - *outcome* is the reason for which it is refused or to be retried, *secs* the shortest wait of
+      its host, *address* the one that will be contacted (empty if unknown here).
+    - *robots_line* is the line of robots.txt that allows or denies it. *robots_url* is the
+      robots.txt to fetch first, or the one being fetched from another host.
+    - *crawl_delay* is in seconds. *sitemaps* are those that robots.txt names, once each time it is
+      read.
     """
 
     verdict: FetchAction
@@ -63,7 +68,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Preconditions:
-    """All preconditions. No I/O of its own; *addresses* is None if a proxy does the look-ups."""
+    """All preconditions. Does no I/O itself; *addresses* is None if a proxy does the look-ups."""
 
     rules: HostRules
     politeness: Politeness
@@ -71,8 +76,11 @@ class Preconditions:
     robots: RobotsSearch
 
     def decide(self, entry: Entry, *, is_looked_up: bool = False) -> Decision:
-        """Whether *entry* may be fetched now. With *is_looked_up* the last decision was to look up
-        its host, which has been in process since and cannot have failed."""
+        """Decide whether *entry* may be fetched now.
+
+        With *is_looked_up* the last decision was to look up its host, which has been in process
+        since and cannot have failed.
+        """
         host = host_of(entry.url)
         if self.rules.excluded_by(host, entry.url):
             return Decision(FetchAction.REFUSE, "excluded")

@@ -1,7 +1,7 @@
-"""Refusals: the hosts that rest because they refused their last contact.
+"""Refusals: hosts that rest because they refused their last contact.
 
-They failed, as with 429, 503 or a dropped connection, or showed a wall. Only the doctor reads this.
-It is in memory alone and bounded; the oldest is forgotten first.
+They failed, for example with 429, 503 or a dropped connection, or showed a wall. Only the doctor
+reads this. It is in memory only, and bounded; the oldest entry is forgotten first.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _HOSTS = 1 << 14
 
 
 class Refusals:
-    """The refusing hosts of a shard. *clock* gives epoch seconds."""
+    """The refusing hosts of a shard. *clock* returns epoch seconds."""
 
     def __init__(self, clock: TimeSource) -> None:
         self._clock = clock
         self._hosts: dict[str, tuple[float, str]] = {}
 
     def note(self, host: str, outcome: str, secs: float) -> None:
-        """Note that *host* rests for *secs* because of *outcome*."""
+        """Record that *host* rests for *secs* because of *outcome*."""
         self._hosts.pop(host, None)
         self._hosts[host] = self._clock() + secs, outcome
         if len(self._hosts) > _HOSTS:

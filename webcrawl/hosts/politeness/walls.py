@@ -1,17 +1,18 @@
-"""Walls of hosts: answers that stand in a page's place, by rules and by what a host has shown.
+"""Walls of hosts: answers that replace a page, found by rules and by comparing a host's pages.
 
-The rules are in net/walls.py. A header decides alone. A body that has a wall's marks only flags,
-until three URLs of its host gave the same page; a URL that had a document needs no others. A *soft
-error* (404 in the shape of 200) is learned without a contact (Bar-Yossef et al. 2004 ask for a name
-drawn by lot): pages with the outline and the sample of one before share one shape, and three of
-their URLs are unlike. Pages that are equal to the byte are left to the content-seen test.
+The rules are in net/walls.py. A header is decisive alone. A body with a wall's marks is only
+flagged until three URLs of its host gave the same page; a URL that had a document before needs no
+others. A *soft error* (a 404 page with status 200) is learned without an extra contact (Bar-Yossef
+et al. 2004 request a random name). Pages whose outline and sample match an earlier page share one
+shape, and three of their URLs must be unlike. Pages that are byte for byte equal are left to the
+content-seen test.
 
-A page with the shape of three others is *alike*: what it links to must prove its worth. If it has
-their source, too, it is flagged as a soft error, and stored all the same: what is only learned
-throws no page away, unless its URL had a document before, which stays.
+A page with the shape of three others is *alike*: its links must prove their worth. If it has their
+source, too, it is flagged as a soft error, but stored all the same. No page is thrown away because
+of something learned, unless its URL had a document before: then that one is kept.
 
-What was seen is in the host's record: the last eight outlines with their samples, eight shapes and
-the counts of answers. It survives a restart as the record does.
+The host's record has the last eight outlines with their samples, eight shapes and the counts of
+answers. They survive a restart like the record.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ if TYPE_CHECKING:
 _ENOUGH_URLS = 3
 _SHAPES = 8
 _SAMPLES = 8
-# Pages of a host, if they have so many bytes at most, whose marks are looked for; of others only if
-# the sample came before.
+# The first pages of a host are searched for marks if they have at most _SMALL bytes; other pages
+# only if their sample was seen before.
 _FIRST_PAGES = 8
 _SMALL = 1 << 12
-# Without a Content-Type, too.
+# A missing Content-Type counts as HTML, too.
 _HTML = frozenset({"", "text/html", "application/xhtml+xml"})
 
 
@@ -67,11 +68,13 @@ class Walls:
     def judge(
         self, url: str, response: Response, *, is_robots: bool = False, had_document: bool = False
     ) -> str:
-        """The outcome of WALLS that *response* to *url* is; "" if it is none. In answer to
-        robots.txt only a challenge is one, which its marks show alone: no such file has them.
+        """Return the outcome of WALLS that *response* to *url* is; "" if it is a normal answer.
 
-        ALIKE becomes one of the response's flags, and SOFT_ERROR unless the URL *had_document*: the
-        page is stored then. Raises what the records raise.
+        In answer to robots.txt only a challenge counts, and its marks suffice, as no such file has
+        them.
+
+        ALIKE is added to the response's flags if it applies, and SOFT_ERROR unless the URL
+        *had_document*: the page is stored then. Raises what the records raise.
         """
         if not url.startswith("http"):
             return ""
@@ -108,20 +111,20 @@ class Walls:
             marks = [xxh3_64_intdigest(url.encode()) & 0xFFFFFFFF]
         elif shape.has_text:
             outcome, marks = SOFT_ERROR, words_below(url)
-            # What is the same to the byte is alike, too: beyond the words' 16 bits.
+            # Identical bodies are alike, too; their marks are beyond the words' 16 bits.
             marks = marks and [*marks, xxh3_64_intdigest(body) & 0xFFFFFFFF | 1 << 32]
         else:
             return ""
-        known = _found(record.walls, shape.fingerprint, outcome)
+        known = _find_or_add(record.walls, shape.fingerprint, outcome)
         is_unlike = all(set(marks).isdisjoint(others) for others in known.urls)
         if marks and is_unlike and len(known.urls) < _ENOUGH_URLS:
             known.urls.append([*marks, shape.source])
-        if len(record.walls) > _SHAPES:  # of the others, the first with the fewest URLs
+        if len(record.walls) > _SHAPES:  # drop the first of the others with the fewest URLs
             record.walls.remove(min(record.walls[:-1], key=lambda one: len(one.urls)))
         self._records.put(record)
         is_learned = len(known.urls) >= _ENOUGH_URLS
         if had_document and outcome != SOFT_ERROR:
-            # A login that is in other shapes, too, is on documents of the host.
+            # If other shapes have a login, too, it is on ordinary documents of the host.
             others = [one for one in record.walls if one.outcome == WALLED and one is not known]
             is_learned = outcome == CHALLENGED or not others
         elif is_learned and outcome != CHALLENGED:
@@ -136,8 +139,7 @@ class Walls:
         return outcome if is_learned else ""
 
     def _is_known(self, record: HostRecord, url: str, body: bytes) -> bool:
-        """Whether one of the host's last pages had the outline and the sample of *body*; from now
-        on one had."""
+        """Return whether a recent page of the host had this outline and sample; add them."""
         seen = outline_of(body) + sample_of(body, url)
         is_known = seen in record.samples
         if is_known:
@@ -147,8 +149,8 @@ class Walls:
         return is_known
 
 
-def _found(shapes: list[WallShape], fingerprint: int, outcome: str) -> WallShape:
-    """The one of *shapes*, or a new one, which is the last of them then."""
+def _find_or_add(shapes: list[WallShape], fingerprint: int, outcome: str) -> WallShape:
+    """Return the shape with this fingerprint and outcome, or a new one, and move it to the end."""
     for one in shapes:
         if one.fingerprint == fingerprint and one.outcome == outcome:
             shapes.remove(one)

@@ -7,34 +7,37 @@ The life of a fact
 
     put(record)  put_robots(origin, data)  rests.put                   reactor thread
          |
-    FactCache         as objects in memory, least recently used out first   fact_cache.py
+    FactCache         objects in memory; the oldest are evicted first       fact_cache.py
          |
-    flush()           what is new goes to the executor, which logs it; when the log is full, all
-         |            that was logged, to be stored in rows of its own      host_records.py
+    flush()           the executor logs new facts; when the log is full, it stores all logged
+         |            facts in rows of their own                            host_records.py
     Database          one SQLite file, WAL                                  database.py
 
-    get(host)         the cache's memory, then what is on its way to the disk, then the disk, if it
-                      may be there
+    get(host)         looks in the cache's memory, then in writes under way, then on disk if the
+                      fact may be there
 
-Each kind of facts has a cache of its own over the one file: host records (host_record.py),
-robots.txt as the robots room packs it, the rests of hosts that the frontier has no room for in
-memory, counters of domains, and the links that are to be merged
-into them (host_counters.py).
+Each kind of fact has a cache of its own over the single file:
+
+- host records (host_record.py)
+- robots.txt, as packed by the robots package
+- rests of hosts that the frontier has no room for in memory
+- counters of domains, and the links to be merged into them (host_counters.py)
+- results of hints (revisit/hints.py)
 
 Invariants
 ==========
 
-1. ``get`` returns what was put, from the moment ``put`` returns, wherever it is: in memory, on its
-   way to the disk, or on disk. Of one in memory it returns the object itself.
-2. What has not reached the disk never leaves memory; not after a failed write either.
-3. Memory: the bounds of each cache, plus what is logged, which has a bound, and what was put since
-   the last ``flush``.
+1. ``get`` returns the value as soon as ``put`` has returned, whether it is in memory, being
+   written, or on disk. If it is in memory, ``get`` returns the same object.
+2. A fact never leaves memory before it is on disk, not even after a failed write.
+3. Memory is bounded by the limits of each cache, plus the log, which has a limit, and the facts put
+   since the last ``flush``.
 4. Only a lookup by primary key runs in the caller's thread; all writing is done in the executor,
    one batch at a time, on a connection of its own.
-5. ``kill -9`` loses what was put since the last flush that ended, never more, and leaves a sound
-   file: SQLite's write-ahead log. A power failure loses what was not synced.
+5. ``kill -9`` loses only facts put since the last completed flush, and leaves a sound file, thanks
+   to SQLite's write-ahead log. A power failure loses data that was not synced.
 
-Readers beside the process use records_reader.py, which changes nothing.
+Other processes use records_reader.py, which changes nothing.
 
 Times are epoch seconds.
 """

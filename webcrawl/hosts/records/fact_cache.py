@@ -1,13 +1,15 @@
-"""Write-back cache of one kind of facts: the newest are in memory, all of them on disk.
+"""Write-back cache of one kind of fact: recent facts are in memory, all of them on disk.
 
 Facts are objects in memory, and are encoded when they are written. The one held for longest leaves
-memory first: to note each use would cost a page's two dozen reads more than the few that are read
-from disk again. For one thread; another one
-writes what it is handed: every second the news, which it logs, and from time to time a batch, which
-it stores. A fact is in up to four places: ``_held`` (least recently used first), ``_changed`` (put
-since the last news were taken), ``_dirty`` (encoded since the last batch was taken) and
-``_writing`` (that batch). Invariants: what is not known to be stored is in one of the last three,
-which evict nothing; what is not known to be logged is in ``_changed`` or ``_unlogged``.
+memory first. Recording each use would cost more, for the two dozen reads of a page, than the few
+facts that are read from disk again.
+
+The cache is for one thread. Another thread writes what it is given: every second the changes, which
+it logs, and from time to time a batch, which it stores. A fact is in up to four places: ``_held``
+(in the order of eviction), ``_changed`` (put since the last changes were taken), ``_dirty``
+(encoded since the last batch was taken) and ``_writing`` (that batch). Invariants: a fact that is
+not known to be stored is in one of the last three, which evict nothing. One that is not known to be
+logged is in ``_changed`` or ``_unlogged``.
 """
 
 from __future__ import annotations
@@ -25,21 +27,21 @@ T = TypeVar("T")
 
 
 class Codec(NamedTuple, Generic[T]):
-    """The bytes of facts on disk. *decode* gets key and file, too, for CorruptRecordError."""
+    """Encoding of facts on disk. *decode* also takes key and file, for CorruptRecordError."""
 
     encode: Callable[[T], bytes]
     decode: Callable[[bytes, str, Path], T]
 
 
-#: Facts that are bytes.
+#: Codec of facts that are bytes.
 BYTES: Codec[bytes] = Codec(bytes, lambda data, _key, _file: data)
 
 
 class FactCache(Generic[T]):
-    """The facts of one *kind* in *database*, by their keys.
+    """The facts of one *kind* in *database*, by key.
 
-    *size* bounds the number of facts in memory that are on disk, *max_bytes* the bytes of those
-    that are bytes.
+    *size* limits the number of stored facts in memory, *max_bytes* the bytes of those that are
+    bytes.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class FactCache(Generic[T]):
         self._size = size
         self._max_bytes = max_bytes
         self._held: OrderedDict[str, T] = OrderedDict()
-        #: The value of a key if it is held in memory, None if not: a first look for ``get``.
+        #: Return the value of a key if it is held in memory, else None: a shortcut for ``get``.
         self.held = self._held.get
         self._bytes = 0
         self._changed: dict[str, T] = {}
@@ -61,21 +63,21 @@ class FactCache(Generic[T]):
         self._unlogged: dict[str, bytes] = {}
 
     def resize(self, size: int, max_bytes: int = 1 << 62) -> None:
-        """Change its bounds; what is too much goes with the next fact that is held."""
+        """Change the limits; excess facts are evicted when the next fact is held."""
         self._size, self._max_bytes = size, max_bytes
 
     def __len__(self) -> int:
-        """Facts held in memory; those that wait to be written are perhaps held twice."""
+        """Return the number of facts in memory; some of them may wait to be written, too."""
         return len(self._held)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the facts held in memory that are bytes, without keys and bookkeeping."""
+        """Bytes of the facts in memory that are bytes, without keys and bookkeeping."""
         return self._bytes
 
     @property
     def unsaved_count(self) -> int:
-        """Facts that are not known to be on disk."""
+        """Number of facts that are not known to be on disk."""
         return len(self._unlogged) + len(self._changed)
 
     @property
@@ -84,8 +86,11 @@ class FactCache(Generic[T]):
         return not (self._changed or self._dirty)
 
     def get(self, key: str) -> T | None:
-        """The last value put for *key*, None without one; to be put after a change, and not kept:
-        another one may evict it. At most one look-up on disk. CorruptRecordError, OSError."""
+        """Return the last value put for *key*, or None.
+
+        A caller that changes the value must put it, and must not keep it, as it may be evicted. At
+        most one look-up on disk. Raises CorruptRecordError, OSError.
+        """
         value = self._held.get(key)
         if value is not None:
             return value
@@ -102,12 +107,12 @@ class FactCache(Generic[T]):
         return value
 
     def in_memory(self, key: str) -> T | None:
-        """The value of *key*, if there is one as an object."""
+        """Return the value of *key* if it is in memory as an object."""
         value = self._held.get(key)
         return self._changed.get(key) if value is None else value
 
     def unstored(self, key: str) -> T | None:
-        """The value of *key*, if it is not known to be stored."""
+        """Return the value of *key* if it is not known to be stored."""
         value = self._changed.get(key)
         if value is None:
             data = self._dirty.get(key)
@@ -118,14 +123,16 @@ class FactCache(Generic[T]):
         return value
 
     def put(self, key: str, value: T) -> None:
-        """Replace the value of *key*. On disk, as it is by then, with the next news."""
+        """Replace the value of *key*. Its state at the next flush is written then."""
         self._changed[key] = value
         if self._size and self._held.get(key) is not value:
             self.hold(key, value)
 
     def hold(self, key: str, value: T) -> None:
-        """Keep *value* in memory, the one of a key without a value included, which will be asked
-        for again soon. It is written only when it is put."""
+        """Keep *value* in memory, because it will be needed again soon.
+
+        This is also for keys without a value on disk. It is written only when it is put.
+        """
         held = self._held
         self._bytes += _bytes_of(value) - _bytes_of(held.pop(key, None))
         held[key] = value
@@ -133,41 +140,44 @@ class FactCache(Generic[T]):
             self._bytes -= _bytes_of(held.popitem(last=False)[1])
 
     def restore(self, key: str, data: bytes) -> None:
-        """Take up *data* that the log has for *key*."""
+        """Restore *data*, which the log has for *key*."""
         self._dirty[key] = data
 
     def unsaved(self) -> Iterator[tuple[str, bytes]]:
-        """The facts that a crash would lose, the older value of a key before the newer one."""
+        """Yield the facts that a crash would lose; of a key, the older value comes first."""
         yield from self._unlogged.items()
         for key, value in self._changed.items():
             yield key, self._encode(value)
 
     def written(self) -> list[Path]:
-        """The files to fsync so that all saved facts survive a power failure."""
+        """Return the files to fsync so that all saved facts survive a power failure."""
         return self._database.written()
 
     # --- facts on their way to the disk
 
-    def take_news(self) -> Mapping[str, bytes]:
-        """The facts to log now; the caller must not change them. Once until they are saved."""
-        news = {key: self._encode(value) for key, value in self._changed.items()}
+    def take_unlogged(self) -> Mapping[str, bytes]:
+        """Return the facts to log now, which the caller must not change.
+
+        Call it once until they are saved.
+        """
+        changes = {key: self._encode(value) for key, value in self._changed.items()}
         self._changed.clear()
-        self._dirty |= news
-        self._unlogged |= news
+        self._dirty |= changes
+        self._unlogged |= changes
         return self._unlogged
 
     def take_batch(self) -> Mapping[str, bytes]:
-        """The facts to store now; as ``take_news``."""
+        """Return the facts to store now; otherwise like ``take_unlogged``."""
         assert not self._writing, "a batch is being written"
         self._writing, self._dirty = self._dirty, {}
         return self._writing
 
     def saved(self) -> None:
-        """Note that what was taken is on disk."""
+        """Note that the facts taken are on disk."""
         self._unlogged, self._writing = {}, {}
 
     def failed(self) -> None:
-        """Note that what was taken is not on disk, or only in part: it is taken again."""
+        """Note that the facts taken are not on disk, or only in part: they are taken again."""
         self._dirty = {**self._writing, **self._dirty}
         self._writing = {}
 

@@ -1,20 +1,20 @@
 """Host counters: pages, bytes and linking domains, per registered domain.
 
-Mischel's "domain records". They change with each URL and each page, so changed ones are held
-as objects (fact_cache.py). Invariant: the number of linking domains never falls, and the same link
-noted again changes nothing.
+These are Mischel's "domain records". They change with each URL and each page, so changed ones are
+held as objects (fact_cache.py). Invariant: the number of linking domains never falls, and noting
+the same link again changes nothing.
 
 The linking domains are kept in 32 bytes. The first fifteen are a list of 16-bit keyed hashes, which
-is exact (two of fifteen are taken for one in 0.2 % of cases). With one more, all become a bitmap:
-each domain sets the bit of the low byte of its hash, and their number is estimated from the bits
-that are still 0 (linear counting, Whang, Vander-Zanden and Taylor 1990). Its standard error is 7 %
-at 500 domains, less below. Two such errors are added, so that no domain waits because of an
-estimate; 1,925 is the largest result. The key is drawn for each job, so that names of domains that
-set different bits cannot be chosen.
+is nearly exact (two of fifteen have the same hash in 0.2 % of cases). With one more, they become a
+bitmap, in which each domain sets the bit of the low byte of its hash. Their number is then
+estimated from the bits that are still 0 (linear counting, Whang, Vander-Zanden and Taylor 1990).
+The standard error is 7 % at 500 domains, and smaller for fewer. Two such errors are added, so that
+no domain waits because of an estimate; 1,925 is the largest result. The key is drawn at random for
+each job, so that nobody can choose domain names that set different bits.
 
-Links are noted beside the counters: pages link to more domains than are fetched from, and their
-counters are not read, nor each written alone, for that. They are merged into a counter when it is
-decoded here, and on disk when a batch is stored.
+Links are noted separately from the counters. Pages link to more domains than are fetched from, so
+their counters are not read, nor each one written, for a link. Links are merged into a counter when
+it is decoded here, and on disk when a batch is stored.
 """
 
 from __future__ import annotations
@@ -40,30 +40,33 @@ if TYPE_CHECKING:
 _BITS = 256
 _SIZE = _BITS // 8
 _EMPTY = bytes(_SIZE)
-# Bytes of a hash in the list, which is always shorter than the bitmap.
+# Bytes of a hash in the list. The list is always shorter than the bitmap.
 _HASH = 2
 _LISTED = _SIZE // _HASH - 1
 
 
-def _domains_behind(ones: int) -> int:
-    """The number of domains that set so many bits at most: as if one bit were left for all."""
+def _estimated_domains(ones: int) -> int:
+    """Return an upper estimate of the domains that set *ones* bits.
+
+    If all bits are set, one is taken as unset.
+    """
     load = math.log(_BITS / (_BITS - ones or 1))
     error = math.sqrt(_BITS * (math.exp(load) - load - 1))
     return max(_LISTED + 1, math.ceil(_BITS * load + 2 * error))
 
 
-_LINKING = [_domains_behind(ones) for ones in range(_BITS + 1)]
+_DOMAINS_BY_BITS = [_estimated_domains(ones) for ones in range(_BITS + 1)]
 # Domains whose counters are read by one statement.
 _MERGED_AT_ONCE = 2048
-# The cache's key for the state of the job; no domain has such a name.
-_ALL = "*"
+# The cache's key for the state of the job, which cannot be a domain.
+_JOB_STATE_KEY = "*"
 
 
 class HostCounter(msgspec.Struct, array_like=True, gc=False):
     """The counts of one domain.
 
-    *pages* are URLs whose download was begun, *received* bytes of bodies. *admitted* counts URLs
-    let in since the round *round*, *unproven* those of origins that may never answer
+    *pages* are URLs whose download was begun, *received* the bytes of their bodies. *admitted*
+    counts URLs admitted since the round *round*, *unproven* those of origins that may never answer
     (hosts/budgets/reputation.py). *linking* is the list or, if it has 32 bytes, the bitmap. Fields
     are only ever added at the end, with a default.
     """
@@ -77,19 +80,18 @@ class HostCounter(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def in_degree(self) -> int:
-        """The number of other domains that link here: exact up to 15, an estimate from there. 0.3
-        us."""
+        """Number of other domains that link here: exact up to 15, estimated above that. 0.3 us."""
         linking = self.linking
         if len(linking) < _SIZE:
             return len(linking) // _HASH
-        return _LINKING[int.from_bytes(linking).bit_count()]
+        return _DOMAINS_BY_BITS[int.from_bytes(linking).bit_count()]
 
 
-class _All(msgspec.Struct, array_like=True):
-    """The state of the job that is stored beside the counters.
+class _JobState(msgspec.Struct, array_like=True):
+    """The state of the job that is stored with the counters.
 
-    The key of the hashes, the round of the reputation budgets, and the round since which admitted
-    URLs are counted (None: the same).
+    It has the key of the hashes, the round of the reputation budgets, and the round since which
+    admitted URLs are counted (None: the same).
     """
 
     key: int
@@ -100,60 +102,60 @@ class _All(msgspec.Struct, array_like=True):
 _encode = msgspec.msgpack.Encoder().encode
 _NEW = _encode(HostCounter())
 _decode_counter = msgpack_decoder(HostCounter)
-_decode_all = msgpack_decoder(_All)
+_decode_state = msgpack_decoder(_JobState)
 
 
-def _decode(data: bytes, name: str, file: Path) -> HostCounter | _All:
+def _decode(data: bytes, name: str, file: Path) -> HostCounter | _JobState:
     try:
-        return _decode_all(data) if name == _ALL else _decode_counter(data)
+        return _decode_state(data) if name == _JOB_STATE_KEY else _decode_counter(data)
     except UndecodableError as error:
-        raise CorruptRecordError(file, 0, f"no tally of {name!r} ({error})") from error
+        raise CorruptRecordError(file, 0, f"invalid counter of {name!r} ({error})") from error
 
 
 class HostCounters:
-    """The counters in *database*, of which *size* are in memory (0.4 kB each).
+    """The counters in *database*; *size* of them are in memory (0.4 kB each).
 
-    Not thread-safe. ``find`` raises as ``FactCache.get``.
+    Not thread-safe. ``find`` raises like ``FactCache.get``.
     """
 
     def __init__(self, *, database: Database, size: int) -> None:
         self._file = database.file
-        # By domain what is to be merged into its ``linking``.
+        # By domain, the links to be merged into its ``linking``.
         self._links = FactCache(database=database, kind=LINKS, codec=BYTES, size=0)
-        codec: Codec[HostCounter | _All] = Codec(_encode, self._decoded)
+        codec: Codec[HostCounter | _JobState] = Codec(_encode, self._decoded)
         self._counters = FactCache(database=database, kind=DOMAINS, codec=codec, size=size)
         self.caches = (self._counters, self._links)
-        #: Keep so many in memory; what is too much goes with the next ones that are found.
+        #: Set how many are kept in memory; excess ones leave when others are found.
         self.resize = self._counters.resize
-        self._take(_All(0))
-        # Whether that is in the cache.
-        self._is_known = False
+        self._use_state(_JobState(0))
+        # Whether the state is in the cache.
+        self._is_state_cached = False
         self.linked = 0
-        """Links between domains that were not known in memory, in this process. One that was merged
-        since may count again."""
+        """Number of links between domains that this process did not have in memory. One that was
+        merged since may count again."""
 
     def open(self) -> None:
-        """Take up the key of the job from the open database, or draw one."""
-        found = self._counters.get(_ALL)
-        self._is_known = isinstance(found, _All)
-        new = _All(generator("domains").getrandbits(64))
-        self._take(found if isinstance(found, _All) else new)
+        """Read the key of the job from the open database, or draw one."""
+        found = self._counters.get(_JOB_STATE_KEY)
+        self._is_state_cached = isinstance(found, _JobState)
+        new = _JobState(generator("domains").getrandbits(64))
+        self._use_state(found if isinstance(found, _JobState) else new)
 
-    def _take(self, state: _All) -> None:
-        self._all = state
+    def _use_state(self, state: _JobState) -> None:
+        self._state = state
         #: The round of the reputation budgets.
         self.current_round, since = state.round, state.counted_since
-        #: That since which ``HostCounter.admitted`` counts; with any other it means nothing.
+        #: The round since which ``HostCounter.admitted`` counts; that of another round is void.
         self.counted_since = state.round if since is None else since
 
     def begin_round(self, number: int, *, counted_since: int) -> None:
         """Store the round, and the round since which admitted URLs count."""
-        self._all.round, self._all.counted_since = number, counted_since
-        self._take(self._all)
-        self._put_all()
+        self._state.round, self._state.counted_since = number, counted_since
+        self._use_state(self._state)
+        self._put_state()
 
     def find(self, name: str) -> HostCounter:
-        """The counter of *name*, a new one if there is none; as ``FactCache.get``."""
+        """Return the counter of *name*, or a new one. Raises like ``FactCache.get``."""
         counter = self._counters.held(name) or self._counters.get(name)
         if not isinstance(counter, HostCounter):
             counter = self.new(name)
@@ -161,31 +163,32 @@ class HostCounters:
         return counter
 
     def new(self, name: str) -> HostCounter:
-        """The counter of *name* if it has none yet."""
+        """Return a new counter for *name*, which has none yet."""
         return HostCounter(linking=self._links.unstored(name) or b"")
 
     def put(self, name: str, counter: HostCounter) -> None:
-        """Keep the counter found for *name*, which was changed."""
-        if not self._is_known:
-            # Bits without the key that chose them would be worth nothing: it goes first.
-            self._put_all()
+        """Store the counter of *name*, which was changed."""
+        if not self._is_state_cached:
+            # Bits are useless without the key that chose them, so the key is stored first.
+            self._put_state()
         self._counters.put(name, counter)
 
     def link(self, source: str, targets: Iterable[str]) -> None:
         """Note that a page of the domain *source* links to pages of the domains *targets*.
 
-        0.2 us for each target that is in memory and has *source* already, 0.5 us for a new link.
+        Takes 0.2 us for each target that is in memory and has *source* already, 0.5 us for a new
+        link.
         """
-        if not self._is_known:
-            self._put_all()
-        mark = (xxh3_64_intdigest(source.encode(), self._all.key) & 0xFFFF).to_bytes(_HASH)
+        if not self._is_state_cached:
+            self._put_state()
+        mark = (xxh3_64_intdigest(source.encode(), self._state.key) & 0xFFFF).to_bytes(_HASH)
         for target in targets:
             if target == source:
                 continue
             found = self._counters.in_memory(target)
             counter = found if isinstance(found, HostCounter) else None
             known = self._links.unstored(target) or b"" if counter is None else counter.linking
-            linking = _with(known, mark)
+            linking = _with_mark(known, mark)
             if linking is not known:
                 if counter is not None:
                     counter.linking = linking
@@ -193,10 +196,10 @@ class HostCounters:
                 self.linked += 1
 
     def with_unstored(self, name: str, linking: bytes) -> bytes:
-        """*linking*, and what else is to be merged into the counter of *name*."""
+        """Return *linking* plus the links still to be merged into the counter of *name*."""
         return _union(self._links.unstored(name) or b"", linking)
 
-    def _decoded(self, data: bytes, name: str, file: Path) -> HostCounter | _All:
+    def _decoded(self, data: bytes, name: str, file: Path) -> HostCounter | _JobState:
         counter = _decode(data, name, file)
         if isinstance(counter, HostCounter):
             counter.linking = _union(counter.linking, self._links.unstored(name) or b"")
@@ -208,8 +211,10 @@ class HostCounters:
         links: Mapping[str, bytes],
         stored: Callable[[list[str]], Mapping[str, bytes]],
     ) -> Iterator[tuple[str, bytes]]:
-        """A batch of *counters*, in order, and those that are *stored* of the other domains in the
-        batch of *links*, with these merged into them. For any thread."""
+        """Merge *links* into a batch of *counters* and yield the results in order.
+
+        *stored* reads the counters of those domains that are only in *links*. For any thread.
+        """
         file, names = self._file, sorted({**counters, **links})
         for start in range(0, len(names), _MERGED_AT_ONCE):
             some = names[start : start + _MERGED_AT_ONCE]
@@ -223,27 +228,27 @@ class HostCounters:
                     data = _encode(counter)
                 yield name, data
 
-    def _put_all(self) -> None:
-        self._is_known = True
-        self._counters.put(_ALL, self._all)
+    def _put_state(self) -> None:
+        self._is_state_cached = True
+        self._counters.put(_JOB_STATE_KEY, self._state)
 
 
 def _union(one: bytes, other: bytes) -> bytes:
-    """The linking domains of both."""
+    """Return the linking domains of both."""
     if len(one) == len(other) == _SIZE:
         return (int.from_bytes(one) | int.from_bytes(other)).to_bytes(_SIZE)
     if len(other) == _SIZE:
         one, other = other, one
     for at in range(0, len(other), _HASH):
-        one = _with(one, other[at : at + _HASH])
+        one = _with_mark(one, other[at : at + _HASH])
     return one
 
 
-def _with(linking: bytes, mark: bytes) -> bytes:
-    """*linking* and *mark*; the same object if that was in it."""
+def _with_mark(linking: bytes, mark: bytes) -> bytes:
+    """Return *linking* with *mark* added; the same object if it has it already."""
     if len(linking) < _SIZE:
         at = linking.find(mark)
-        while at > 0 and at % _HASH:  # across two of them
+        while at > 0 and at % _HASH:  # a match across two hashes does not count
             at = linking.find(mark, at + 1)
         if at >= 0:
             return linking
@@ -251,7 +256,7 @@ def _with(linking: bytes, mark: bytes) -> bytes:
             return linking + mark
         marks, linking = linking, _EMPTY
         for at in range(0, len(marks), _HASH):
-            linking = _with(linking, marks[at : at + _HASH])
+            linking = _with_mark(linking, marks[at : at + _HASH])
     place, mask = mark[1] >> 3, 1 << (mark[1] & 7)
     if linking[place] & mask:
         return linking

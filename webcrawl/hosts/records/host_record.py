@@ -1,6 +1,6 @@
-"""Host record: the facts about one host, and their bytes on disk.
+"""Host record: the facts about one host, and their encoding on disk.
 
-Invariant: fields are only ever added at the end with a default, and fields of a later version are
+Invariant: fields are only ever added at the end, with a default, and fields of a later version are
 skipped.
 """
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# A page may name 65,535 ports; hosts answer on one or two.
-_MOST_PROVEN = 16
+# A page may link to 65,535 ports, but hosts answer on one or two.
+_MAX_PROVEN = 16
 
 
 class WallShape(msgspec.Struct, array_like=True, gc=False):
-    """The shape of pages that may stand in other pages' place (hosts/politeness/walls.py).
+    """The shape of pages that may have replaced the real ones (hosts/politeness/walls.py).
 
-    *fingerprint* is 32 bits of it, *outcome* what such a page is once *urls* has three: the marks
-    of each, in 34 bits, at most fourteen.
+    *fingerprint* is 32 bits of the shape. *outcome* is the outcome of such pages once *urls* has
+    three entries: the marks of each, in 34 bits, at most fourteen.
     """
 
     fingerprint: int
@@ -36,22 +36,30 @@ class WallShape(msgspec.Struct, array_like=True, gc=False):
 class HostRecord(msgspec.Struct, array_like=True, gc=False):
     """The record of one host, or of one of its origins (scheme, host, port) that has failed.
 
-    Times are epoch seconds. *took* has the last downloads in seconds, the newest last. *failures*
-    counts contacts in a row that failed, of the origin, or of any one of the host; *failed_with* is
-    the outcome of the last one, *failed_alike* how many in a row had it, *penalty_until* the end of
-    the time in which it is left alone. An origin that backs off alone rests until *ready_at*.
-    *addresses* hold until *addresses_until*; *lookups_failed* counts failures of the name servers
-    since the last contact. *pages* counts downloads, *fresh* pages of new content, *fruitless*
-    answers with none. *answered* is the origin that answered last, "" once it has failed. The last
-    contact was over at *ended_at*, and had taken *lasted* seconds. *begun* counts URLs whose
-    download was begun, *received* bytes of their bodies (hosts/budgets/quotas.py). *proven* are
-    origins of the host that have answered, without its name; the first 16 of them. *walled* counts
-    answers by WALLS of net/walls.py, *walls* are the last shapes that may be walls, *samples* the
-    outlines of the last pages, in 32 bits each, with a text from them; *outlines* were without. The
-    rest of the host is doubled *slowed* times. *hints* counts those that were followed, that were
-    judged, that were right, and how many may be followed now; *validators* the answers of 304 to
-    conditional requests, and the whole ones though the document was as before, until the first 304,
-    and the changes that only other requests have found, see revisit/validators.py.
+    Times are epoch seconds, durations seconds.
+
+    - *took* has the durations of the last downloads, newest last.
+    - *failures* counts consecutive failed contacts of the origin, or of the host as a whole.
+      *failed_with* is the outcome of the last one, *failed_alike* how many in a row had it.
+    - *penalty_until* is the end of the time in which it is not contacted. An origin that backs off
+      alone rests until *ready_at*.
+    - *addresses* are valid until *addresses_until*; *lookups_failed* counts failures of the name
+      servers since the last contact.
+    - *pages* counts downloads, *fresh* pages of new content, *fruitless* answers without any.
+    - *answered* is the origin that answered last, "" once it has failed. The last contact ended at
+      *ended_at* and took *lasted*.
+    - *begun* counts URLs whose download was begun, *received* the bytes of their bodies
+      (hosts/budgets/quotas.py).
+    - *proven* are the first 16 origins of the host that have answered, without its name.
+    - *walled* counts answers by WALLS of net/walls.py, *walls* are the last shapes that may be
+      walls. *samples* are the outlines of the last pages, in 32 bits each, with a text from them.
+      *outlines*, of earlier versions, are without the text. The rest of the host is doubled
+      *slowed* times.
+    - *hints* counts hints that were followed, that were judged, that were right, and how many may
+      be followed now.
+    - *validators* counts 304 answers to conditional requests, full answers with an unchanged
+      document until the first 304, and changes that only other requests found
+      (revisit/validators.py).
     """
 
     host: str
@@ -83,27 +91,29 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
 
     def prove(self, origin: str) -> None:
         """Note that *origin* of this host has answered."""
-        name = self._short(origin)
-        if name not in self.proven and len(self.proven) < _MOST_PROVEN:
+        name = self._without_host(origin)
+        if name not in self.proven and len(self.proven) < _MAX_PROVEN:
             self.proven.append(name)
 
     def is_unproven(self, origin: str) -> bool:
-        """Whether *origin* of this host has never answered, but another one has."""
-        return bool(self.proven) and self._short(origin) not in self.proven
+        """Return whether *origin* of this host has never answered, although another one has."""
+        return bool(self.proven) and self._without_host(origin) not in self.proven
 
-    def _short(self, origin: str) -> str:
+    def _without_host(self, origin: str) -> str:
         return origin.replace(self.host, "", 1)
 
 
-#: The bytes of a record on disk: 0.4 us for 100 bytes, and 0.8 us to decode them.
+#: Encode a record for the disk: 0.4 us for 100 bytes, and 0.8 us to decode them.
 encode = msgspec.msgpack.Encoder().encode
 _decode = msgpack_decoder(HostRecord)
 
 
 def decode(data: bytes, host: str, file: Path) -> HostRecord:
-    """The record of ``encode``. CorruptRecordError, which names *host* and *file*, for other
-    bytes."""
+    """Decode the result of ``encode``.
+
+    Raises CorruptRecordError, which names *host* and *file*, for other bytes.
+    """
     try:
         return _decode(data)
     except UndecodableError as error:
-        raise CorruptRecordError(file, 0, f"no record of {host!r} ({error})") from error
+        raise CorruptRecordError(file, 0, f"invalid record of {host!r} ({error})") from error

@@ -1,8 +1,8 @@
-"""Host records of one shard: the facade over its facts on disk.
+"""Host records of one shard: the interface to its facts on disk.
 
-One owner thread (the reactor's) reads and puts; ``flush``, called every second, hands new
-facts to the executor, which logs them; when the log is full it stores all that were logged. The
-package's docstring has the invariants.
+One owner thread (the reactor's) reads and puts. ``flush``, called every second, gives new facts to
+the executor, which logs them; when the log is full it stores all logged facts. The package's
+docstring has the invariants.
 """
 
 from __future__ import annotations
@@ -33,22 +33,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Of one robots.txt, compressed, on the average.
+# Average size of a compressed robots.txt.
 _ROBOTS_BYTES = 200
-# Rests are looked up once, when their host gets a queue: there is little to gain from memory.
+# A rest is looked up once, when its host gets a queue, so memory brings little.
 _RESTS_HELD = 4096
-# What hints have brought, looked up once.
+# Results of hints, each looked up once.
 _HINTS_HELD = 4096
 # Counters of domains, 0.4 kB each.
 _COUNTERS = 1 << 14
 
 
 class HostRecords:
-    """Everything known of hosts, in the directory *path*. Not thread-safe.
+    """Everything known about hosts, in the directory *path*. Not thread-safe.
 
-    *size* and *robots_size* bound the host records and the packed robots.txt in memory. *executor*
-    runs the writes, one at a time, a few milliseconds each, a second when a batch is stored: it
-    should have a thread free within a second, or a crash loses more than the last two or three.
+    *size* and *robots_size* limit the host records and the packed robots.txt in memory. *executor*
+    runs the writes, one at a time, in a few milliseconds each, or a second when a batch is stored.
+    It should have a thread free within a second, or a crash loses more than the last two or three
+    seconds.
     """
 
     def __init__(
@@ -71,11 +72,11 @@ class HostRecords:
             size=robots_size,
             max_bytes=robots_size * _ROBOTS_BYTES,
         )
-        # What is kept of robots.txt, opaque here, by its origin.
+        # Packed robots.txt by origin; opaque here.
         self.robots, self.put_robots = self._robots.get, self._robots.put
-        # The rests that the frontier has no room for (frontier.rests.RestStore).
+        # Rests that the frontier has no room for (frontier.rests.RestStore).
         self.rests = FactCache(database=database, kind=RESTS, codec=BYTES, size=_RESTS_HELD)
-        # What hints have brought, by the URL's fingerprint; empty once its entry has it.
+        # Results of hints by the URL's fingerprint; empty once the URL's entry has them.
         self.hints = FactCache(database=database, kind=HINTS, codec=BYTES, size=_HINTS_HELD)
         # Counters of registered domains.
         self.domains = HostCounters(database=database, size=_COUNTERS)
@@ -87,27 +88,28 @@ class HostRecords:
         self._is_open = False
         self._written = 0
         self._failed = 0
-        # What the last write failed with; None after one that did not.
+        # The error of the last write; None if it succeeded.
         self.failure: OSError | None = None
 
     def resize(self, *, size: int, robots_size: int, counters: int, database_kib: int) -> None:
-        """Change the numbers of records, packed robots.txt and counters in memory, and the pages of
-        the file that SQLite keeps."""
+        """Change the sizes of the caches in memory, and of SQLite's page cache."""
         self._hosts.resize(size)
         self._robots.resize(robots_size, robots_size * _ROBOTS_BYTES)
         self.domains.resize(counters)
         self.database.resize(database_kib)
 
     def open(self) -> None:
-        """Open the file, making it if need be. Blocks for milliseconds, 100 with a full log.
-        CorruptRecordError, NewerFormatError, OSError; nothing is left open then."""
+        """Open the file, and create it if needed. Blocks for milliseconds, 100 with a full log.
+
+        Raises CorruptRecordError, NewerFormatError, OSError, and leaves nothing open then.
+        """
         self.database.open()
         caches = {cache.kind: cache for cache in self._caches}
         try:
             for kind, key, data in self.database.logged():
                 if kind not in caches:
-                    continue  # of an earlier version
-                # Links of an earlier batch of the log may be there, too.
+                    continue  # a kind of an earlier version
+                # An earlier row of the log may have other links.
                 newest = self.domains.with_unstored(key, data) if kind == LINKS else data
                 caches[kind].restore(key, newest)
             self.domains.open()
@@ -117,13 +119,15 @@ class HostRecords:
         self._is_open = True
 
     def close(self) -> None:
-        """Write all that is not on disk, in this thread, and close. Idempotent. On OSError what
-        could not be written is lost with the process, and all is closed."""
+        """Write all unsaved facts, in this thread, and close. Idempotent.
+
+        On OSError everything is closed, and facts that could not be written are lost.
+        """
         if not self._is_open:
             return
         self._is_open = False
         try:
-            self._settle(wait=True)
+            self._collect_result(wait=True)
             if not all(cache.is_stored for cache in self._caches):
                 self._write_now()
         finally:
@@ -132,10 +136,11 @@ class HostRecords:
     # --- facts
 
     def get(self, host: str) -> HostRecord:
-        """The record of *host*, a new one if there is none; to be put after a change, and not kept.
+        """Return the record of *host*, or a new one.
 
-        0.2 us from memory, 12 us from disk, 1 us for a host that is not there; while a write is
-        under way 99 in 100 take less than 0.2 ms. CorruptRecordError, OSError.
+        A caller that changes it must put it, and must not keep it. Takes 0.2 us from memory, 12 us
+        from disk, 1 us for an unknown host; during a write 99 in 100 calls take less than 0.2 ms.
+        Raises CorruptRecordError, OSError.
         """
         record = self._hosts.held(host) or self._hosts.get(host)
         if record is None:
@@ -144,37 +149,37 @@ class HostRecords:
         return record
 
     def put(self, record: HostRecord) -> None:
-        """Keep *record*. On disk, as it is by then, with the next ``flush``."""
+        """Store *record*. Its state at the next ``flush`` is written then."""
         self._hosts.put(record.host, record)
 
     # --- writing
 
     def flush(self) -> None:
-        """Begin to write what is new, unless a write is under way. Never waits for the disk.
+        """Begin to write new facts, unless a write is under way. Never waits for the disk.
 
-        ``failure`` is the error of the last write; what that could not write goes with this one.
-        CorruptRecordError if the last one found the file damaged, RuntimeError if the executor is
-        shut down; nothing is lost from memory.
+        ``failure`` is the error of the last write; facts that it could not write are included in
+        this one. Raises CorruptRecordError if the last one found the file damaged, RuntimeError if
+        the executor is shut down; nothing is lost from memory.
         """
-        self._settle(wait=False)
+        self._collect_result(wait=False)
         if self._future is None and any(cache.unsaved_count for cache in self._caches):
-            news = self._take_news()
+            changes = self._take_unlogged()
             batch = self._take_batch() if self.database.log_is_full else None
             try:
-                self._future = self._executor.submit(self._write, news, batch)
+                self._future = self._executor.submit(self._write, changes, batch)
             except RuntimeError:
-                self._not_saved()
+                self._mark_failed()
                 raise
 
-    def _take_news(self) -> Batch:
-        return {cache.kind: cache.take_news() for cache in self._caches}
+    def _take_unlogged(self) -> Batch:
+        return {cache.kind: cache.take_unlogged() for cache in self._caches}
 
     def _take_batch(self) -> Batch:
         return {cache.kind: cache.take_batch() for cache in self._caches}
 
-    def _write(self, news: Batch, batch: Batch | None) -> int:
-        # First of all, for the batch takes a second or two while the reactor is busy.
-        self.database.log(news)
+    def _write(self, changes: Batch, batch: Batch | None) -> int:
+        # The log comes first, because the batch takes a second or two while the reactor is busy.
+        self.database.log(changes)
         return 0 if batch is None else self._store(batch)
 
     def _store(self, batch: Batch) -> int:
@@ -189,16 +194,16 @@ class HostRecords:
         return written
 
     def _write_now(self) -> None:
-        self._take_news()
+        self._take_unlogged()
         try:
             self._written += self._store(self._take_batch())
         except BaseException:
-            self._not_saved()
+            self._mark_failed()
             raise
-        self._saved()
+        self._mark_saved()
 
-    def _settle(self, *, wait: bool) -> None:
-        """Take up the result of the write under way, if it has ended or with *wait*."""
+    def _collect_result(self, *, wait: bool) -> None:
+        """Handle the result of the write under way, if it has ended or with *wait*."""
         future = self._future
         if future is None or not (wait or future.done()):
             return
@@ -206,31 +211,31 @@ class HostRecords:
         try:
             self._written += future.result()
         except BaseException as error:
-            self._not_saved()
+            self._mark_failed()
             if not isinstance(error, OSError):
                 raise
             self._failed += 1
             if self.failure is None:
-                logger.error(  # noqa: TRY400  # a traceback says no more than the sentence
-                    "Host records could not be written (%s); they stay in memory", error
+                logger.error(  # noqa: TRY400  # a traceback would add nothing
+                    "Could not write host records (%s); they stay in memory for the next try", error
                 )
             self.failure = error
         else:
-            self._saved()
+            self._mark_saved()
 
-    def _saved(self) -> None:
+    def _mark_saved(self) -> None:
         for cache in self._caches:
             cache.saved()
         self.failure = None
 
-    def _not_saved(self) -> None:
+    def _mark_failed(self) -> None:
         for cache in self._caches:
             cache.failed()
 
-    # --- what it does
+    # --- statistics
 
     def stats(self) -> dict[str, int]:
-        """Counters and sizes under their names in the crawl's statistics."""
+        """Return counters and sizes, by their names in the crawl's stats."""
         return {
             "hosts/records/memory": len(self._hosts),
             "hosts/records/read": self._hosts.reads,

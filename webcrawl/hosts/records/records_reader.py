@@ -1,12 +1,12 @@
-"""Records reader: the host records of a crawl, read beside the process that owns them.
+"""Records reader: reads the host records of a crawl from another process.
 
-It takes no lock that disturbs the owner and changes not a byte. The owner writes every
-second, so what is read is up to two seconds old.
+It takes no lock that disturbs the owner and changes nothing. The owner writes every second, so the
+facts read are up to two seconds old.
 
 SQLite needs the shared-memory file (``-shm``) to find the valid part of the write-ahead log. If a
-crawl that runs or was killed has one, it is read without being written (``readonly_shm``). Without
-one and without a log the file holds everything (``immutable``). A log alone, as in a copy of a job,
-is read from a copy.
+running or killed crawl left one, it is used without being written (``readonly_shm``). If there is
+neither, the file has everything (``immutable``). If there is only a log, as in a copy of a job,
+file and log are copied and read there.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ SCAN = "SELECT kind, key, data, crc FROM facts"
 
 
 class RecordsReader:
-    """The host records in the directory *path*, a context manager; empty without a file.
+    """The host records in the directory *path*, as a context manager; empty without a file.
 
-    It raises CorruptRecordError if that is another file, NewerFormatError, OSError.
+    Raises CorruptRecordError if that is another file, NewerFormatError, OSError.
     """
 
     def __init__(self, *, path: Path) -> None:
@@ -59,16 +59,16 @@ class RecordsReader:
         return self
 
     def _connect(self, stack: ExitStack) -> sqlite3.Connection:
-        file, how = self._file, "mode=ro&readonly_shm=1"
+        file, mode = self._file, "mode=ro&readonly_shm=1"
         if not _beside(file, "-shm").exists():
             if _beside(file, "-wal").exists():
                 copy = Path(stack.enter_context(tempfile.TemporaryDirectory())) / FILE
                 shutil.copyfile(_beside(file, "-wal"), _beside(copy, "-wal"))
                 shutil.copyfile(file, copy)
-                file, how = copy, "mode=rw"
+                file, mode = copy, "mode=rw"
             else:
-                how = "immutable=1"
-        uri = f"file:{quote(str(file.absolute()))}?{how}"
+                mode = "immutable=1"
+        uri = f"file:{quote(str(file.absolute()))}?{mode}"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         stack.callback(connection.close)
         connection.execute("PRAGMA temp_store = MEMORY")
@@ -86,24 +86,27 @@ class RecordsReader:
         self._stack.close()
 
     def record(self, host: str) -> HostRecord | None:
-        """The record of *host*; None without one. CorruptRecordError if it is damaged."""
+        """Return the record of *host*, or None. Raises CorruptRecordError if it is damaged."""
         data = self._read(HOSTS, host)
         return None if data is None else decode(data, host, self._file)
 
     def robots(self, origin: str) -> bytes | None:
-        """The last value put for *origin*, as the robots room packs it."""
+        """Return the last value put for *origin*, as the robots package packs it."""
         return self._read(ROBOTS, origin)
 
     def put_robots(self, origin: str, data: bytes) -> None:
         """Do nothing: a reader stores nothing."""
 
     def rest(self, host: str) -> bytes | None:
-        """The last value that the frontier put for *host*."""
+        """Return the last value that the frontier put for *host*."""
         return self._read(RESTS, host)
 
     def damaged(self) -> Iterator[str]:
-        """Read the whole file; returns a sentence for each damage. Memory does not grow with the
-        file, except for up to a hundred sentences of SQLite's own check."""
+        """Read the whole file and yield a sentence for each damage.
+
+        Memory does not grow with the file, except for up to a hundred sentences of SQLite's own
+        check.
+        """
         if self._connection is None:
             return
         try:
@@ -111,10 +114,10 @@ class RecordsReader:
                 if text != "ok":
                     yield text
             if not self._connection.execute("SELECT name FROM sqlite_master").fetchall():
-                return  # the process died before it made the table: the next start makes it
+                return  # the process died before it made the table; the next start makes it
             for _, key, data, crc in self._connection.execute(SCAN):
                 if checksum(key, data) != crc:
-                    yield f"checksum mismatch in what is kept of {key!r}"
+                    yield f"checksum mismatch in the data of {key!r}"
         except (sqlite3.Error, UnicodeError) as error:
             yield str(error)
 

@@ -1,17 +1,21 @@
 """Grammar of robots.txt: the lines that concern one crawler (RFC 9309, section 2.2).
 
-It reads the rules of all groups that name the crawler's product token, or, if there is none, of
-those for ``*``; the crawl delay of the same groups, for which a User-agent behind a delay begins
-another group; and the sitemaps, which belong to no group. Everything else (Host, Request-rate,
-Visit-time, ...) is passed over and does not disturb the groups (2.2.4).
+It reads three things:
 
-As lenient as Google's parser, where that can only make the crawl more obedient: white space
-anywhere around names and values, common misspellings, letters behind a name, a space in place of
-the colon. It is more lenient than that with junk that users of Heritrix have reported: anything may
-stand in the line before the first User-agent, such as byte order marks; elements of HTML that break
-a line do so here; in UTF-16 and UTF-32 the ASCII characters are read.
+- the rules of all groups that name the crawler's product token or, if there are none, of those for
+  ``*``;
+- the crawl delay of the same groups, where a User-agent after a delay begins another group;
+- the sitemaps, which belong to no group.
 
-Invariant: nothing raises, and all takes time linear in the file, of which 500 KiB are read.
+Everything else (Host, Request-rate, Visit-time, ...) is ignored and does not end a group (2.2.4).
+
+It is as lenient as Google's parser where that can only make the crawl more obedient: white space
+anywhere around names and values, common misspellings, letters after a name, a space instead of the
+colon. It is more lenient with junk that users of Heritrix have reported. Anything may precede the
+first User-agent in its line, such as byte order marks. HTML elements that break a line do so here.
+In UTF-16 and UTF-32 the ASCII characters are read.
+
+Invariant: nothing raises, and everything takes time linear in the file, of which 500 KiB are read.
 """
 
 from __future__ import annotations
@@ -23,9 +27,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Section 2.5: at least this much is parsed. More is ignored, beginning with a line cut in two.
+# Section 2.5 asks to parse at least this much. The remainder is ignored, from the last whole line.
 MAX_BYTES = 500 * 1024
-# Seconds; a site that asks for more is not visited again within any crawl.
+# Seconds; a site that asks for more would not be contacted again within any crawl.
 MAX_CRAWL_DELAY = 30 * 24 * 3600.0
 
 _AGENT = 1
@@ -51,8 +55,8 @@ _KINDS = {
     "site-map": _SITEMAP,
 }
 
-# The RFC has space and tab. None of Python's others: in UTF-8 they are parts of
-# letters.
+# The RFC has space and tab. Other white space of Python's is left out, as in UTF-8 its bytes are
+# parts of letters.
 _BLANK = " \t\v\f"
 _NAME = re.compile(rf"(?!allow[a-z])({'|'.join(_KINDS)})[a-z]*")
 _FIRST_AGENT = re.compile(r"user[- ]?agent[ \t]*:(.*)", re.IGNORECASE)
@@ -62,7 +66,7 @@ _PRODUCT = re.compile(r"[A-Za-z_-]+")
 _SECONDS = re.compile(r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+")
 _DELAY_CHARS = 40
 
-# Whether it allows, the pattern, and the whole line, both as octets: one character each.
+# Whether the rule allows, its pattern, and the whole line, both with one character per octet.
 RuleLine: TypeAlias = tuple[bool, str, str]
 
 
@@ -70,7 +74,7 @@ class RobotsReading(NamedTuple):
     """The parts of a robots.txt for one crawler: rules, *crawl_delay* in seconds, *sitemaps*.
 
     *bad_delay* is the last Crawl-delay for it that is not a number, at most 40 characters; "" if
-    all are.
+    there is none.
     """
 
     rules: list[RuleLine]
@@ -80,7 +84,7 @@ class RobotsReading(NamedTuple):
 
 
 def read(body: bytes, *, token: str) -> RobotsReading:
-    """Read *body* for the crawler with the product token *token*, whatever its case."""
+    """Read *body* for the crawler with the product token *token*, in any case."""
     reader = _Reader(token.lower())
     for kind, value, line in _records(body):
         if kind is _ALLOW or kind is _DISALLOW:
@@ -106,14 +110,14 @@ class _Group:
 
 
 class _Reader:
-    """The state of the parser: the groups that the next rule is for."""
+    """State of the parser: the groups to which the next rule belongs."""
 
     def __init__(self, token: str) -> None:
         self.named = _Group()
         self.everyone = _Group()
         self.sitemaps: dict[str, None] = {}
         self._token = token
-        # The groups that a rule and that a delay would be for, and whether there was one since the
+        # The groups to which a rule, and a delay, would belong, and whether there was one since the
         # last User-agent.
         self._ruled_groups: list[_Group] = []
         self._delayed_groups: list[_Group] = []
@@ -144,7 +148,7 @@ class _Reader:
                 group.rules.append((allow, pattern, line))
 
     def delay(self, value: str) -> None:
-        """Take the number that *value* begins with. Of several, the longest counts."""
+        """Use the number at the start of *value*. The longest of several delays counts."""
         self._delayed = True
         found = _SECONDS.match(value[:_DELAY_CHARS])
         for group in self._delayed_groups:
@@ -156,7 +160,7 @@ class _Reader:
 
 
 def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
-    """The lines with a meaning: their kind, their value, and the line without comment."""
+    """Yield the lines that have a meaning: kind, value, and the line without comment."""
     has_agent = False
     for text in filter(None, _lines(body)):
         cut = text.find("#")
@@ -174,7 +178,7 @@ def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
 
 
 def _kind(name: str) -> int | None:
-    """Return the kind of line that *name* begins, None for one without a meaning."""
+    """Return the kind of the line that *name* begins, or None if it has no meaning."""
     name = name.strip().lower()
     kind = _KINDS.get(name)
     if kind is None and (known := _NAME.fullmatch(name)):
@@ -183,12 +187,12 @@ def _kind(name: str) -> int | None:
 
 
 def _lines(body: bytes) -> list[str]:
-    """The lines of *body* as octets; they end in CR, LF, or both."""
+    """Return the lines of *body* as octets; they end with CR, LF, or both."""
     if len(body) > MAX_BYTES:
-        # A line cut in two would forbid more than it says, or less.
+        # A line cut in two would forbid more than intended, or less.
         end = max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES))
         body = body[: end + 1]
-    # Without zeros UTF-16 and UTF-32 are ASCII.
+    # ASCII text in UTF-16 or UTF-32 is ASCII once zeros are removed.
     text = _LINE_BREAK.sub("\n", body.replace(b"\0", b"").decode("latin-1"))
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 

@@ -1,8 +1,8 @@
-"""robots.txt lookup: the rules of an origin (scheme, host, port), fetched if need be.
+"""robots.txt lookup: the rules of an origin (scheme, host, port), fetched if needed.
 
-robots.txt is fetched as an ordinary contact of its host, under its politeness, while the URLs of
-that host wait in their back-end queue without holding a worker. A redirect to another host becomes
-an entry of that host's own queue. After a restart a search that was under way begins anew.
+robots.txt is fetched as an ordinary contact of its host, following its politeness, while the URLs
+of that host wait in their back-end queue without holding a worker. A redirect to another host
+becomes an entry in that host's queue. After a restart a search that was under way starts over.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 _MAX_REDIRECTS = 5
 # Schemes with a robots.txt (RFC 9309, section 2.3).
 _WITH_ROBOTS = ("http://", "https://", "ftp://")
-# Unreachable origins of which the reason is remembered; the others are just unreachable.
+# Unreachable origins whose reason is remembered; the others are just unreachable.
 _REASONS = 65_536
-#: The reason for which a redirect is not followed whose rules are not looked up here.
+#: Reason why a redirect is not followed: its rules are not looked up by this process.
 ON_REMOTE_HOST = "elsewhere"
 _UNREACHABLE = "robots_unreachable"
 # Flags of an answer that ended before its end (net/http/handler.py).
-_BROKEN_OFF = frozenset({"dataloss", "time"})
-# An origin is asked for its robots.txt again no sooner, whatever is known of it, unless its last
-# answer was a redirect or a failure that may pass: rules that get lost must not become a storm.
+_INCOMPLETE_FLAGS = frozenset({"dataloss", "time"})
+# Minimum of seconds between two requests for an origin's robots.txt, unless the last answer was a
+# redirect or a temporary failure. It keeps a lost answer from causing a storm of requests.
 _FLOOR_SECS = 60.0
-# A robots redirect that has not come back after so many seconds is lost, as when its host is
-# excluded meanwhile: the search begins anew.
+# A robots redirect that has not been answered after this many seconds counts as lost, for example
+# because its host was excluded meanwhile, and the search starts over.
 _REDIRECT_SECS = 3600.0
 
 
@@ -60,7 +60,7 @@ class RobotsStatus(enum.Enum):
 
 
 class RobotsFinding(msgspec.Struct, frozen=True, gc=False):
-    """Verdict on a URL, and the line of its robots.txt that says so; "" if none does."""
+    """Verdict on a URL, and the line of robots.txt that decides it; "" if none does."""
 
     status: RobotsStatus
     line: str = ""
@@ -77,13 +77,13 @@ class _Search(msgspec.Struct, gc=False):
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class RobotsSearch:
-    """The rules of the origins met so far, and the searches under way. No I/O of its own.
+    """The rules of the origins seen so far, and the searches under way. Does no I/O itself.
 
-    *refusal* gives the reason for which a redirect to a URL is not followed, None if it is. What is
-    ELSEWHERE may forbid anything, so its origin counts as unreachable; any other, as none.
-    The Crawl-delay is none for a URL whose host's *owner_allows* more.
-    Searches are held in memory: one for each host between its first contact and the answer for
-    robots.txt, and those whose host ran into trouble there.
+    *refusal* returns the reason why a redirect to a URL is not followed, or None if it is. If the
+    reason is ON_REMOTE_HOST, the target may forbid anything, so the origin counts as unreachable;
+    with any other it counts as having no rules. There is no Crawl-delay for a URL whose host's
+    *owner_allows* more. Searches are held in memory: one for each host between its first contact
+    and the answer for robots.txt, and those that ran into trouble there.
     """
 
     robots: RobotsCache
@@ -92,15 +92,15 @@ class RobotsSearch:
     retries: RetryPolicy
     clock: TimeSource
     owner_allows: Callable[[str], bool] = lambda _: False
-    #: Origins whose robots.txt is known, or known not to be had.
+    #: Origins whose robots.txt is known, or known to be unavailable.
     settled: int = dataclasses.field(default=0, init=False)
     _searches: dict[str, _Search] = dataclasses.field(default_factory=dict, init=False)
     _reasons: OrderedDict[str, str] = dataclasses.field(default_factory=OrderedDict, init=False)
-    # When origins were last asked for their robots.txt, by *clock*.
+    # When robots.txt was last requested from an origin, by *clock*.
     _asked: OrderedDict[str, float] = dataclasses.field(default_factory=OrderedDict, init=False)
 
     def look(self, url: str) -> RobotsFinding:
-        """Whether *url* may be fetched now."""
+        """Return whether *url* may be fetched now."""
         if not self.obey or not url.startswith(_WITH_ROBOTS):
             return RobotsFinding(RobotsStatus.ALLOWED)
         origin = origin_of(url)
@@ -119,12 +119,14 @@ class RobotsSearch:
         return RobotsFinding(RobotsStatus.ALLOWED if allow else RobotsStatus.DENIED, line)
 
     def reason(self, url: str) -> str:
-        """The outcome of the last robots.txt for the host of *url*, which is UNREACHABLE."""
+        """Return the outcome of the last robots.txt for *url*, which is UNREACHABLE."""
         return self._reasons.get(origin_of(url), _UNREACHABLE)
 
     def crawl_delay(self, url: str) -> float:
-        """The Crawl-delay in seconds for *url*'s origin, the last one known: while robots.txt is
-        fetched again its host is contacted, too."""
+        """Return the last known Crawl-delay in seconds for *url*'s origin.
+
+        It also applies while robots.txt is fetched again.
+        """
         if not self.obey or not url.startswith(_WITH_ROBOTS):
             return 0.0
         if self.owner_allows(url):
@@ -133,25 +135,24 @@ class RobotsSearch:
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0
 
     def forgive(self, url: str) -> None:
-        """As ``RobotsCache.forgive``, for the origin of *url*."""
+        """Let an unreachable robots.txt for *url*'s origin be fetched again before its time."""
         self.robots.forgive(origin_of(url))
 
     def take_sitemaps(self, url: str) -> tuple[str, ...]:
-        """The sitemaps that the robots.txt for *url* names if it was read since the last call."""
+        """Return the sitemaps in the robots.txt for *url*, if it was read since the last call."""
         return self.robots.take_sitemaps(origin_of(url))
 
     def robots_redirect(self, url: str) -> str:
-        """The URL on another host at which the rules for *url* are being fetched; "" if there is
-        none."""
+        """Return the URL on another host where the rules for *url* are being fetched, or ""."""
         search = self._searches.get(origin_of(url))
         return search.url if search is not None and search.until else ""
 
     def robots_redirect_secs(self, url: str) -> float:
-        """The seconds for which the robots redirect of *url* has been under way."""
+        """Return for how many seconds the robots redirect of *url* has been under way."""
         return self.clock() + _REDIRECT_SECS - self._search(origin_of(url)).until
 
     def asked(self, url: str) -> None:
-        """robots.txt for *url* was asked for just now."""
+        """Note that robots.txt for *url* was requested just now."""
         origin = origin_of(url)
         self._asked[origin] = self.clock()
         self._asked.move_to_end(origin)
@@ -159,32 +160,32 @@ class RobotsSearch:
             self._asked.popitem(last=False)
 
     def floor_secs(self, url: str) -> float:
-        """The seconds until robots.txt for *url*, which is not known, may be asked for again."""
+        """Return the seconds until the unknown robots.txt for *url* may be requested again."""
         origin = origin_of(url)
         search = self._searches.get(origin)
         if search is not None and (search.redirects or search.failures):
-            return 0.0  # its answer asks for another step
+            return 0.0  # the last answer requires another step
         floor = min(_FLOOR_SECS, self.robots.shortest_secs)
         return max(0.0, self._asked.get(origin, -math.inf) + floor - self.clock())
 
     def robots_url(self, url: str) -> str:
-        """The robots.txt to fetch for *url*: its origin's, or where that one redirected to."""
+        """Return the robots.txt to fetch for *url*: its origin's, or the target of a redirect."""
         return self._search(origin_of(url)).url
 
     def answered(
         self, url: str, outcome: str, response: Response | None, *, is_final: bool = False
     ) -> str | None:
-        """Take in that robots.txt for *url* ended in *outcome*, with *response* if any.
+        """Record that robots.txt for *url* ended in *outcome*, with *response* if any.
 
-        After a redirect within the host and a transient failure that is not *is_final* the search
-        goes on with the next contact of the host. Returns the URL of a robots redirect, to be
-        fetched from its own host's queue and answered here with the same *url*. A request that a
-        middleware put in its place counts as a failure, as its target is unknown here.
+        After a redirect within the host, or a temporary failure that is not *is_final*, the search
+        continues with the next contact of the host. Returns the URL of a redirect to another host,
+        to be fetched from that host's queue and answered here with the same *url*. If a middleware
+        replaced the request, that counts as a failure, as its target is unknown here.
         """
         origin = origin_of(url)
         search = self._search(origin)
-        if response is not None and is_file(response.status) and _is_half(response):
-            # Half a file allows too much.
+        if response is not None and is_file(response.status) and _is_incomplete(response):
+            # An incomplete file allows too much.
             response, outcome = None, "incomplete"
         if response is not None and response.status in REDIRECTS:
             target = _redirected_to(search, response)
@@ -219,7 +220,7 @@ class RobotsSearch:
         return self._searches[origin]
 
     def _sent(self, search: _Search, origin: str) -> str | None:
-        """The entry that *search* now needs, if the next step is another host's."""
+        """Return the URL that *search* needs next, if that is on another host."""
         if host_of(search.url) == host_of(origin):
             search.until = 0.0
             return None
@@ -227,18 +228,18 @@ class RobotsSearch:
         return search.url
 
 
-def _is_half(response: Response) -> bool:
-    """Whether *response* was broken off, in transfer or in decoding."""
+def _is_incomplete(response: Response) -> bool:
+    """Return whether *response* was cut off, in transfer or in decoding."""
     flags = response.flags
     if not flags:
         return False
-    if _BROKEN_OFF.intersection(flags):
+    if _INCOMPLETE_FLAGS.intersection(flags):
         return True
     return BROKEN in flags
 
 
 def _redirected_to(search: _Search, response: Response) -> str | None:
-    """The URL of the next step; None if that is nowhere, or too far.
+    """Return the URL of the next step, or None if there is none or there were too many.
 
     Such an origin counts as one without rules (RFC 9309, section 2.3.1.2).
     """

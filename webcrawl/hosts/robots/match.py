@@ -1,12 +1,12 @@
-"""Rule matcher: of all rules the one with the most octets decides about a path (RFC 9309, 2.2.2).
+"""Rule matcher: the rule with the most octets that matches decides (RFC 9309, section 2.2.2).
 
-Rules without wildcards are found by looking up the beginnings of the path, those with wildcards by
-the text before their first ``*`` and then one after the other, most octets first. No regular
-expressions: nothing backtracks.
+Rules without wildcards are found by looking up the beginnings of the path. Rules with wildcards are
+found by the text before their first ``*`` and then tried one after the other, most octets first.
+There are no regular expressions, so nothing backtracks.
 
 Invariant: nothing raises. A decision costs at most one look-up for each length of a rule and
 `_MAX_STEPS` of comparing, however many rules there are. A path for which that is not enough is
-disallowed, as a rule may say so; no honest file comes near the bound.
+disallowed, as a rule may say so; no honest file comes near the limit.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ _Key = TypeVar("_Key")
 
 _STARS = re.compile(r"\*+")
 
-# A step is about an octet of the path that is compared with a rule with wildcards; all of them take
-# 8 ms at most. Honest files stay below 200,000 (1,000 such rules, a URL of 100 octets).
+# One step compares about one octet of the path with a wildcard rule; all steps take at most 8 ms.
+# Honest files need fewer than 200,000 (1,000 such rules, a URL of 100 octets).
 _MAX_STEPS = 2_000_000
-# What a rule costs besides, and each of its pieces.
+# Additional steps for a rule, and for each of its pieces.
 _STEPS_PER_RULE = 64
 _STEPS_PER_PIECE = 16
-# A rule of 32 octets costs as much as two short ones: a rank is two per octet.
+# A rule of 32 octets costs as much as two short ones; a rank has two for each octet.
 _RANKS_PER_WEIGHT = 6
 
-# Bytes that a rule takes in memory besides its texts; measured.
+# Bytes that a rule takes in memory besides its texts, as measured.
 _RULE_BYTES = 250
 
 
-# What a rule that matches says: its rank, and its line. The rank is twice the octets of the
-# pattern, plus one if it allows: the highest decides, and between equals Allow does.
+# Rank and line of a rule that matches. The rank is twice the octets of the pattern, plus one if it
+# allows: the highest decides, and between equals Allow wins.
 _Found: TypeAlias = tuple[int, str]
 _NOTHING: _Found = (0, "")
 _UNDECIDED: _Found = (
     2 * MAX_BYTES,
-    "# too many rules with wildcards for so long a path: disallowed",
+    "# too many wildcard rules for such a long path: disallowed",
 )
-# The rest of a rule with wildcards, behind the first one: pieces that the path must have one after
-# the other, and what it must end in.
+# A wildcard rule after its first wildcard: pieces that the path must have one after the other, and
+# the text with which it must end.
 _Rest: TypeAlias = tuple[tuple[str, ...], str]
-# Lengths of rules, longest first, each with the highest rank of those so long and shorter.
+# Lengths of rules, longest first, each with the highest rank of rules of that length or shorter.
 _Lengths: TypeAlias = tuple[tuple[int, int], ...]
-# Hardly a file has rules of all kinds, and thousands of sets are in memory: an empty dict of its
-# own takes 64 bytes.
-_NONE: dict[str, Any] = {}
+# Few files have rules of all kinds, and thousands of sets are in memory. Sharing an empty dict
+# saves 64 bytes each.
+_EMPTY: dict[str, Any] = {}
 
 
 class RuleMatch(NamedTuple):
@@ -74,18 +74,21 @@ class RuleSet:
         for allow, pattern, line in rules:
             build.add(pattern, allow=allow, line=line)
         self.size_bytes = build.size_bytes
-        self._whole = build.whole or _NONE
-        self._prefixes = build.prefixes or _NONE
+        self._whole = build.whole or _EMPTY
+        self._prefixes = build.prefixes or _EMPTY
         self._lengths = _lengths((len(text), found[0]) for text, found in build.prefixes.items())
         # By the text before the first wildcard, highest rank first.
         self._wild = {
             head: sorted(((*found, *rest) for rest, found in rules.items()), reverse=True)
             for head, rules in build.wild.items()
-        } or _NONE
+        } or _EMPTY
         self._heads = _lengths((len(head), rules[0][0]) for head, rules in self._wild.items())
 
     def decide(self, path: str) -> RuleMatch | None:
-        """The decision about *path*, spelled by `spelling.spelled`; None if no rule matches."""
+        """Return the decision about *path*, spelled by `spelling.spelled`, or None.
+
+        It is None if no rule matches.
+        """
         best = self._best(path, _NOTHING)
         loose = loosened(path)
         if loose != path:
@@ -94,7 +97,7 @@ class RuleSet:
         return RuleMatch(allow=bool(rank & 1), line=line) if rank else None
 
     def _best(self, path: str, best: _Found) -> _Found:
-        """The rule of highest rank that matches *path*, *best* if none is above that."""
+        """Return the rule of highest rank that matches *path*, or *best* if none is higher."""
         size = len(path)
         found = self._whole.get(path, _NOTHING)
         if found[0] > best[0]:
@@ -119,7 +122,7 @@ class RuleSet:
                 steps -= _STEPS_PER_RULE + _STEPS_PER_PIECE * len(pieces)
                 if steps < 0:
                     return _UNDECIDED
-                if _goes_on(path, length, pieces, tail):
+                if _continues_with(path, length, pieces, tail):
                     best = rank, line
                     break
         return best
@@ -141,10 +144,10 @@ class _Build:
         found = (2 * len(pattern) + allow, line)
         ends = pattern[-1] == "$"
         if not ends and "*" not in pattern:
-            self._keep(self.prefixes, pattern, found)
+            self._add_best(self.prefixes, pattern, found)
             loose = loosened(pattern)
             if loose != pattern:
-                self._keep(self.prefixes, loose, found)
+                self._add_best(self.prefixes, loose, found)
             return
         if ends:
             pattern = pattern[:-1]
@@ -162,15 +165,15 @@ class _Build:
     def _place(self, pieces: list[str], found: _Found, *, ends: bool) -> None:
         head = pieces[0]
         if len(pieces) == 1:
-            self._keep(self.whole if ends else self.prefixes, head, found)
+            self._add_best(self.whole if ends else self.prefixes, head, found)
             return
         rules = self.wild.get(head)
         if rules is None:
             rules = self.wild[head] = {}
         rest = (tuple(pieces[1:-1]), pieces[-1]) if ends else (tuple(pieces[1:]), "")
-        self._keep(rules, rest, found)
+        self._add_best(rules, rest, found)
 
-    def _keep(self, rules: dict[_Key, _Found], key: _Key, found: _Found) -> None:
+    def _add_best(self, rules: dict[_Key, _Found], key: _Key, found: _Found) -> None:
         known = rules.setdefault(key, found)
         if known is found:
             self.size_bytes += _RULE_BYTES + 2 * len(found[1])
@@ -192,8 +195,8 @@ def _lengths(ranks: Iterable[tuple[int, int]]) -> _Lengths:
     return tuple(lengths)
 
 
-def _goes_on(path: str, at: int, pieces: tuple[str, ...], tail: str) -> bool:
-    """Whether *path* goes on from *at* with *pieces* and ends in *tail*."""
+def _continues_with(path: str, at: int, pieces: tuple[str, ...], tail: str) -> bool:
+    """Return whether *path* continues from *at* with *pieces* and ends with *tail*."""
     end = len(path) - len(tail)
     if end < at or not path.endswith(tail):
         return False
@@ -206,7 +209,7 @@ def _goes_on(path: str, at: int, pieces: tuple[str, ...], tail: str) -> bool:
 
 
 def _loosened(pieces: list[str]) -> list[str]:
-    """The pieces of a pattern in their second spelling; behind a ``?`` begins the query."""
+    """Return the pieces of a pattern in their second spelling; the query begins after a ``?``."""
     loose = []
     in_query = False
     for piece in pieces:

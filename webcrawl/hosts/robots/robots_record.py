@@ -1,7 +1,7 @@
-"""Robots record: the last answers for one origin's robots.txt and its file, with their bytes.
+"""Robots record: the last answer for an origin's robots.txt and its last file, as packed bytes.
 
-Times are epoch seconds. Bytes that are damaged or of another version are unknown: the robots.txt is
-fetched again.
+Times are epoch seconds. Bytes that are damaged or of another version count as unknown, and the
+robots.txt is fetched again.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from webcrawl.hosts.robots.rules import is_file, is_unreachable
 #   failing_for  seconds for which every try has failed, 0 if the last did not
 #   file_at      when the file came, epoch seconds, 0 without one
 #   file         zlib stream of the last robots.txt, its first 500 KiB; nil if the last answer
-#                that was no failure had none
-# Fields may be added at the end; readers skip those they do not know.
+#                other than a failure had none
+# Fields may be added at the end; readers skip unknown ones.
 VERSION = 1
 
-# ISA-L's; 500 KiB of rules take 1.7 ms, and 4.7 at zlib's level of that name.
+# A level of ISA-L. 500 KiB of rules take 1.7 ms; zlib's level 1 takes 4.7 ms.
 _LEVEL = 1
-# Shorter files are stored as they are. Deflate saves nothing there, and takes 25 us in a crawl, to
+# Shorter files are stored uncompressed. Deflate would save nothing, and takes 25 us in a crawl to
 # set up memory that has left the processor's caches.
 _WORTH_BYTES = 128
-#: Files that many hosts have alike are short: so many of them are read and compressed once.
+#: Files that many hosts share are short: this many of them are parsed and compressed only once.
 COMMON_BYTES = 1024
 COMMON_FILES = 256
 
@@ -57,12 +57,11 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def after(
     earlier: RobotsRecord | None, status: int | None, body: bytes, *, now: float, longest_gap: float
 ) -> RobotsRecord:
-    """The record that follows from *earlier*, of use to a failure only, and an answer with *status*
-    and *body* at *now*.
+    """Return the record that follows from an answer with *status* and *body* at *now*.
 
-    After a failure the file of *earlier* stays. The time from one failure to the next counts as
-    failing, but no more than *longest_gap* of it: a crawl that was stopped for a month, or a clock
-    that was set, has not seen a host failing for so long.
+    *earlier* is only used by a failure: then its file stays. The time from one failure to the next
+    counts as failing, but at most *longest_gap* of it. A crawl that was stopped for a month, or
+    whose clock was set, has not seen the host failing for that long.
     """
     if is_file(status):
         return RobotsRecord(VERSION, status, now, file_at=now, file=body[:MAX_BYTES])
@@ -88,7 +87,7 @@ _decode = msgpack_decoder(RobotsRecord)
 
 
 def pack(entry: RobotsRecord) -> bytes:
-    """The bytes of *entry* in the store."""
+    """Encode *entry* for the store."""
     if entry.file is not None:
         deflated = _deflated if len(entry.file) > COMMON_BYTES else _deflated_common
         entry = msgspec.structs.replace(entry, file=deflated(entry.file))
@@ -96,7 +95,7 @@ def pack(entry: RobotsRecord) -> bytes:
 
 
 def unpack(data: bytes | None) -> RobotsRecord | None:
-    """The record of `pack`; None for no bytes, or bytes that are no record of this version."""
+    """Return the record of `pack`; None for None, damaged bytes or another version."""
     if data is None:
         return None
     try:
@@ -111,7 +110,7 @@ def unpack(data: bytes | None) -> RobotsRecord | None:
 def _inflated(stream: bytes) -> bytes:
     inflater = zlib.decompressobj()
     file = inflater.decompress(stream, MAX_BYTES)
-    # At the bound the end of the stream may not have been looked at yet.
+    # At the limit the end of the stream may not have been checked yet.
     if not inflater.eof and (inflater.decompress(inflater.unconsumed_tail, 1) or not inflater.eof):
         raise zlib.error("the stream does not end")
     return file

@@ -1,6 +1,6 @@
 """Robots rules: one robots.txt as one crawler must follow it (RFC 9309).
 
-Immutable; parsing and matching raise nothing, whatever the file says, and stay within the bounds of
+Immutable. Parsing and matching raise nothing, whatever the file has, and stay within the limits of
 `grammar` and `match`.
 """
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 _ROBOTS_PATH = "/robots.txt"
 _PRODUCT = re.compile(r"[A-Za-z][A-Za-z_-]*")
 _COMPATIBLE = re.compile(r"\(compatible;\s*([A-Za-z][A-Za-z_-]*)", re.IGNORECASE)
-# What Rules take in memory without any rule.
+# Memory of RobotsRules without any rule.
 _EMPTY_BYTES = 1000
 
 
 def is_file(status: int | None) -> bool:
-    """Whether an answer with *status* carries a robots.txt (RFC 9309, 2.3.1.1)."""
+    """Return whether an answer with *status* carries a robots.txt (RFC 9309, 2.3.1.1)."""
     return status is not None and is_success(status)
 
 
 def is_unreachable(status: int | None) -> bool:
-    """Whether *status*, None for no answer, means that the host is unreachable (2.3.1.4).
+    """Return whether *status*, None for no answer, means that the host is unreachable (2.3.1.4).
 
-    5xx, and 429, which asks for a later request. A number that is no HTTP status counts as 5xx (RFC
-    9110, section 15): 999 is how some sites refuse crawlers.
+    These are 5xx, and 429, which asks for a later request. A number that is not an HTTP status
+    counts as 5xx (RFC 9110, section 15): some sites refuse crawlers with 999.
     """
     return status is None or status == 429 or not 100 <= status <= 499
 
@@ -44,9 +44,9 @@ class RobotsRules:
     """The rules of one origin for one crawler.
 
     *failed* means that the host was unreachable and there is no file: everything is disallowed
-    until there is an answer. *crawl_delay* is in seconds, None if the file has none; *sitemaps* are
-    as written; *bad_delay* is a Crawl-delay that is not a number, "" if there is none. *size_bytes*
-    is roughly the memory that this takes.
+    until there is an answer. *crawl_delay* is in seconds, None if the file has none. *sitemaps* are
+    as written. *bad_delay* is a Crawl-delay that is not a number, "" if there is none. *size_bytes*
+    is roughly the memory used.
     """
 
     __slots__ = ("_rules", "bad_delay", "crawl_delay", "failed", "sitemaps", "size_bytes")
@@ -60,7 +60,7 @@ class RobotsRules:
         failed: bool,
         bad_delay: str = "",
     ) -> None:
-        """For this module: see `parse` and `from_outcome`."""
+        """Create rules; other modules use `parse` or `from_outcome`."""
         self._rules = rules
         self.crawl_delay = crawl_delay
         self.sitemaps = sitemaps
@@ -70,7 +70,7 @@ class RobotsRules:
 
     @classmethod
     def parse(cls, body: bytes, *, user_agent: str) -> RobotsRules:
-        """Read robots.txt, its first 500 KiB up to a whole line, for a product token."""
+        """Read a robots.txt, its first 500 KiB up to a whole line, for a product token."""
         rules, crawl_delay, sitemaps, bad_delay = read(body, token=user_agent)
         if not rules and crawl_delay is None and not sitemaps and not bad_delay:
             return _NO_FILE
@@ -84,16 +84,20 @@ class RobotsRules:
 
     @classmethod
     def from_outcome(cls, status: int | None, body: bytes, *, user_agent: str) -> RobotsRules:
-        """The rules that follow from the *status* of the last answer, None if there was none (RFC
-        9309, section 2.3.1): the file; nothing is allowed if the host is unreachable; otherwise, as
-        with 4xx or a redirect too many, there is no file, so there are no rules."""
+        """Return the rules that follow from the last answer (RFC 9309, section 2.3.1).
+
+        *status* is None if there was none. If the host is unreachable, nothing is allowed.
+        Otherwise without a file, as with 4xx or too many redirects, there are no rules.
+        """
         if is_file(status):
             return cls.parse(body, user_agent=user_agent)
         return _UNREACHABLE if is_unreachable(status) else _NO_FILE
 
     def decide(self, url: str) -> RuleMatch:
-        """Whether *url*, of the origin of this file, may be fetched, and the line, as text without
-        comment, that says so; "" if none does. About 2 us."""
+        """Return whether *url*, of this file's origin, may be fetched, and the line that says so.
+
+        The line is text without comment, "" if there is none. About 2 us.
+        """
         path = spelled(path_of(url))
         found = None if path == _ROBOTS_PATH else self._rules.decide(path)
         if found is None:
@@ -104,7 +108,7 @@ class RobotsRules:
 
 
 _NO_RULE = RuleMatch(allow=True, line="")
-# Half of all hosts have no rules for this crawler, and share these.
+# Shared by the hosts without rules for this crawler, which are half of all.
 _NO_FILE = RobotsRules(rules=RuleSet([]), crawl_delay=None, sitemaps=(), failed=False)
 _UNREACHABLE = RobotsRules(
     rules=RuleSet([(False, "/", "")]), crawl_delay=None, sitemaps=(), failed=True
@@ -112,11 +116,11 @@ _UNREACHABLE = RobotsRules(
 
 
 def user_agent_token(settings: BaseSettings) -> str:
-    """The product token of this crawler in robots.txt files.
+    """Return the product token of this crawler in robots.txt files.
 
-    ROBOTSTXT_USER_AGENT if set, as in Scrapy; else the first product of USER_AGENT, or the one that
-    calls itself compatible, as in "Mozilla/5.0 (compatible; webcrawl/1.0; ...)". FatalError if
-    there is none, for then no host could address this crawler.
+    It is ROBOTSTXT_USER_AGENT if set, as in Scrapy; else the first product of USER_AGENT, or the
+    one that calls itself compatible, as in "Mozilla/5.0 (compatible; webcrawl/1.0; ...)". Raises
+    FatalError if there is none, as no host could address this crawler.
     """
     text = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or ""
     found = _COMPATIBLE.search(text)
@@ -124,5 +128,5 @@ def user_agent_token(settings: BaseSettings) -> str:
         return found[1]
     found = _PRODUCT.match(text.strip())
     if found is None:
-        raise FatalError(f"USER_AGENT must begin with a product name, {text!r} does not.")
+        raise FatalError(f"USER_AGENT must begin with a product name, not {text!r}.")
     return found[0]

@@ -1,20 +1,20 @@
-"""Rules cache: robots.txt of many hosts, in a store over restarts, those in use in memory.
+"""Rules cache: robots.txt of many hosts, in a store on disk and, if in use, in memory.
 
 An origin (scheme, host and port) is one entry, since a robots.txt speaks for no other (RFC 9309,
-section 2.3). How long an answer holds:
+section 2.3). An answer is valid for this long:
 
-* A file, or the lack of one (4xx), holds for *expire* seconds, a day by default (2.4).
-* A failure (429, 5xx, no answer) disallows everything, and is tried again after *retry* seconds.
-  If there was a file before, it goes on to be followed meanwhile (2.4).
+* A file, or the lack of one (4xx), for *expire* seconds, a day by default (2.4).
+* A failure (429, 5xx, no answer) disallows everything, and is retried after *retry* seconds. If
+  there was a file before, it continues to be followed meanwhile (2.4).
 * A host that has been failing for 30 days in a row counts as having no robots.txt (2.3.1.4). Only
-  time in which the crawl looked counts.
+  time in which the crawl checked it counts.
 
-Times are epoch seconds, since they outlive the process. If the clock is set back, an answer from
-the future holds as if just fetched.
+Times are epoch seconds, since they survive the process. If the clock is set back, an answer from
+the future is treated as just fetched.
 
-Invariant: at most *size* rules, and little more than *max_bytes* of them, are in memory; those
-unused for longest are evicted first and read from the store again. Nothing blocks longer than the
-store does and the parsing of one file takes.
+Invariant: at most *size* rules, and little more than *max_bytes* of them, are in memory; the least
+recently used are evicted first and read from the store again. Nothing blocks longer than the store
+does and parsing one file takes.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ logger = logging.getLogger(__name__)
 
 # RFC 9309, section 2.3.1.4: "for example, 30 days".
 _UNREACHABLE_SECS = 30 * 24 * 3600.0
-# Seconds after a failure until robots.txt is asked for again.
+# Seconds after a failure until robots.txt is requested again.
 _RETRY_SECS = 600.0
-# Rules kept ready: those of the hosts in use. Others take 0.05 ms to be read again.
+# Rules in memory, for the hosts in use. Reading others again takes 0.05 ms.
 _READY = 2**13
-_READY_BYTES = 64 * 2**20  # five of the largest files there can be, or 30,000 usual ones
+_READY_BYTES = 64 * 2**20  # five of the largest possible files, or 30,000 typical ones
 _common_rules = lru_cache(maxsize=COMMON_FILES)(RobotsRules.from_outcome)
 
 
@@ -65,7 +65,7 @@ class RobotsFacts(NamedTuple):
 
 
 class _Ready(msgspec.Struct, frozen=True, gc=False):
-    """Rules in memory, good from *since* until before *until*."""
+    """Rules in memory, valid from *since* until before *until*."""
 
     rules: RobotsRules
     since: float
@@ -73,7 +73,7 @@ class _Ready(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnswerTimes(NamedTuple):
-    """Seconds for which the answers for robots.txt hold; see above."""
+    """Seconds for which answers for robots.txt are valid; see the module."""
 
     expire: float
     retry: float
@@ -93,22 +93,25 @@ class RobotsCache:
         times: AnswerTimes,
         clock: TimeSource = wall_time,
     ) -> None:
-        """*user_agent* is a product token, *size* and *max_bytes* bound the rules in memory."""
+        """Create the cache; *size* and *max_bytes* limit the rules in memory.
+
+        *user_agent* is a product token.
+        """
         self._user_agent = user_agent
         self._store = store
         self._size = size
         self._max_bytes = max_bytes
         self._times = times
         self._clock = clock
-        # In order of use, longest ago first. Of a plain dict the first key takes 2 us to be found.
+        # Least recently used first. Finding the first key of a plain dict takes 2 us.
         self._ready: OrderedDict[str, _Ready] = OrderedDict()
         self._bytes = 0
-        self._named: dict[str, tuple[str, ...]] = {}
-        # The origin that ``get`` last found nothing of, for which ``last`` need not look again.
-        self._unknown = ""
+        self._new_sitemaps: dict[str, tuple[str, ...]] = {}
+        # The origin for which ``get`` last found nothing, so that ``last`` need not look again.
+        self._last_unknown = ""
 
     def resize(self, *, size: int, max_bytes: int) -> None:
-        """Change the bounds; what is too much goes with the next rules."""
+        """Change the limits; excess rules are evicted when the next ones are added."""
         self._size, self._max_bytes = size, max_bytes
 
     @classmethod
@@ -119,8 +122,10 @@ class RobotsCache:
         store: HostRecords | RecordsReader,
         clock: TimeSource = wall_time,
     ) -> Self:
-        """Build by ROBOTS_EXPIRE_SECS and the user agent of the settings;
-        *clock* gives epoch seconds. Raises FatalError with one sentence."""
+        """Build from ROBOTS_EXPIRE_SECS and the user agent of the settings.
+
+        *clock* returns epoch seconds. Raises FatalError for a bad value.
+        """
         return cls(
             store=store,
             user_agent=user_agent_token(settings),
@@ -131,8 +136,10 @@ class RobotsCache:
         )
 
     def get(self, origin: str) -> RobotsRules | None:
-        """The rules of *origin* (``scheme://host:port``), None if they must be fetched: none are
-        known, or the answer holds no longer."""
+        """Return the rules of *origin* (``scheme://host:port``), or None if they must be fetched.
+
+        That is the case if none are known, or the answer is no longer valid.
+        """
         now = self._clock()
         ready = self._ready.get(origin)
         if ready is not None and ready.since <= now < ready.until:
@@ -141,25 +148,29 @@ class RobotsCache:
         entry = self._entry(origin, now)
         if entry is None or now >= self._expires_at(entry):
             self._forget(origin)
-            self._unknown = origin if entry is None else ""
+            self._last_unknown = origin if entry is None else ""
             return None
         return self._remember(origin, entry)
 
     def last(self, origin: str) -> RobotsRules | None:
-        """The rules of *origin* also when they must be fetched again, parsed each time then; None
-        when unknown."""
+        """Return the last rules of *origin*, even if they must be fetched again, or None.
+
+        If they have expired they are parsed on each call.
+        """
         ready = self._ready.get(origin)
         if ready is not None:
             return ready.rules
-        if origin == self._unknown:
+        if origin == self._last_unknown:
             return None
         entry = self._entry(origin, self._clock())
         return None if entry is None else self._rules(entry)
 
     def put(self, origin: str, status: int | None, body: bytes = b"") -> RobotsRules:
         """Store the last answer for the robots.txt of *origin*, and return the rules to follow.
-        *status* is None if there was none, or if the body did not come whole, for half a file
-        allows too much."""
+
+        *status* is None if there was no answer, or if the body was incomplete, as part of a file
+        allows too much.
+        """
         now = self._clock()
         entry = after(
             self._entry(origin, now) if is_unreachable(status) else None,
@@ -169,18 +180,19 @@ class RobotsCache:
             longest_gap=max(self._times.expire, self._times.retry),
         )
         rules = self._remember(origin, entry)
-        self._unknown = ""
-        self._store.put_robots(origin, pack(entry))  # not a file that cannot be read in time
+        self._last_unknown = ""
+        # After parsing, so that a file that cannot be parsed in time is not stored.
+        self._store.put_robots(origin, pack(entry))
         if rules.bad_delay:
             logger.warning(
-                "%s/robots.txt: Crawl-delay %r is not a number, and is ignored",
+                "%s/robots.txt: Crawl-delay %r is not a number and is ignored",
                 origin,
                 rules.bad_delay,
             )
         return rules
 
     def forgive(self, origin: str) -> None:
-        """Have a robots.txt that could not be reached fetched again before its time."""
+        """Let a robots.txt that could not be reached be fetched again before its time."""
         entry = self._entry(origin, self._clock())
         if entry is not None and entry.failing:
             self._forget(origin)
@@ -188,29 +200,28 @@ class RobotsCache:
             self._store.put_robots(origin, pack(never))
 
     def take_sitemaps(self, origin: str) -> tuple[str, ...]:
-        """The sitemaps that *origin* names if its rules were parsed since the last call; else
-        none."""
-        return self._named.pop(origin, ())
+        """Return the sitemaps of *origin* if its rules were parsed since the last call, else ()."""
+        return self._new_sitemaps.pop(origin, ())
 
     @property
     def shortest_secs(self) -> float:
-        """The shortest time for which an answer holds."""
+        """The shortest time for which an answer is valid."""
         return min(self._times.expire, self._times.retry)
 
     def facts(self, origin: str) -> RobotsFacts | None:
-        """Where the rules of *origin* come from; None if there are none."""
+        """Return where the rules of *origin* come from; None if there are none."""
         entry = self._entry(origin, self._clock())
         if entry is None:
             return None
         return RobotsFacts(entry.status, entry.fetched_at, self._expires_at(entry))
 
     def __len__(self) -> int:
-        """The number of rules in memory."""
+        """Return the number of rules in memory."""
         return len(self._ready)
 
     @property
     def size_bytes(self) -> int:
-        """Roughly the memory of the rules in memory."""
+        """Approximate size of the rules in memory."""
         return self._bytes
 
     def _entry(self, origin: str, now: float) -> RobotsRecord | None:
@@ -221,7 +232,7 @@ class RobotsCache:
         return entry
 
     def _gave_up(self, entry: RobotsRecord) -> bool:
-        """Whether the host has been failing for so long that it counts as without robots.txt."""
+        """Return whether the host has failed for so long that it counts as having no robots.txt."""
         return entry.failing_for >= self._times.unreachable_limit
 
     def _expires_at(self, entry: RobotsRecord) -> float:
@@ -244,8 +255,8 @@ class RobotsCache:
         self._ready[origin] = _Ready(rules, entry.fetched_at, self._expires_at(entry))
         self._bytes += rules.size_bytes
         if rules.sitemaps:
-            self._named[origin] = rules.sitemaps
-        # The last one stays however large, or it would be parsed again for every URL.
+            self._new_sitemaps[origin] = rules.sitemaps
+        # The newest one stays, however large, or it would be parsed again for every URL.
         while len(self._ready) > self._size or (
             self._bytes > self._max_bytes and len(self._ready) > 1
         ):
@@ -255,5 +266,5 @@ class RobotsCache:
     def _forget(self, origin: str) -> None:
         ready = self._ready.pop(origin, None)
         if ready is not None:
-            self._named.pop(origin, None)
+            self._new_sitemaps.pop(origin, None)
             self._bytes -= ready.rules.size_bytes

@@ -1,16 +1,16 @@
 """Canonical spelling of a path's octets, so that rules and URLs can be compared (RFC 9309, 2.2.2).
 
-Text in here is a string of octets: each character is one octet, below 256.
+Text in this module is a string of octets: each character is one octet, below 256.
 
-A path is spelled with unreserved octets as they are and everything else that is not reserved
+In the canonical spelling unreserved octets are not encoded, and all others except reserved ones are
 percent-encoded in upper case. Reserved octets stay as they were written, encoded or not, because
-``/a%2Fb`` is not ``/a/b``. Yet many of them delimit nothing where they stand, and the RFC wants
+``/a%2Fb`` is not ``/a/b``. But many of them delimit nothing where they stand, and the RFC wants
 those compared as if encoded (its table has ``?baz=https://foo.bar`` equal to
-``?baz=https%3A%2F%2Ffoo.bar``): `loosened` gives the second spelling of a path, in which they are
-decoded. Rule and URL match when any of their spellings do. Not loosened are ``/`` and ``?`` in the
-path, and ``#``, ``&``, ``=``, ``+``: there the two forms mean different things to servers.
+``?baz=https%3A%2F%2Ffoo.bar``). So `loosened` returns a second spelling, in which they are decoded.
+Rule and URL match if any of their spellings do. ``/`` and ``?`` in the path, and ``#``, ``&``,
+``=``, ``+``, are not loosened, as both forms mean different things to servers.
 
-Invariant: nothing raises, and all takes time linear in the text.
+Invariant: nothing raises, and everything takes time linear in the text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re
 
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _RESERVED = r":/?#\[\]@!$&'()*+,;="
-# What may have to be spelled otherwise: an escape, or an octet that no URI has.
+# Text that may need another spelling: an escape, or an octet not allowed in a URI.
 _ODD = re.compile(rf"[^A-Za-z0-9\-._~{_RESERVED}]")
 _ESCAPE_OR_ODD = re.compile(rf"%[0-9A-Fa-f]{{2}}|[^A-Za-z0-9\-._~{_RESERVED}%]")
 _HEX = "0123456789ABCDEFabcdef"
@@ -39,7 +39,7 @@ _AUTHORITY = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?//[^/?#]*")
 
 
 def path_of(url: str) -> str:
-    """The path and query of *url* as octets, from the slash on; the fragment is left out."""
+    """Return the path and query of *url* as octets, from the slash on, without the fragment."""
     authority = _AUTHORITY.match(url)
     path = url if authority is None else url[authority.end() :]
     cut = path.find("#")
@@ -51,14 +51,14 @@ def path_of(url: str) -> str:
 
 
 def spelled(octets: str) -> str:
-    """*octets* in the canonical spelling. A ``%`` that begins no escape stays."""
+    """Return *octets* in the canonical spelling. A ``%`` that begins no escape stays."""
     if _ODD.search(octets) is None:
         return octets
     return _ESCAPE_OR_ODD.sub(lambda found: _SPELLING[found[0]], octets)
 
 
 def loosened(octets: str, *, in_query: bool = False) -> str:
-    """The second spelling of spelled *octets*, which begin behind a ``?`` if *in_query*."""
+    """Return the second spelling of spelled *octets*, which follow a ``?`` if *in_query*."""
     if "%" not in octets:
         return octets
     if in_query:

@@ -1,14 +1,14 @@
-"""URL caches, before the buffer T and before the outboxes: fingerprints that are popular or recent.
+"""URL caches, before the buffer T and before the outboxes: popular or recent fingerprints.
 
-Every submitted URL is looked up here first. The invariant: a cache holds only fingerprints that
-were admitted, which the caller does once they are submitted or sent, so a hit needs no further
-look; forgetting one is always safe. Broder, Najork and Wiener, "Efficient URL Caching for World
-Wide Web Crawling": about 50,000 entries catch nearly 80 % of a crawl's links.
+Every submitted URL is looked up here first. The invariant: a cache has only fingerprints that were
+admitted, which the caller does once they are submitted or sent. So a hit needs no further look-up,
+and forgetting a fingerprint is always safe. According to Broder, Najork and Wiener, "Efficient URL
+Caching for World Wide Web Crawling", about 50,000 entries catch nearly 80 % of a crawl's links.
 
-A policy per module or class, all with the methods of ``UrlCache``, each named by the settings
-SEEN_CACHE and HIVE_CACHE. Bytes of an entry, of 65,536 that come and go, as measured with CPython
-3.11: clock 157, lru 180, random 109, infinite 68. With a dictionary that was just made larger they
-are a fifth more.
+There is one policy per module or class, all with the methods of ``UrlCache``, selected by the
+settings SEEN_CACHE and HIVE_CACHE. Bytes per entry, for 65,536 that come and go, as measured with
+CPython 3.11: clock 157, lru 180, random 109, infinite 68. Just after a dictionary has grown it is a
+fifth more.
 """
 
 from __future__ import annotations
@@ -29,29 +29,31 @@ if TYPE_CHECKING:
 
 
 class UrlCache(Protocol):
-    """Protocol of a cache of fingerprints; works on a page's links at once."""
+    """Protocol of a cache of fingerprints, which handles all links of a page in one call."""
 
     size: int
-    """The most that it holds."""
+    """Maximum number of fingerprints."""
 
     def resize(self, size: int) -> None:
-        """Hold at most *size* from now on."""
+        """Hold at most *size* fingerprints from now on."""
 
     def misses(self, fps: Sequence[int]) -> list[int]:
-        """The indexes of those *fps* that are not held; the held ones count as used."""
+        """Return the indexes of *fps* that are not held; those held count as used."""
 
     def admit(self, fps: Iterable[int]) -> None:
-        """Hold each of *fps*, at the cost of others. They may repeat or be held already, which is
-        no use."""
+        """Add each of *fps*, evicting others if needed.
+
+        They may repeat or be held already, which does not count as a use.
+        """
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Remove all fingerprints."""
 
     def __contains__(self, fp: int) -> bool:
-        """Whether *fp* is held, which is no use of it."""
+        """Return whether *fp* is held; this does not count as a use."""
 
     def __len__(self) -> int:
-        """How many are held."""
+        """Return the number of fingerprints held."""
 
 
 _POLICIES: dict[str, Callable[[int], UrlCache]] = {
@@ -63,8 +65,10 @@ _POLICIES: dict[str, Callable[[int], UrlCache]] = {
 
 
 def cache_of(value: str, *, setting: str, size: int) -> UrlCache:
-    """The cache of *size* that *value*, of SEEN_CACHE or HIVE_CACHE, names; FatalError with one
-    sentence if it names none. Blocks for the file that ``static:FILE`` names."""
+    """Create the cache of *size* that *value*, of SEEN_CACHE or HIVE_CACHE, names.
+
+    Blocks to read the file of ``static:FILE``. Raises FatalError for an unknown name.
+    """
     policy, _, file = value.partition(":")
     if policy == "static" and file:
         return StaticCache(size=size, popular=_popular(Path(file), size))
@@ -75,12 +79,14 @@ def cache_of(value: str, *, setting: str, size: int) -> UrlCache:
 
 
 def trace_seed(value: str) -> int | None:
-    """The seed of the fingerprints in the file that *value* names, as in ``cache_of``; None if it
-    names none. A crawl of another seed would find nothing in that cache."""
+    """Return the seed of the fingerprints in the file that *value* names, or None.
+
+    *value* is as in ``cache_of``. A crawl with another seed would find nothing in that cache.
+    """
     policy, _, file = value.partition(":")
     return read_trace(Path(file)).seed if policy == "static" and file else None
 
 
-@lru_cache(maxsize=1)  # each shard asks for it
+@lru_cache(maxsize=1)  # for each shard
 def _popular(path: Path, most: int) -> list[int]:
     return most_popular(read_trace(path).fps, most)

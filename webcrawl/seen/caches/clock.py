@@ -1,4 +1,4 @@
-"""CLOCK, the approximation of LRU by a bit for each entry."""
+"""CLOCK, which approximates LRU with one bit per entry."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 class ClockCache:
-    """CLOCK: a hit sets the entry's bit, the hand clears bits until it finds one that is clear.
+    """CLOCK cache: a hit sets the entry's bit; the hand clears bits until it finds a clear one.
 
-    A new entry starts with its bit clear, so it stays for one turn of the hand unless it is met
-    again: a flood of URLs that are met once does not wash out the popular ones. Works on a page's
-    links at once: a call per link would cost most.
+    A new entry starts with its bit clear, so it stays for one turn of the hand unless it is seen
+    again. A flood of URLs that are seen once thus does not push out popular ones. All links of a
+    page are handled in one call, as a call per link would cost most of the time.
     """
 
     def __init__(self, *, size: int) -> None:

@@ -1,4 +1,4 @@
-"""The policies that need no more than the standard containers: LRU, RANDOM, STATIC, INFINITE."""
+"""Policies that need only standard containers: LRU, RANDOM, STATIC, INFINITE."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class _HeldCache:
-    """Cache that keeps its fingerprints in one container."""
+    """Base of caches that keep their fingerprints in one container."""
 
     size: int
     _held: MutableSet[int] | MutableMapping[int, None]
@@ -31,11 +31,11 @@ class _HeldCache:
 
 
 class LruCache(_HeldCache):
-    """LRU: the entry whose last use is the longest ago goes; to be admitted is a use."""
+    """LRU cache, which evicts the least recently used entry; being admitted is a use."""
 
     def __init__(self, *, size: int) -> None:
         self.size = size
-        # A plain dict is slow to find its first key where many before it were deleted.
+        # A plain dict is slow to find its first key after many deletions.
         self._held: OrderedDict[int, None] = OrderedDict()
 
     def resize(self, size: int) -> None:
@@ -63,7 +63,7 @@ class LruCache(_HeldCache):
 
 
 class RandomCache(_HeldCache):
-    """RANDOM: any entry goes."""
+    """RANDOM cache, which evicts a random entry."""
 
     def __init__(self, *, size: int, rng: random.Random) -> None:
         self.size = size
@@ -77,14 +77,14 @@ class RandomCache(_HeldCache):
         del self._slots[size:]
 
     def admit(self, fps: Iterable[int]) -> None:
-        held, slots, size, lot = self._held, self._slots, self.size, self._rng.random
+        held, slots, size, draw = self._held, self._slots, self.size, self._rng.random
         for fp in fps:
             if fp in held:
                 continue
             if len(slots) < size:
                 slots.append(fp)
             else:
-                slot = int(lot() * size)
+                slot = int(draw() * size)
                 held.remove(slots[slot])
                 slots[slot] = fp
             held.add(fp)
@@ -95,10 +95,10 @@ class RandomCache(_HeldCache):
 
 
 class StaticCache(_HeldCache):
-    """STATIC: only the first *size* of *popular* may be held, and none of them goes.
+    """STATIC cache, which holds only the first *size* of *popular* and evicts none of them.
 
-    They are of a former crawl, and nothing of this one is seen yet: each enters when it is admitted
-    for the first time. So the initial loading that the paper does not charge is paid here.
+    They come from an earlier crawl, so none of them is seen in this one yet: each enters when it is
+    first admitted. So the initial loading that the paper does not count is counted here.
     """
 
     def __init__(self, *, size: int, popular: Sequence[int]) -> None:
@@ -116,14 +116,14 @@ class StaticCache(_HeldCache):
 
 
 class InfiniteCache(_HeldCache):
-    """INFINITE: all that was admitted, in memory that grows with the crawl, whatever its size."""
+    """INFINITE cache, which holds everything admitted, in memory that grows with the crawl."""
 
     def __init__(self, *, size: int) -> None:
         self.size = size
         self._held: set[int] = set()
 
     def resize(self, size: int) -> None:
-        """Nothing changes."""
+        """Do nothing."""
 
     def admit(self, fps: Iterable[int]) -> None:
         self._held.update(fps)

@@ -1,4 +1,4 @@
-"""Traps are learned from pages with content already seen, and freed by a person."""
+"""Tests that traps are learned from pages with known content, and released by a person."""
 
 import random
 from types import SimpleNamespace
@@ -30,7 +30,7 @@ def holds(traps, url):
 
 
 def learn(traps, url, count=20, *, seen=True, start=0):
-    """*count* documents of URLs like *url*, which has a place for a number."""
+    """Learn from *count* documents of URLs like *url*, which has a place for a number."""
     for number in range(start, start + count):
         traps.learn(url.format(number), seen=seen)
 
@@ -72,8 +72,8 @@ def test_new_content_keeps_a_pattern_free(traps):
     assert traps.stats()["traps/learned"] == 0
 
 
-def test_a_list_that_has_come_to_its_end_is_found_out(traps):
-    """1,000 pages with something, then the same empty one for ever."""
+def test_a_list_that_has_ended_is_detected(traps):
+    """It has 1,000 pages with content, then the same empty page for ever."""
     page = "http://a.test/list?page={}"
     traps.learn(page.format(0), seen=True)
     learn(traps, page, 1000, seen=False)
@@ -85,7 +85,7 @@ def test_a_list_that_has_come_to_its_end_is_found_out(traps):
 
 
 def test_broad_patterns_take_four_times_the_evidence(traps):
-    """Pages that do not exist, at the top of a site with articles there."""
+    """The pages do not exist, at the top of a site that has articles there."""
     article = "http://a.test/an-article-like-number-{}"
     learn(traps, article, 79)
     assert not holds(traps, article.format(999))
@@ -144,7 +144,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("line", [*FREE, *OTHERS])
-def test_a_pattern_in_the_exceptions_file_is_no_trap(line):
+def test_a_pattern_in_the_exceptions_file_is_not_a_trap(line):
     traps = traps_of(line)
     learn(traps, CALENDAR, 1000)
     assert holds(traps, CALENDAR.format(1)) == (line in OTHERS)
@@ -177,7 +177,7 @@ def test_a_parked_pattern_is_in_the_log_with_its_remedy(traps, caplog):
     (message,) = caplog.messages
     assert message == (
         "Trap learned: 20 of the last 20 pages of http://a.test/cal/{n}?sid had content already "
-        "seen, as http://a.test/cal/19?sid=8f3a91c2; its URLs wait from now on, unless "
+        "seen, such as http://a.test/cal/19?sid=8f3a91c2; more of its URLs now wait, unless "
         "TRAP_EXCEPTIONS_FILE has the pattern"
     )
 

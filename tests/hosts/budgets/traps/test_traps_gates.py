@@ -1,4 +1,4 @@
-"""What counts for and against a host, and what its URLs wait for."""
+"""Tests of what counts for and against a host, and which gate holds its URLs."""
 
 import pytest
 from conftest import FakeClock
@@ -38,7 +38,7 @@ def entry(number, *, host="a.test", extra=b""):
 
 
 class Parked:
-    """The frontier, as far as gates see it."""
+    """Stand-in for the frontier, as far as gates see it."""
 
     def __init__(self):
         self.parked = self
@@ -129,7 +129,7 @@ def test_an_excepted_host_is_held_by_neither(keeper):
     assert [gate.needs_pass(Supply.NOW) for gate in gates] == [False, False]
 
 
-def test_hosts_have_accounts_of_their_own_whatever_the_politeness_key_is(keeper, records):
+def test_each_host_has_its_own_account_with_any_politeness_key(keeper, records):
     gate = keeper.gates()[1]
     www, shop = (Entry(url=f"http://{name}.a.test/x", host="a.test") for name in ("www", "shop"))
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""URLs of a host beyond what its pages earn wait; sound sites are crawled to their ends."""
+"""Tests that URLs beyond what a host's pages earn wait, and sound sites are crawled to the end."""
 
 import random
 from collections import deque
@@ -28,7 +28,7 @@ def space_of(records=None, clock=None, *, base=100, per_page=10):
 
 
 def let_in(space, count, host="a.test", entry=None):
-    """How many of *count* URLs found room."""
+    """Return how many of *count* URLs had room."""
     found = 0
     entry = entry or Entry(f"http://{host}/", host)
     for _ in range(count):
@@ -43,7 +43,7 @@ def ended(space, count=1, *, fresh=False, fruitless=False):
         space.ended(A, fresh=fresh, fruitless=fruitless)
 
 
-def test_what_soft_errors_link_to_must_bring_new_content():
+def test_links_of_soft_errors_must_lead_to_new_content():
     records = Records()
     space = space_of(records)
     found = Entry("http://a.test/x", "a.test", score=-1)
@@ -107,7 +107,7 @@ class Crawl:
 
 
 def test_a_large_sound_site_is_crawled_to_its_end():
-    """8,000 pages, ten links to new ones each; one URL in four is dead or a duplicate."""
+    """It has 8,000 pages with ten new links each; one URL in four is dead or a duplicate."""
     left = 8_000
     clock = FakeClock()
     rng = random.Random(1)
@@ -136,7 +136,7 @@ def test_a_large_sound_site_is_crawled_to_its_end():
         (100, lambda n: (n == 0, n > 0, 50), 111),
     ],
 )
-def test_what_a_host_may_name_and_nothing_more_is_fetched_in_few_passes(base, page, fetched):
+def test_a_host_gets_its_share_in_few_passes(base, page, fetched):
     clock = FakeClock()
     crawl = Crawl(space_of(clock=clock, base=base), clock, page).run(most=10_000)
     assert crawl.fetched == fetched
@@ -165,7 +165,7 @@ def test_a_page_that_names_thousands_does_not_fill_the_frontier():
     assert crawl.most_waiting <= 100 + 10 * 10
 
 
-def test_what_pages_earned_survives_a_restart():
+def test_room_earned_by_pages_survives_a_restart():
     records = Records()
     space = space_of(records)
     let_in(space, 100)
@@ -185,7 +185,7 @@ def test_urls_that_leave_without_an_answer_free_their_room():
     assert let_in(space, 500) == 100
 
 
-def test_held_urls_are_looked_at_now_and_then_if_there_is_room():
+def test_held_urls_are_checked_at_intervals_if_there_is_room():
     clock = FakeClock()
     space = space_of(clock=clock)
     clock.advance(1000)
@@ -210,7 +210,7 @@ def test_held_urls_are_looked_at_now_and_then_if_there_is_room():
     assert space.needs_pass(Supply.NOW)
 
 
-def test_a_host_that_has_nothing_to_expect_is_no_reason_to_look_again():
+def test_a_host_without_prospects_triggers_no_pass():
     space = space_of()
     let_in(space, 100)
     ended(space, 100, fruitless=True)

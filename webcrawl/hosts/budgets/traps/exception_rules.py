@@ -1,11 +1,11 @@
-"""Trap exceptions: patterns and hosts to which no rule for traps applies, TRAP_EXCEPTIONS_FILE.
+"""Trap exceptions: patterns and hosts exempt from traps, from TRAP_EXCEPTIONS_FILE.
 
-Its lines::
+Lines of the file::
 
     # line := [pattern | host] [white space "#" comment]
     http://a.test/cal/{n}?sid      a pattern, as in the log line "Trap learned"
     a.test/cal/{n}?sid             the same, whatever the scheme
-    www.b.test                     every pattern of the host; of all below it too
+    www.b.test                     every pattern of the host, and of all hosts below it
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ class ExceptionRules:
         self._hosts: set[str] = set()
 
     def __len__(self) -> int:
-        """The number of different rules."""
+        """Return the number of different rules."""
         return len(self._patterns) + len(self._hosts)
 
     def add(self, line: str) -> None:
-        """Add the rule of *line*, if there is one. ValueError, with the end of a sentence, if it is
-        neither a pattern nor a host."""
+        """Add the rule of *line*, if there is one.
+
+        Raises ValueError, with the end of a sentence, if it is neither a pattern nor a host.
+        """
         text = _COMMENT.sub("", line.strip()).strip()
         if not text:
             return
@@ -48,7 +50,7 @@ class ExceptionRules:
             self._hosts.add(host_of(url))
 
     def excepts(self, host: str, *patterns: str) -> bool:
-        """Whether one of *patterns*, or *host* in the form of ``host_of``, is never parked."""
+        """Return whether one of *patterns*, or *host* (as from ``host_of``), is never parked."""
         for pattern in patterns if self._patterns else ():
             if pattern in self._patterns or pattern.partition("://")[2] in self._patterns:
                 return True

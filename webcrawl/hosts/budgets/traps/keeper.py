@@ -1,6 +1,6 @@
 """Trap keeper: the traps of a crawl with their files, settings and gates.
 
-The records are kept in the host records. ``ended`` takes in the end of each URL.
+Its counts are kept in the host records. ``ended`` is called at the end of each URL.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 def exceptions_in(path: Path | str | None, *, clock: TimeSource) -> RulesFile[ExceptionRules]:
-    """The rules of TRAP_EXCEPTIONS_FILE *path*, not read yet."""
+    """Return the rules of TRAP_EXCEPTIONS_FILE *path*, not read yet."""
     return RulesFile(
         path=path,
         setting="TRAP_EXCEPTIONS_FILE",
-        idle="frees no pattern",
+        idle="exempts no pattern",
         make=ExceptionRules,
         clock=clock,
     )
 
 
-# Of 4xx, these do not say that there is nothing.
-_LATER = frozenset({"http_408", "http_429"})
+# The 4xx answers that do not mean that there is no document.
+_TEMPORARY = frozenset({"http_408", "http_429"})
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class TrapKeeper:
-    """The traps of a crawl: patterns, URL space, their files and their gates."""
+    """The traps of a crawl: learned patterns and URL space, with their files and gates."""
 
     learned: LearnedTraps
     space: UrlSpace
@@ -55,8 +55,10 @@ class TrapKeeper:
         records: HostRecords,
         clock: TimeSource,
     ) -> Self:
-        """Read TRAP_* and URL_SPACE_*; *exceptions* are the patterns and hosts to which nothing of
-        this applies. FatalError with one sentence for what cannot be."""
+        """Build from the TRAP_* and URL_SPACE_* settings.
+
+        *exceptions* are the patterns and hosts that are exempt. Raises FatalError for a bad value.
+        """
         return cls(
             learned=LearnedTraps(
                 exceptions=exceptions,
@@ -71,18 +73,20 @@ class TrapKeeper:
         )
 
     def gates(self) -> list[Gate]:
-        """The gates that each new URL passes."""
+        """Return the gates that each new URL passes."""
         return [self.learned, self.space]
 
     def ended(self, entry: Entry, outcome: str, *, tested: bool, seen: bool) -> None:
-        """Note that *entry* has ended, with a document that the content-seen test has *tested*, or
-        without; *seen*: the same bytes had been seen before.
+        """Note that *entry* has ended.
 
-        Raises what the records raise.
+        *tested* says whether it had a document that the content-seen test judged, *seen* whether
+        the same bytes had been seen before. Raises what the records raise.
         """
         if entry.extra:
             return
         if tested:
             self.learned.learn(entry.url, seen=seen)
-        missing = (outcome.startswith("http_4") and outcome not in _LATER) or outcome == SOFT_ERROR
+        missing = (
+            outcome.startswith("http_4") and outcome not in _TEMPORARY
+        ) or outcome == SOFT_ERROR
         self.space.ended(entry, fresh=tested and not seen, fruitless=seen or missing)

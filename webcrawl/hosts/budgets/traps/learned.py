@@ -1,9 +1,9 @@
 """Learned traps: URL patterns whose pages keep having content already seen.
 
-``learn`` is called for each document that the content-seen test has judged; ``holds`` keeps back
-the URLs of patterns whose recent pages had been seen before, nine in ten. The counts are in memory,
-of the hosts that were met last. So what a run has held is let in by the next one, which learns its
-traps again for as many pages. A site that said "back soon" to every request comes back then.
+``learn`` is called for each document that the content-seen test has judged. ``holds`` holds the
+URLs of patterns of whose recent pages nine in ten had been seen before. The counts are in memory,
+for recent hosts. So the next run admits held URLs, and learns its traps again at the cost of as
+many pages. A site that temporarily answered "back soon" to every request is thus crawled later.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Hosts with pages seen before, and patterns kept for one of them: 30 MB in all.
+# Hosts with pages seen before, and patterns kept for each of them: 30 MB in all.
 _HOSTS = 4096
 _PATTERNS_PER_HOST = 32
 _LONGEST_EXAMPLE = 300
-# The share of a pattern's recent pages whose content must have been seen before.
+# The fraction of a pattern's recent pages whose content must have been seen before.
 _MIN_SHARE = 0.9
-# Patterns into which a whole site may fit take so many times the evidence.
+# Patterns that may cover a whole site need this many times the evidence.
 _BROAD = 4
-# The counts are halved when there are so many times as many pages as it takes: the recent ones
-# decide, and a list that has come to its end after 1,000 pages is found out.
+# The counts are halved when there are this many times as many pages as needed. So recent pages
+# decide, and a list that has no new content after 1,000 pages is noticed.
 _RECENT = 4
 
 
 class _Counts(msgspec.Struct, gc=False):
-    """Recent documents of a pattern: with content seen before, and with new content since."""
+    """Recent documents of a pattern: with content seen before, and with new content."""
 
     seen: int = 0
     fresh: int = 0
     is_parked: bool = False
 
 
-# The counts of a host by their patterns, the least recently used first.
+# The counts of a host by pattern, least recently used first.
 _Host = OrderedDict[str, _Counts]
 
 
 class LearnedTraps(Gate):
-    """The patterns of hosts with pages seen before, and the gate that holds URLs of parked ones.
+    """Patterns of hosts with pages seen before, and the gate that holds URLs of parked ones.
 
-    *min_duplicates* pages with content seen before park a pattern; 0: never. Requests that a spider
-    made itself (they have an ``extra``) pass.
+    *min_duplicates* pages with content seen before park a pattern; 0 disables it. Requests that a
+    spider made itself (they have an ``extra``) are always admitted.
     """
 
     name = "learned_trap"
@@ -64,7 +64,7 @@ class LearnedTraps(Gate):
         self._exceptions = exceptions
         self._reloads_seen = exceptions.reloads
         self._min_duplicates = min_duplicates
-        # The least recently used comes first.
+        # The least recently used host comes first.
         self._hosts: OrderedDict[str, _Host] = OrderedDict()
         self._learned = 0
 
@@ -72,10 +72,9 @@ class LearnedTraps(Gate):
         return {"traps/learned": self._learned}
 
     def learn(self, url: str, *, seen: bool) -> None:
-        """Note that the document of *url*, normalized, was *seen* under another URL before, or is
-        new.
+        """Note whether the document of *url*, normalized, was *seen* at another URL before.
 
-        0.4 us for new content on a host without duplicates, 5 to 20 us for others.
+        Takes 0.4 us for new content on a host without duplicates, 5 to 20 us otherwise.
         """
         host = host_of(url)
         known = self._known(host)
@@ -106,8 +105,8 @@ class LearnedTraps(Gate):
             counts.is_parked = True
             self._learned += 1
             logger.info(
-                "Trap learned: %d of the last %d pages of %s had content already seen, as %s; its "
-                "URLs wait from now on, unless TRAP_EXCEPTIONS_FILE has the pattern",
+                "Trap learned: %d of the last %d pages of %s had content already seen, such as %s; "
+                "more of its URLs now wait, unless TRAP_EXCEPTIONS_FILE has the pattern",
                 counts.seen, pages, pattern, url[:_LONGEST_EXAMPLE],
             )  # fmt: skip
         elif pages >= _RECENT * enough:
@@ -115,8 +114,10 @@ class LearnedTraps(Gate):
             counts.fresh //= 2
 
     def holds(self, entry: Entry) -> bool:
-        """Whether *entry* has a parked pattern and is not excepted. 0.4 us for a host without
-        patterns, 4 us for others."""
+        """Return whether *entry* has a parked pattern and is not exempt.
+
+        Takes 0.4 us for a host without patterns, 4 us for others.
+        """
         if entry.extra or not self._hosts:
             return False
         host, _ = host_and_origin(entry.url)
@@ -132,7 +133,7 @@ class LearnedTraps(Gate):
         return False
 
     def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
-        """Whether the exceptions have changed."""
+        """Return whether the exceptions have changed."""
         has_changed = self._exceptions.reloads != self._reloads_seen
         self._reloads_seen = self._exceptions.reloads
         return has_changed

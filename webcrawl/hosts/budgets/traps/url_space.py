@@ -1,23 +1,25 @@
-"""URL space: how many URLs a host may have waiting, by its pages of new content.
+"""URL space: limits the waiting URLs of a host by its pages of new content.
 
-A host has *base* URLs for free, and *per_page* more for each page of new content. Its account has
-the URLs that wait in the frontier, and those that were fetched in vain: with content already seen,
-or 404. URLs that do not fit are held, and let in as pages come::
+A host has *base* URLs for free, and *per_page* more for each page of new content. Its account
+counts the URLs that wait in the frontier, and those fetched without result: with content already
+seen, or 404. URLs that do not fit are held, and admitted as pages come::
 
     waiting + fruitless < base + per_page * fresh
 
-So an ordinary site of any size is crawled to its end, as long as one in *per_page* of its URLs
-leads to something new; a host that only names more URLs has *base* of them fetched. URLs that
-robots.txt denies, that redirect, or that fail because of the host or the network are on no account
-once they have ended. When nothing else is left to fetch, a host with any room may have as many
-waiting as it had of these so far: held URLs are not passed over for each of them.
+So an ordinary site of any size is crawled completely, as long as one in *per_page* of its URLs
+leads to something new. A host that only names more URLs has *base* of them fetched. URLs that
+robots.txt denies, that redirect, or that fail because of the host or the network do not count once
+they have ended. When nothing else is left to fetch, a host with any room may have as many waiting
+as it had of these so far. That saves a pass over the held URLs for each of them.
 
-URLs that were found on pages that may be soft errors (hosts/politeness/walls.py) are on an account
-of their own, with *per_page* URLs for free. All that is not new content is in vain there.
+URLs found on pages that may be soft errors (hosts/politeness/walls.py) have an account of their
+own, with *per_page* URLs for free. There, everything that is not new content is fruitless.
 
 ``fresh`` and ``fruitless`` are in the host's record. Waiting URLs are counted in memory, for recent
-hosts: after a restart, or a long time without the host, its count begins at 0, so it has a little
-more than it should. URLs that a crash has let in twice are taken off when nothing else is left.
+hosts. After a restart, or a long time without the host, their count begins at 0, so the host gets a
+little more than it should. URLs that a crash has admitted twice stop counting when nothing else is
+left.
+
 Invariant: a host whose account has room is never held for good; ``can_release_more`` reports it
 when nothing else is left.
 """
@@ -42,10 +44,10 @@ if TYPE_CHECKING:
 
 # Hosts whose counts are in memory, 0.3 kB each.
 _HOSTS = 1 << 14
-# Seconds between two looks at what is held, and for each URL that is: a look takes some 5 us, so it
-# is at most a twentieth of the time.
-_LOOK_EVERY = 10.0
-_LOOK_EVERY_PER_URL = 1e-4
+# Seconds between two passes over the held URLs: a minimum, and more for each URL. As one takes
+# about 5 us, passes use at most a twentieth of the time.
+_PASS_SECS = 10.0
+_PASS_SECS_PER_URL = 1e-4
 
 
 class _Account(msgspec.Struct, gc=False):
@@ -54,17 +56,17 @@ class _Account(msgspec.Struct, gc=False):
     waiting: int = 0
     fresh: int = 0
     fruitless: int = 0
-    # URLs that ended as neither; as many may wait since nothing else was left to fetch.
+    # URLs that ended as neither, and how many of those count as free since nothing else was left.
     neutral: int = 0
     advance: int = 0
 
 
 class UrlSpace(Gate):
-    """The accounts of all hosts, and the gate that holds what they have no room for.
+    """The accounts of all hosts, and the gate that holds URLs for which they have no room.
 
-    By the host's name, whatever its politeness key is; hosts of the *exceptions*, and requests that
-    a spider made itself (they have an ``extra``), pass. *base* 0: nothing is held. Raises what the
-    records raise.
+    Accounts are by host name, whatever the politeness key is. Hosts of the *exceptions*, and
+    requests that a spider made itself (they have an ``extra``), are always admitted. With *base* 0
+    nothing is held. Raises what the records raise.
     """
 
     name = "url_space"
@@ -85,15 +87,15 @@ class UrlSpace(Gate):
         self._per_page = per_page
         self._clock = clock
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
-        self._looked_at = 0.0
-        # URLs held since the last look; whether there may be room for one of them some day, and
-        # whether some of those that took its room have ended since.
+        self._passed_at = 0.0
+        # URLs held since the last pass; whether there may be room for one of them some day; and
+        # whether some of the URLs that took its room have ended since.
         self._held = 0
         self._held_for_room = False
         self._has_room = False
 
     def holds(self, entry: Entry) -> bool:
-        """Whether there is no room for *entry*. 0.8 us; 10 us for a host that is not in memory."""
+        """Return whether there is no room for *entry*. 0.8 us; 10 us for a host not in memory."""
         if not self._base or entry.extra:
             return False
         account = self._account(_name(entry))
@@ -106,7 +108,7 @@ class UrlSpace(Gate):
         return not self._exceptions.rules.excepts(host_of(entry.url))
 
     def stops(self, entry: Entry) -> bool:  # noqa: ARG002  part of the interface
-        """False: a URL that was let in is on its host's account."""
+        """Return False: an admitted URL already counts on its host's account."""
         return False
 
     def let_in(self, entry: Entry) -> None:
@@ -115,14 +117,14 @@ class UrlSpace(Gate):
             self._account(_name(entry)).waiting += 1
 
     def let_out(self, entry: Entry) -> None:
-        """Take off a URL that has left the frontier without an answer."""
+        """Remove a URL that has left the frontier without an answer from its host's account."""
         if self._base and not entry.extra:
             account = self._account(_name(entry))
             account.waiting = max(0, account.waiting - 1)
             self._has_room = True
 
     def ended(self, entry: Entry, *, fresh: bool, fruitless: bool) -> None:
-        """Move a URL that has ended: with new content, in vain, or neither."""
+        """Count a URL that has ended: with new content, without result, or neither."""
         self.let_out(entry)
         if not self._base:
             return
@@ -138,33 +140,33 @@ class UrlSpace(Gate):
             self._records.put(record)
 
     def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
-        """Whether the exceptions have changed, or, now and then, there is room again."""
-        changed = self._exceptions.reloads != self._reloads_seen
+        """Return whether the exceptions have changed or, at intervals, there is room again."""
+        has_changed = self._exceptions.reloads != self._reloads_seen
         self._reloads_seen = self._exceptions.reloads
-        pause = max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held)
-        is_due = self._clock() >= self._looked_at + pause
+        interval = max(_PASS_SECS, _PASS_SECS_PER_URL * self._held)
+        is_due = self._clock() >= self._passed_at + interval
         if self._held_for_room and self._has_room and is_due:
-            self._look()
+            self._note_pass()
             return True
-        return changed
+        return has_changed
 
     @property
     def can_release_more(self) -> bool:
-        """Whether some of the held URLs find room when all that waits has ended."""
+        """Whether some of the held URLs will find room when all waiting ones have ended."""
         return self._held_for_room
 
     def release_more(self) -> None:
         """Note that nothing waits in the frontier, and that a pass over the held URLs begins.
 
-        It also takes off URLs that a crash has let in twice.
+        This also stops counting URLs that a crash has admitted twice.
         """
         for account in self._accounts.values():
             account.waiting = 0
             account.advance = account.neutral
-        self._look()
+        self._note_pass()
 
-    def _look(self) -> None:
-        self._looked_at = self._clock()
+    def _note_pass(self) -> None:
+        self._passed_at = self._clock()
         self._held = 0
         self._held_for_room = self._has_room = False
 
@@ -182,6 +184,6 @@ class UrlSpace(Gate):
 
 
 def _name(entry: Entry) -> str:
-    """The name of the record with the account of *entry*: its host, or no host."""
+    """Return the name of the record with the account of *entry*: its host, or a marked one."""
     host, _ = host_and_origin(entry.url)
     return host if entry.score >= 0 else f"{host}?"
