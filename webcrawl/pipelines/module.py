@@ -579,7 +579,7 @@ class _Worker:
 
 
 def _raisable(error: BaseException) -> Exception:
-    """Return *error*, or a replacement if a coroutine cannot raise it or it would end the process."""
+    """Return *error*, or a replacement if a coroutine cannot raise it or the process would end."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"a processing module raised {error!r}")
