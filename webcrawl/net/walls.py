@@ -170,7 +170,7 @@ def body_wall(body: bytes) -> str:
 
 
 def outline_of(body: bytes) -> bytes:
-    """Return 4 bytes of the title of *body* without words with digits, and of its length in steps."""
+    """Return 4 bytes of the title of *body* (without words with digits) and its rounded length."""
     at = body.find(b"<title", 0, _HEAD)
     if at < 0:
         at = body.find(b"<TITLE", 0, _HEAD)
