@@ -230,10 +230,10 @@ def test_another_file_is_refused_and_left_alone(path, data):
         lambda: list(read_records(path)),
         lambda: list(read_records(path, end=len(data))),
     ):
-        with pytest.raises(CorruptRecordError, match="no record log header"):
+        with pytest.raises(CorruptRecordError, match="not a record log header"):
             attempt()
     if len(data) > HEADER_SIZE:
-        with pytest.raises(CorruptRecordError, match="no record log header"):
+        with pytest.raises(CorruptRecordError, match="not a record log header"):
             RecordLog.open(path, size=len(data))
     assert path.read_bytes() == data
 

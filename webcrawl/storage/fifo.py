@@ -144,7 +144,7 @@ class DiskFifo:
         live = set(range(self._head_segment, live_to + 1))
         found = segments_in(self.path) if found is None else {*found}
         if missing := live - found:
-            raise CorruptRecordError(self._file(min(missing)), 0, "the segment is missing")
+            raise CorruptRecordError(self._file(min(missing)), 0, "the segment is gone")
         for segment in found - live:
             self._file(segment).unlink()
         if self._tail_offset:

@@ -188,7 +188,7 @@ def read_records(
     except FileNotFoundError:
         if end is None:
             raise
-        raise CorruptRecordError(path, 0, "the file is missing") from None
+        raise CorruptRecordError(path, 0, "the file is gone") from None
     with opened as file:
         header = file.read(HEADER_SIZE)
         if end is None and _is_torn(header):

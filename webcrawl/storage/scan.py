@@ -77,7 +77,7 @@ def scan_records(
     try:
         opened = path.open("rb", buffering=0)
     except FileNotFoundError:
-        yield Gap(start, max(start, end or 0), "the file is missing", is_torn=False)
+        yield Gap(start, max(start, end or 0), "the file is gone", is_torn=False)
         return
     with opened as file:
         yield from _Scan(path, file, end).pieces(start)

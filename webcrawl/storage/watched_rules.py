@@ -87,7 +87,7 @@ class RulesFile(Generic[R]):
         self.rules = make()
         self.reloads = 0
         self._bad_lines = 0
-        self._version: tuple[int, int, int] | None = None  # of the rules in use
+        self._version: tuple[int, int, int] | None = None  # of the rules in force
         self._seen: tuple[int, int, int] | None = None  # at the last check
         self._checked_at = -_CHECK_EVERY
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="rules")
@@ -149,7 +149,7 @@ class RulesFile(Generic[R]):
         return self._executor.submit(self._read_again, self._path)
 
     def stats(self) -> dict[str, int]:
-        """Return the number of rules in use, of bad lines, and of reloads."""
+        """Return the number of rules in force, of bad lines, and of reloads."""
         return {"rules": len(self.rules), "bad_lines": self._bad_lines, "reloads": self.reloads}
 
     def _read_again(self, path: Path) -> str:
@@ -160,7 +160,7 @@ class RulesFile(Generic[R]):
             self._checked_at = self._clock() + _CHECK_AFTER_ERROR
             return self._report_unreadable(e)
         except FatalError as e:
-            error = f"{e} The previous rules ({len(self.rules)}) stay in use."
+            error = f"{e} The previous rules ({len(self.rules)}) stay in force."
             logger.error(error)  # noqa: TRY400  # the message says enough
         except Exception:
             error = f"{self.setting} {path} could not be read"
@@ -192,7 +192,7 @@ class RulesFile(Generic[R]):
                     self._report(path, number, e, bad_lines)
         self._complete(rules)
         self.rules, self._version, self._bad_lines = rules, version, bad_lines
-        logger.info("%s %s: rules in use: %d", self.setting, path, len(rules))
+        logger.info("%s %s: rules in force: %d", self.setting, path, len(rules))
 
     def _report(self, path: Path, number: int, error: ValueError, bad_lines: int) -> None:
         if bad_lines <= _LOGGED_BAD_LINES:
@@ -203,7 +203,7 @@ class RulesFile(Generic[R]):
     def _report_unreadable(self, error: OSError) -> str:
         message = (
             f"{self.setting} {self._path} cannot be read ({error.strerror}): its previous rules "
-            f"({len(self.rules)}) stay in use"
+            f"({len(self.rules)}) stay in force"
         )
         if not self._has_reported:
             self._has_reported = True

@@ -157,7 +157,7 @@ def test_settings_choose_the_filters(values, url, refused):
         ({"URL_PORTS": [70000]}, "URL_PORTS must be port numbers, not [70000]."),
         (
             {"URL_RESTRICT_TO": "("},
-            f"URL_RESTRICT_TO has '(', no regular expression: {UNBALANCED}.",
+            f"URL_RESTRICT_TO has '(', which is not valid: {UNBALANCED}.",
         ),
         ({"URL_REFUSE": 101 * ["x"]}, TOO_MANY),
     ],

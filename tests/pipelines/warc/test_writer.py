@@ -203,7 +203,7 @@ def test_left_over_file_without_a_whole_page_is_removed(tmp_path, data):
     left = tmp_path / "test-1-0.warc.gz.open"
     left.write_bytes(data)
     one = writer(tmp_path)
-    assert one.open() == [f"{left}: removed, as it had no whole page in {len(data)} bytes"]
+    assert one.open() == [f"{left}: removed, as it had no complete page in {len(data)} bytes"]
     assert names(tmp_path) == []
     assert one.written.recovered == 0
 

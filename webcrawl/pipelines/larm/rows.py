@@ -104,7 +104,7 @@ def parsed(line: bytes) -> StoredFile:
     for place in _NUMBERS:
         one = fields[place]
         if not (one.isascii() and one.isdigit() and len(one) < 16):
-            raise LarmError(f"field {place + 1} of a line is not a number")
+            raise LarmError("a line has text where a number must be")
     values = [int(one) if place in _NUMBERS else one for place, one in enumerate(fields)]
     return StoredFile._make(values)
 
