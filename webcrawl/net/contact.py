@@ -17,7 +17,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from webcrawl.clock import now
 from webcrawl.net import outcomes
 from webcrawl.net.fence import FENCE, pass_fence
-from webcrawl.net.http.large_bodies import larger_bound
+from webcrawl.net.http.large_bodies import larger_limit
 from webcrawl.net.limits import is_for_robots
 from webcrawl.net.rates import RECEIVED
 
@@ -97,8 +97,8 @@ class Connection:
         self._count(len(line))
         return line.rstrip(b"\r\n")
 
-    async def rest(self, limit: int, contact: PlainContact) -> Received:
-        """Return everything up to the end of the connection.
+    async def read_to_end(self, limit: int, contact: PlainContact) -> Received:
+        """Read to the end of the connection and return what came.
 
         At most *limit* bytes, at least at the minimum rate, and only until *contact* has to end.
         """
@@ -115,7 +115,7 @@ class Connection:
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > limit:
-                    limit = await larger_bound(contact.request, limit)
+                    limit = await larger_limit(contact.request, limit)
                 if size > limit:
                     chunks[-1] = chunk[: limit - size]
                     return Received(b"".join(chunks), ["truncated"])
@@ -163,7 +163,7 @@ class Connection:
             await self._writer.wait_closed()
 
 
-async def opened(address: str, port: int, local_address: tuple[str, int] | None) -> Streams:
+async def open_streams(address: str, port: int, local_address: tuple[str, int] | None) -> Streams:
     """Return the streams of a new connection to *address*."""
     streams = await asyncio.open_connection(
         address, port, limit=_READ_BUFFER, local_addr=local_address

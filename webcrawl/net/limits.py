@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.settings import BaseSettings
 
-PLAIN_TO_TLS = 4  # an http connection takes a thirtieth of the memory, but also an open file
+HTTP_PER_HTTPS = 4  # an http connection takes a thirtieth of the memory, but also an open file
 #: Bytes of an answer's header, as in Chromium: some sites send security policies of 10 kB.
 MAX_HEADER_BYTES = 256 * 1024
 #: Seconds for which an idle connection is kept for another request to its host.
@@ -48,7 +48,7 @@ class FetchLimits:
     min_rate: the minimum bytes per second of a body, averaged over each window; 0 for any.
     rate_window: length of a window; the first begins when the header is there.
     keepalive: how long an idle connection is kept for another request to its host.
-    idle_connections: the most idle https connections; ``PLAIN_TO_TLS`` times as many for http.
+    idle_connections: the most idle https connections; ``HTTP_PER_HTTPS`` times as many for http.
     header_bytes: of a whole header, including those of interim answers.
     wanted, refused: the content types to receive (empty: all), and those not to receive. They are
         media types, and beginnings of media types that end in a slash, in lower case.
@@ -71,7 +71,7 @@ class FetchLimits:
     @property
     def idle_by_scheme(self) -> dict[str, int]:
         """The most idle connections of each scheme."""
-        return {"https": self.idle_connections, "http": PLAIN_TO_TLS * self.idle_connections}
+        return {"https": self.idle_connections, "http": HTTP_PER_HTTPS * self.idle_connections}
 
     def check_type(self, content_type: bytes, request: Request) -> None:
         """Raise UnwantedTypeError for a document of an unwanted type, unless it is a robots.txt.

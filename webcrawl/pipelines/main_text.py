@@ -178,7 +178,7 @@ def main_text(page: Page, *, max_chars: int, extractor: str = EXTRACTORS[0]) -> 
 
 
 def _read(page: Page, max_chars: int, extractor: str) -> MainText:
-    robots = [f"x-robots-tag: {one}" for one in _headers(page, b"x-robots-tag")]
+    robots = [f"x-robots-tag: {value}" for value in _headers(page, b"x-robots-tag")]
     tdm = {
         name: next(_headers(page, name.encode()), "") for name in ("tdm-reservation", "tdm-policy")
     }

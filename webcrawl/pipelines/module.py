@@ -139,7 +139,9 @@ class ProcessingModule:
         module._sync_lock = asyncio.Lock()
         module.failed_in_a_row = deque(maxlen=MOST_IN_A_ROW)
         types = _types_of(path, crawler.settings) or cls.content_types
-        names = [fnmatch.translate("*" if one == "*/*" else one) for one in types]
+        names = [
+            fnmatch.translate("*" if media_type == "*/*" else media_type) for media_type in types
+        ]
         module._is_wanted = re.compile("|".join(names)).match
         module.takes_flagged = flag(crawler.settings, "FLAGGED_PAGES") or cls.takes_flagged
         module.stats = ModuleStats(crawler.stats, name)
@@ -228,7 +230,7 @@ class ProcessingModule:
         given = [*islice(links, _MOST_LINKS + 1)]
         if len(given) > _MOST_LINKS or page.redirect_target:
             raise ValueError(f"more than {_MOST_LINKS:,} links of one page, or links of a redirect")
-        found = [link for one in given if (link := _link_of(one, page)) is not None]
+        found = [link for value in given if (link := _link_of(value, page)) is not None]
         if threading.get_ident() == self._loop_thread:
             self._submit(page, found, len(given))
         else:  # the loop learns of the processed page only after this
@@ -415,9 +417,9 @@ class ProcessingModule:
         return is_status and self._is_wanted(page.content_type) is not None
 
 
-def _link_of(one: object, page: Page) -> Link | None:
-    """Return *one* normalized, or None if it is not a URL of this crawl."""
-    link = Link(one, kind="module") if isinstance(one, str) else one
+def _link_of(value: object, page: Page) -> Link | None:
+    """Return *value* normalized, or None if it is not a URL of this crawl."""
+    link = Link(value, kind="module") if isinstance(value, str) else value
     if not (isinstance(link, Link) and isinstance(link.url, str) and isinstance(link.kind, str)):
         return None
     url = normalize(link.url, page.url, schemes=SCHEMES)
@@ -456,11 +458,11 @@ def _types_of(path: str, settings: BaseSettings) -> list[str]:
     """Return MODULE_CONTENT_TYPES of the class *path*, empty if it is not in there."""
     given = dictionary(settings, "MODULE_CONTENT_TYPES").get(path, [])
     types = [given] if isinstance(given, str) else list(given)
-    for one in types:
-        if not isinstance(one, str) or _TYPE.fullmatch(one) is None:
+    for media_type in types:
+        if not isinstance(media_type, str) or _TYPE.fullmatch(media_type) is None:
             raise FatalError(
                 f"MODULE_CONTENT_TYPES of {path} must be media types like text/html, image/* or "
-                f"*/*, in lower case, not {one!r}."
+                f"*/*, in lower case, not {media_type!r}."
             )
     return types
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ENDS = (_SPOOL := ".spool.open", ".parquet")
+_SUFFIXES = (_SPOOL := ".spool.open", ".parquet")
 # Rows and bytes converted to Arrow arrays in one step, while other threads cannot run.
 _STEP_ROWS = 1 << 12
 _STEP_BYTES = 1 << 21
@@ -68,7 +68,9 @@ class ParquetFiles:
         clock: TimeSource = wall_time,
     ) -> None:
         self._directory = directory
-        self._files = GrowingFiles(directory=directory, prefix="part", ends=_ENDS, clock=clock)
+        self._files = GrowingFiles(
+            directory=directory, prefix="part", suffixes=_SUFFIXES, clock=clock
+        )
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="parquet")
@@ -253,7 +255,7 @@ def _batches(spool: Path) -> Generator[pa.RecordBatch, None, None]:
         for rows in _steps(payload for _, payload in records):
             columns = zip(*rows, strict=True)
             arrays = [
-                pa.array(column, one.type) for column, one in zip(columns, schema, strict=True)
+                pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -129,9 +129,9 @@ class SearchIndex(ProcessingModule):
     def gone(self, page: Page) -> None:
         self._log_and_add(IndexedPage(page.url, left_out=True))
 
-    def _log_and_add(self, one: IndexedPage) -> None:
-        self._log.append(msgspec.msgpack.encode(one))
-        self._add(one)
+    def _log_and_add(self, page: IndexedPage) -> None:
+        self._log.append(msgspec.msgpack.encode(page))
+        self._add(page)
         if self._log.size >= MAX_LOG_BYTES:
             self.sync()
 
@@ -150,20 +150,20 @@ class SearchIndex(ProcessingModule):
             self._writer.wait_merging_threads()
         self._log.close()
 
-    def _add(self, one: IndexedPage) -> None:
+    def _add(self, page: IndexedPage) -> None:
         import tantivy  # noqa: PLC0415  # of `make modules`
 
         with _as_store_errors():
-            self._writer.delete_documents_by_term("url", one.url)
-            if not one.left_out:
+            self._writer.delete_documents_by_term("url", page.url)
+            if not page.left_out:
                 document = tantivy.Document(
-                    url=one.url,
-                    host=one.host,
-                    title=one.title,
-                    text=one.text,
-                    language=one.language,
-                    date=datetime.fromtimestamp(one.fetched_at, UTC),
-                    truncated=one.truncated,
+                    url=page.url,
+                    host=page.host,
+                    title=page.title,
+                    text=page.text,
+                    language=page.language,
+                    date=datetime.fromtimestamp(page.fetched_at, UTC),
+                    truncated=page.truncated,
                 )
                 self._writer.add_document(document)
 

@@ -89,7 +89,7 @@ class Statistics(ProcessingModule):
         """Write the file again, in another thread, with the counts as of now."""
         if self.jobdir is None:
             return None
-        rows = sorted(self._rows.items(), key=lambda one: (-one[1][0], one[0]))
+        rows = sorted(self._rows.items(), key=lambda item: (-item[1][0], item[0]))
         shown = msgspec.json.encode({name: self._shown(row) for name, row in rows})
         path = self.jobdir / _DIRECTORY / f"{self.name}.json"
         return asyncio.to_thread(write_atomic, path, msgspec.json.format(shown, indent=1))
@@ -107,8 +107,8 @@ class Statistics(ProcessingModule):
         return row
 
     def _add_up_the_rare(self) -> None:
-        rows = [one for one in self._rows.items() if one[0] != REST]
-        rows.sort(key=lambda one: -one[1][0])
+        rows = [item for item in self._rows.items() if item[0] != REST]
+        rows.sort(key=lambda item: -item[1][0])
         rare = [row for _, row in rows[MOST_NAMES:]] + [self._rows.get(REST, [])]
         self._rows = dict(rows[:MOST_NAMES])
         self._rows[REST] = [sum(column) for column in zip(*filter(None, rare), strict=True)]

@@ -109,12 +109,12 @@ def remove_new(path: Path, before: frozenset[str] | None) -> None:
     left.
     """
     with suppress(OSError):
-        for one in path.iterdir():
-            if before is not None and one.name in before:
+        for entry in path.iterdir():
+            if before is not None and entry.name in before:
                 continue
-            if one.is_dir() and not one.is_symlink():
-                shutil.rmtree(one, ignore_errors=True)
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
             else:
-                one.unlink()
+                entry.unlink()
         if before is None:
             path.rmdir()

@@ -29,7 +29,7 @@ _WHOLE = re.compile(r".+-\d{17}-\d{5,}(?:\.(?!open\b)\w+)+")
 class GrowingFiles:
     """Names and locks of the growing files in *directory*. Not thread-safe, except for ``whole``.
 
-    *ends* are the suffixes of growing files and of complete ones.
+    *suffixes* are those of growing files and of complete ones.
     """
 
     def __init__(
@@ -37,12 +37,12 @@ class GrowingFiles:
         *,
         directory: Path,
         prefix: str,
-        ends: tuple[str, str],
+        suffixes: tuple[str, str],
         clock: TimeSource = wall_time,
     ) -> None:
         self._directory = directory
         self._prefix = prefix
-        self._growing, self._whole = ends
+        self._growing, self._whole = suffixes
         self._clock = clock
         self._serial = 0
 

@@ -157,7 +157,7 @@ def numbered(path: Path, *, packed: bool = False) -> list[Path]:
     """
     end = r"(?:\.gz)?" if packed else ""
     pattern = re.compile(rf"{re.escape(path.stem)}-(\d{{6,}}){re.escape(path.suffix)}{end}")
-    names = sorted((one.name for one in path.parent.glob(f"{path.stem}-*")), reverse=True)
+    names = sorted((file.name for file in path.parent.glob(f"{path.stem}-*")), reverse=True)
     files = {int(found[1]): name for name in names if (found := pattern.fullmatch(name))}
     return [path.with_name(files[number]) for number in sorted(files)]
 
@@ -192,9 +192,9 @@ def remove_before(path: Path, at: float) -> int:
     were. OSError.
     """
     files = numbered(path, packed=True)
-    last = max((number for number, one in enumerate(files) if begins_at(one) < at), default=0)
-    for one in files[:last]:
-        one.unlink(missing_ok=True)
+    last = max((number for number, file in enumerate(files) if begins_at(file) < at), default=0)
+    for file in files[:last]:
+        file.unlink(missing_ok=True)
     return last
 
 

@@ -153,7 +153,7 @@ class ObjectStore:
         with self._translated(), suppress(FileNotFoundError):
             self._fs.invalidate_cache(path)
             found = self._fs.ls(path, detail=False)
-            return {one.rstrip("/").rpartition("/")[2] for one in found}
+            return {name.rstrip("/").rpartition("/")[2] for name in found}
         return set()
 
     def delete(self, names: Iterable[str]) -> None:

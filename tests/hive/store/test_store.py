@@ -534,7 +534,10 @@ def test_no_name_in_a_checkpoint_leads_out_of_the_store_or_the_shard(whole, name
     shutil.rmtree(target, ignore_errors=True)
     facts = (folder / "hive.json").read_bytes()
     change = (b'"suffixes-', f'"{name}'.encode())
-    with changed_file(folder / "hive.json", resealed(facts, change)), refused("is not a valid object name"):
+    with (
+        changed_file(folder / "hive.json", resealed(facts, change)),
+        refused("is not a valid object name"),
+    ):
         read_all(store, target)
     with refused("is not a valid object name"):
         store.alive([name])

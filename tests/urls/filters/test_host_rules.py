@@ -121,9 +121,15 @@ def test_international_names_may_be_written_as_such():
         synonym(a b)=c      | rules, line 1: 'a b' is no part of a host name.
         synonym(ü b)=c      | rules, line 1: 'ü b' is no part of a host name.
         """),
-        ("\n# x\nwww.a.test", "rules, line 3: 'www.a.test' is not a rule such as startsWith(www.)=."),
+        (
+            "\n# x\nwww.a.test",
+            "rules, line 3: 'www.a.test' is not a rule such as startsWith(www.)=.",
+        ),
         ("endsWith(a)=" + 254 * "x", f"rules, line 1: '{80 * 'x'}' is no part of a host name."),
-        ("\nstartsWith(a\\\n.)=" + 999 * "x", "rules, line 2: a rule may have at most 1000 characters."),
+        (
+            "\nstartsWith(a\\\n.)=" + 999 * "x",
+            "rules, line 2: a rule may have at most 1000 characters.",
+        ),
         (2000 * "x\\\n", "rules, line 1: a rule may have at most 1000 characters."),
     ],
 )  # fmt: skip

@@ -85,7 +85,9 @@ class ClientQuestions:
                 self.counts["queries"] += 1
                 async with asyncio.timeout(secs):
                     found, ttl = await self._client.addresses(name)
-            parsed = [ipaddress.ip_address(str(one)) for one in islice(found, _MAX_ADDRESSES)]
+            parsed = [
+                ipaddress.ip_address(str(address)) for address in islice(found, _MAX_ADDRESSES)
+            ]
             ttl = int(ttl)
         except TimeoutError:
             self.counts["query_timeouts"] += 1
@@ -95,5 +97,5 @@ class ClientQuestions:
             return Unanswered(f"the DNS client failed: {error!r:.200}", timed_out=False)
         version = 4 if qtype == dnswire.A else 6
         rcode = dnswire.NOERROR if parsed else dnswire.NXDOMAIN
-        addresses = tuple(str(one) for one in parsed if one.version == version)
+        addresses = tuple(str(address) for address in parsed if address.version == version)
         return dnswire.DnsAnswer(rcode, truncated=False, addresses=addresses, ttl=ttl, alias=None)

@@ -34,7 +34,7 @@ from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
 from webcrawl.items import is_success
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Connection, PlainContact, contact_for, opened
+from webcrawl.net.contact import Connection, PlainContact, contact_for, open_streams
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.documents import (
     CONTENT_TYPE,
@@ -117,7 +117,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
         content_type = CONTENT_TYPE if target.is_listing else type_of_name(unquote(target.name))
         async with contact_for(request, self.limits) as contact:
             self.limits.check_type(content_type, request)
-            streams = await self.dialer.dial(target.host, target.port, opened)
+            streams = await self.dialer.dial(target.host, target.port, open_streams)
             async with aclosing(Connection(streams, self.limits)) as control:
                 visit = _FtpVisit(
                     session=Session(control, self.dialer, self.limits),
@@ -203,7 +203,7 @@ class _FtpVisit:
 
     async def _receive(self, data: Connection, reply: FtpReply) -> Document:
         """Return what comes over the data connection, with a flag if that is not everything."""
-        body, flags = await data.rest(self.limit, self.contact)
+        body, flags = await data.read_to_end(self.limit, self.contact)
         await data.aclose()
         if reply.is_preliminary and not flags:
             try:

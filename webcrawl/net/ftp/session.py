@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy.exceptions import DownloadTimeoutError
 
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Connection, opened
+from webcrawl.net.contact import Connection, open_streams
 
 if TYPE_CHECKING:
     from webcrawl.net.dialer import Dialer
@@ -119,7 +119,7 @@ class Session:
             port = int(match[1]) << 8 | int(match[2]) if match else 0
         if not _MIN_DATA_PORT <= port < 65536:
             raise outcomes.BadAnswerError(f"not a data port: {reply.text[:80]!r}")
-        streams = await self._dialer.dial_address(self._control.address, port, opened)
+        streams = await self._dialer.dial_address(self._control.address, port, open_streams)
         return Connection(streams, self._limits)
 
     async def end(self) -> None:

@@ -29,7 +29,7 @@ from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
 from webcrawl.errors import FatalError
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Connection, contact_for, opened
+from webcrawl.net.contact import Connection, contact_for, open_streams
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.documents import Document, make_page, parts_of, response_of
 from webcrawl.net.gopher.menu import (
@@ -106,10 +106,10 @@ class GopherDownloadHandler(BaseDownloadHandler):
         content_type = content_type_of(target.kind, target.selector)
         async with contact_for(request, self.limits) as contact:
             self.limits.check_type(content_type, request)
-            streams = await self.dialer.dial(target.host, target.port, opened)
+            streams = await self.dialer.dial(target.host, target.port, open_streams)
             async with aclosing(Connection(streams, self.limits)) as connection:
                 connection.send(target.selector + b"\r\n")
-                received = await connection.rest(limit, contact)
+                received = await connection.read_to_end(limit, contact)
             if not received.data and target.kind == MENU:
                 raise outcomes.ConnectionLostError("the server sent an empty menu")
             if received.data.startswith(b"HTTP/1."):

@@ -157,7 +157,7 @@ class HttpConnections:
             await exchange.header()
         except BaseException as error:
             self._busy.discard(exchange)
-            exchange.rest()
+            exchange.finish()
             exchange.abort()
             if is_stale(error):
                 self._note_closing(endpoint)
@@ -171,7 +171,7 @@ class HttpConnections:
         """
         request = exchange.request
         self._busy.discard(exchange)
-        keep = exchange.rest() and request.is_reusing and not self._closed
+        keep = exchange.finish() and request.is_reusing and not self._closed
         keep = keep and not self._is_closing(request.endpoint)
         pool = self._idle[request.endpoint.scheme]
         if not (keep and pool.put(request.endpoint, exchange, is_wanted=is_wanted)):
@@ -211,7 +211,7 @@ class HttpConnections:
         try:
             return await self._tunnel(exchange, endpoint, proxy, until)
         except BaseException:
-            exchange.rest()
+            exchange.finish()
             exchange.abort()
             raise
 
@@ -245,7 +245,7 @@ class HttpConnections:
         await exchange.header()
         if not is_success(exchange.status):
             raise BadAnswerError(f"{exchange.status} {exchange.reason} from the proxy")
-        exchange.rest()
+        exchange.finish()
         outer = exchange.transport
         assert outer is not None
         inside = self._new_exchange(peer=exchange.peer)

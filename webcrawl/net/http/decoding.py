@@ -30,7 +30,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.utils.python import binary_is_text
 
 from webcrawl.net.http.answers import class_for
-from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes, larger_bound
+from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes, larger_limit
 from webcrawl.net.limits import page_max_bytes
 
 if sys.version_info >= (3, 14):
@@ -133,7 +133,7 @@ class ContentDecodingMiddleware:
     async def _decode_more(
         self, request: Request, response: Response, codings: list[bytes], decoded: Decoded
     ) -> Response:
-        limit = await larger_bound(request, len(decoded.body))
+        limit = await larger_limit(request, len(decoded.body))
         if limit > len(decoded.body):
             decoded = await asyncio.to_thread(decode, response.body, codings, limit=limit)
         return self._response(request, response, decoded)

@@ -163,7 +163,7 @@ class Exchange(asyncio.Protocol):
             self.transport.resume_reading()
         return data
 
-    def rest(self) -> bool:
+    def finish(self) -> bool:
         """End the exchange; return whether another one may follow."""
         self._stop_clock()
         self._is_asked = False

@@ -57,7 +57,7 @@ from webcrawl.net.dialer import Dialer
 from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.decoding import codings_of, decode
-from webcrawl.net.http.large_bodies import free_bytes, larger_bound
+from webcrawl.net.http.large_bodies import free_bytes, larger_limit
 from webcrawl.net.http.request import wire_request
 from webcrawl.net.http.tls import TlsContext, UnclosedError
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
@@ -161,7 +161,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 if stop is not None:
                     return self._stopped(stop, answer, request, headers, b"".join(chunks))
             if size > limit:
-                limit = await larger_bound(request, limit)
+                limit = await larger_limit(request, limit)
             if size > limit:
                 chunks[-1] = chunk[: limit - size]
                 return response_of(answer, request.url, headers, b"".join(chunks), ["truncated"])

@@ -103,7 +103,7 @@ def _fields(lines: list[bytes]) -> Fields:
 
 def _framed(fields: Fields) -> Fields:
     """Return *fields* with at most one field that says where the body ends (section 6.3)."""
-    codings = [one for one in _values(fields, _CODING) if one.lower() != b"identity"]
+    codings = [coding for coding in _values(fields, _CODING) if coding.lower() != b"identity"]
     framing: list[tuple[bytes, bytes]] = []
     if codings:
         # Codings other than chunked are not undone. Without chunked the body ends with the
@@ -134,4 +134,4 @@ def _length(values: list[bytes]) -> int:
 def _values(fields: Fields, name: bytes) -> list[bytes]:
     """Return the values in all comma-separated lists of the fields called *name*."""
     parts = [part for key, value in fields if key.lower() == name for part in value.split(b",")]
-    return [part for one in parts if (part := one.strip(_BLANK))]
+    return [part for value in parts if (part := value.strip(_BLANK))]

@@ -86,7 +86,7 @@ def free_bytes(request: Request, max_bytes: int) -> int:
     return min(limit, FREE_BYTES) if LARGE_BODY in request.meta else limit
 
 
-async def larger_bound(request: Request, limit: int) -> int:
+async def larger_limit(request: Request, limit: int) -> int:
     """Return the new limit of *request*'s body, which has reached *limit*.
 
     It is higher if the permit comes in time. During the wait, the server waits, too.

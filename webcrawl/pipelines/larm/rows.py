@@ -102,10 +102,10 @@ def parsed(line: bytes) -> StoredFile:
     if len(fields) != len(StoredFile._fields):
         raise LarmError(f"a line has {len(fields)} fields, not {len(StoredFile._fields)}")
     for place in _NUMBERS:
-        one = fields[place]
-        if not (one.isascii() and one.isdigit() and len(one) < 16):
+        text = fields[place]
+        if not (text.isascii() and text.isdigit() and len(text) < 16):
             raise LarmError("a line has text where a number must be")
-    values = [int(one) if place in _NUMBERS else one for place, one in enumerate(fields)]
+    values = [int(text) if place in _NUMBERS else text for place, text in enumerate(fields)]
     return StoredFile._make(values)
 
 

@@ -89,7 +89,7 @@ def sha1_of(*parts: bytes) -> bytes:
     return sha1.digest()
 
 
-def labelled(sha1: bytes) -> str:
+def labelled_digest(sha1: bytes) -> str:
     """Return ``sha1:`` and *sha1* in base32, the labelled digest of all WARC tools."""
     two = _BASE32
     a, b, c, d, e, f, g, h = _PIECES(sha1)  # forty bits in each pair
@@ -121,7 +121,9 @@ def stored_request(page: Page, target: str) -> bytes:
     authority, slash, path = target.partition("://")[2].partition("/")
     authority, mark, query = authority.partition("?")
     start = b"%s %s HTTP/1.1" % (method, as_bytes((slash or "/") + path + mark + query))
-    headers = [one for one in page.request_headers if one[0].lower() != b"proxy-authorization"]
+    headers = [
+        field for field in page.request_headers if field[0].lower() != b"proxy-authorization"
+    ]
     if not any(name.lower() == b"host" for name, _ in headers):
         headers = [(b"Host", as_bytes(authority.rpartition("@")[2])), *headers]
     return _message_head(start, headers)

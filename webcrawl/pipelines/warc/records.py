@@ -27,7 +27,7 @@ from webcrawl.pipelines.warc.messages import (
     LINE_BREAKS,
     StoredResponse,
     as_bytes,
-    labelled,
+    labelled_digest,
     sha1_of,
     stored_request,
     stored_response,
@@ -99,7 +99,7 @@ def page_records(
     head, payload, sha1, _ = response or stored_response(page)
     document_id = new_record_id()
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
-    fields = f"{common}WARC-Payload-Digest: {labelled(sha1)}\r\n"
+    fields = f"{common}WARC-Payload-Digest: {labelled_digest(sha1)}\r\n"
     if first is None:
         kind, block, fields = "response", (head, *payload), fields + _cut(page, head)
     else:
@@ -220,7 +220,7 @@ def _record(kind: str, record_id: str, fields: str, content_type: str, *block: b
     """
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\n{fields}"
-        f"WARC-Block-Digest: {labelled(sha1_of(*block))}\r\n"
+        f"WARC-Block-Digest: {labelled_digest(sha1_of(*block))}\r\n"
         f"Content-Type: {content_type}\r\nContent-Length: {sum(map(len, block))}\r\n\r\n"
     )
     return b"".join((as_bytes(head), *block, TERMINATOR))

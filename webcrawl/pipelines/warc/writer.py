@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.pipelines.warc.payloads import StoredPayloads
 
-_ENDS = (".warc.gz.open", ".warc.gz")
+_SUFFIXES = (".warc.gz.open", ".warc.gz")
 
 # Compression level of ISA-L. It compresses real pages of 20 kB to 23.9 % in 32 µs; level 3 takes
 # twice and zlib's level 6 six times as long, for 23.2 and 21.5 %.
@@ -103,7 +103,9 @@ class WarcWriter:
         clock: TimeSource = wall_time,
     ) -> None:
         self.written = Written()
-        self._files = GrowingFiles(directory=directory, prefix=prefix, ends=_ENDS, clock=clock)
+        self._files = GrowingFiles(
+            directory=directory, prefix=prefix, suffixes=_SUFFIXES, clock=clock
+        )
         self._max_file_bytes = max_file_bytes
         self._warcinfo = tuple(warcinfo)
         self._payloads = payloads
@@ -131,7 +133,7 @@ class WarcWriter:
         return [self._recover(path, fd) for path, fd in self._files.open()]
 
     def write(self, page: Page, why: str = "") -> None:
-        """``add`` and ``flush``."""
+        """Add *page* and flush. Parameters and errors are those of ``add``."""
         self.add(page, why)
         self.flush()
 

@@ -43,13 +43,13 @@ class Foreign:
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._position = 0
-        # Positions of roots that were not read yet. Most end before ``holds`` is called.
+        # Positions of roots that were not read yet. Most end before ``is_foreign`` is called.
         self._roots: deque[int] = deque()
         self._latest = b""  # the name of the last of them
         self._open: list[tuple[bytes, int]] = []
         self._named: Counter[bytes] = Counter()  # open elements by name
 
-    def meet(self, start: int) -> None:
+    def note_root(self, start: int) -> None:
         """Note the start or end tag of ``<svg>`` or ``<math>`` at *start*; ignore other tags."""
         found = _ROOT.match(self._body, start)
         if found is None:
@@ -60,7 +60,7 @@ class Foreign:
         elif len(self._roots) == 1 and found[2] == self._latest and not self._open:
             self._roots.clear()
 
-    def holds(self, start: int) -> bool:
+    def is_foreign(self, start: int) -> bool:
         """Return whether the start tag at *start* is foreign. Call it with increasing positions."""
         body, roots = self._body, self._roots
         while True:

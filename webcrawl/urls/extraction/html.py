@@ -226,7 +226,7 @@ def _with_shadow_roots(nodes: list[LexborNode], query: str) -> Iterator[LexborNo
             hosts.add(host.mem_id)
             for content in node.template_fragments():
                 found = _find(query, content)
-                pending += [one for one in found[::-1] if one.tag not in ("base", "meta")]
+                pending += [match for match in found[::-1] if match.tag not in ("base", "meta")]
 
 
 def _resolver(

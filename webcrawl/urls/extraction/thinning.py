@@ -201,7 +201,7 @@ class _Thinning:
                 position = _next_tag(body, start + 1)  # inside a tag
                 continue
             if mark == _FOREIGN:
-                foreign.meet(start)
+                foreign.note_root(start)
                 has_roots = True
                 if not self._every:
                     position = start  # the text after it is read like that after any tag
@@ -271,14 +271,14 @@ class _Thinning:
         return position
 
     def _base(self, start: int) -> int:
-        return self._other(start) if self._foreign.holds(start) else self._link(start)
+        return self._other(start) if self._foreign.is_foreign(start) else self._link(start)
 
     def _template(self, start: int) -> int:
         found = TEMPLATE.match(self._body, start)
         if found is not None and found[1]:
             if self._templates:
                 self._leave_template()
-        elif found is not None and not self._foreign.holds(start):
+        elif found is not None and not self._foreign.is_foreign(start):
             self._templates.append((len(self._kept), self._inside, found[2] is not None))
         return self._other(start)
 
@@ -289,13 +289,13 @@ class _Thinning:
             del self._kept[first:]
             self._inside = inside
         elif not self._templates:
-            self._kept[first:] = [one for one in self._kept[first:] if not _HEAD.match(one)]
+            self._kept[first:] = [piece for piece in self._kept[first:] if not _HEAD.match(piece)]
 
     def _comment(self, start: int) -> int:
         return self._skip_to(comment_end(self._body, start))
 
     def _bogus(self, start: int) -> int:
-        is_text = self._body.startswith(b"[CDATA[", start + 2) and self._foreign.holds(start)
+        is_text = self._body.startswith(b"[CDATA[", start + 2) and self._foreign.is_foreign(start)
         return self._skip_to(_end_of(self._body, b"]]>" if is_text else b">", start))
 
     def _raw(self, start: int) -> int:
@@ -304,7 +304,7 @@ class _Thinning:
         Its tag is kept if that is a link, and a style sheet is kept with its content.
         """
         body = self._body
-        is_foreign = self._foreign.holds(start)
+        is_foreign = self._foreign.is_foreign(start)
         if not is_foreign and (found := self._dropped.match(body, start)) is not None:
             return self._skip_to(found.end())
         found = _RAW_NAME.match(body, start + 1)
@@ -474,7 +474,7 @@ def _next_tag(body: bytes, start: int) -> int:
 def _texts(tags: bytes) -> list[bytes]:
     """Return the text after each of *tags*, except in a script or a style sheet."""
     pieces = tags.split(b"<")[1:]
-    return [one[one.find(b">") + 1 :] for one in pieces if _RAW_NAME.match(one) is None]
+    return [piece[piece.find(b">") + 1 :] for piece in pieces if _RAW_NAME.match(piece) is None]
 
 
 def _end_of(body: bytes, mark: bytes, start: int) -> int:

@@ -129,9 +129,9 @@ class FilterChain:
 
     def __init__(self, filters: Sequence[Filter], *, max_depth: int = 0) -> None:
         self._max_depth = max_depth
-        self._server_filters = tuple(one for one in filters if isinstance(one, ServerFilter))
-        self._url_filters = tuple(one for one in filters if isinstance(one, UrlFilter))
-        self._link_filters = tuple(one for one in filters if isinstance(one, LinkFilter))
+        self._server_filters = tuple(rule for rule in filters if isinstance(rule, ServerFilter))
+        self._url_filters = tuple(rule for rule in filters if isinstance(rule, UrlFilter))
+        self._link_filters = tuple(rule for rule in filters if isinstance(rule, LinkFilter))
         self._filters_by_shape: dict[
             tuple[int, bool, bool, bool], tuple[tuple[str, Callable[[SplitUrl], bool | str]], ...]
         ] = {}
@@ -171,9 +171,11 @@ class FilterChain:
         """
         path, _, query = url.partition("?")
         found = [
-            one.refuses(SplitUrl(url, path, query)) for one in self._url_filters if one.name == name
+            rule.refuses(SplitUrl(url, path, query))
+            for rule in self._url_filters
+            if rule.name == name
         ]
-        return next((one for one in found if isinstance(one, str)), "")
+        return next((reason for reason in found if isinstance(reason, str)), "")
 
     def _look(self, url: str) -> Answer:
         """Return the answer for *url* from the filters of servers and URLs; cached if it passes."""
@@ -198,9 +200,9 @@ class FilterChain:
             if len(self._filters_by_shape) >= _CACHED_SHAPES:
                 self._filters_by_shape.clear()
             filters = self._filters_by_shape[shape] = tuple(
-                (one.name, one.refuses)
-                for one in self._url_filters
-                if one.concerns(UrlShape(*shape))
+                (rule.name, rule.refuses)
+                for rule in self._url_filters
+                if rule.concerns(UrlShape(*shape))
             )
         if filters:
             path, _, query = url.partition("?")

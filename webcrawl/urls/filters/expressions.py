@@ -67,7 +67,7 @@ class Expressions:
         if not self._filters:
             return False
         text = url.encode()
-        return any(one.Match(text) for one in self._filters)
+        return any(compiled.Match(text) for compiled in self._filters)
 
 
 def _filter_of(expressions: Sequence[str]) -> Any:

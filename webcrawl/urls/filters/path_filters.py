@@ -139,7 +139,7 @@ def calendar_filter(last_year: int) -> UrlFilter:
             return False
         dates = _DATE.findall(url.text)
         return (
-            any(int(one or other) > last_year for one, other in dates)
+            any(int(year or parameter) > last_year for year, parameter in dates)
             and _CALENDAR.search(url.text) is not None
         )
 

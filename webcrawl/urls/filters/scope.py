@@ -104,7 +104,7 @@ def pattern_filter(patterns: Sequence[re.Pattern[str]]) -> UrlFilter:
     """Return a filter that refuses URLs in which one of *patterns* is found, as the reason."""
 
     def refuses(url: SplitUrl) -> str:
-        return next((one.pattern for one in patterns if one.search(url.text)), "")
+        return next((regex.pattern for regex in patterns if regex.search(url.text)), "")
 
     return UrlFilter("pattern", refuses)
 

@@ -74,7 +74,7 @@ class FilterTable:
     ) -> None:
         self.refused: Counter[str] = Counter()
         self._stages = stages
-        self._chains = [one for one in stages if isinstance(one, FilterChain)]
+        self._chains = [stage for stage in stages if isinstance(stage, FilterChain)]
         self._form = form
         self._sampled = sampled
         self._failed: set[str] = set()
