@@ -126,7 +126,7 @@ class Dialer:
         timer = asyncio.get_running_loop().call_later(seconds, task.cancel, _TOO_LATE)
         try:
             try:
-                made = await connect(address, port, self.local_address)
+                connection = await connect(address, port, self.local_address)
             except asyncio.CancelledError as e:
                 if e.args != (_TOO_LATE,) or task.uncancel():
                     raise
@@ -139,7 +139,7 @@ class Dialer:
                 raise
             where = f"{address}, port {port}"
             raise outcomes.failure_of(e)(f"{where}: {e or type(e).__name__}") from e
-        return made
+        return connection
 
     async def _resolve(self, host: str) -> list[str]:
         try:

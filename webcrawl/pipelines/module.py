@@ -149,7 +149,7 @@ class ProcessingModule:
         module.jobdir = Path(directory) if directory else None
         if cls.output is not None:
             module.directory = output_directory(crawler.settings, *cls.output)
-        crawler.signals.connect(module._synced, signal=checkpoint)
+        crawler.signals.connect(module._on_checkpoint, signal=checkpoint)
         return module
 
     # --- what a module may override
@@ -229,7 +229,9 @@ class ProcessingModule:
         links = [links] if isinstance(links, (str, Link)) else links
         given = [*islice(links, _MOST_LINKS + 1)]
         if len(given) > _MOST_LINKS or page.redirect_target:
-            raise ValueError(f"more than {_MOST_LINKS:,} links of one page, or links of a redirect")
+            raise ValueError(
+                f"a page may submit {_MOST_LINKS:,} links at most, and a redirect none"
+            )
         found = [link for value in given if (link := _link_of(value, page)) is not None]
         if threading.get_ident() == self._loop_thread:
             self._submit(page, found, len(given))
@@ -275,7 +277,7 @@ class ProcessingModule:
         if call is None:
             return item
         try:
-            made = await self.work(partial(call, item))
+            result = await self.work(partial(call, item))
         except DropItem:
             self._succeed()
             raise
@@ -283,7 +285,7 @@ class ProcessingModule:
             self.failed_in_a_row.append(item.url)
             raise
         self._succeed()
-        return item if made is None else made
+        return item if result is None else result
 
     def _succeed(self) -> None:
         self.has_processed = True
@@ -293,13 +295,13 @@ class ProcessingModule:
         """Return the result of *call*, which runs and is counted like ``process`` of a page."""
         try:
             if self._runs_in_loop:
-                began = cpu_time()
-                made = call()
-                self.stats.worked(1, cpu_time() - began)
+                started = cpu_time()
+                result = call()
+                self.stats.worked(1, cpu_time() - started)
             else:
                 assert self._worker is not None
-                made = await self._worker.process(call)
-            return await made if made is not None and inspect.isawaitable(made) else made
+                result = await self._worker.process(call)
+            return await result if result is not None and inspect.isawaitable(result) else result
         except OSError as error:
             refused = self._as_store_error(error)
             if refused is error:
@@ -319,7 +321,7 @@ class ProcessingModule:
             if self._worker is not None:
                 self._worker.shutdown()
 
-    async def _synced(self) -> OSError | None:
+    async def _on_checkpoint(self) -> OSError | None:
         """Handle ``checkpoint``.
 
         The last one comes after the module is closed, and fails if closing failed.
@@ -335,11 +337,11 @@ class ProcessingModule:
 
     async def _call(self, method: Callable[[], Any]) -> None:
         if self._worker is None or inspect.iscoroutinefunction(method):
-            made = method()
+            result = method()
         else:
-            made = await self._worker.call(method)
-        if inspect.isawaitable(made):
-            await made
+            result = await self._worker.call(method)
+        if inspect.isawaitable(result):
+            await result
 
     def _restore_state(self) -> None:
         attach = getattr(self._crawler.engine.scheduler, "attach", None)
@@ -359,7 +361,7 @@ class ProcessingModule:
 
     @property
     def _place(self) -> tuple[str, Path] | None:
-        """Return the setting that names ``directory``, and ``directory``."""
+        """The setting that names ``directory``, and ``directory``."""
         return None if self.output is None else (self.output[0] or "JOBDIR", self.directory)
 
     def _as_store_error(self, error: OSError) -> OSError:
@@ -543,13 +545,13 @@ class _Worker:
 
     @staticmethod
     def _hand_back(batch: _Batch) -> None:
-        for waiter, made in batch:
+        for waiter, result in batch:
             if waiter.cancelled():
                 continue  # it exceeded ITEM_TIMEOUT_SECS, though the page was processed
-            if isinstance(made, Exception):
-                waiter.set_exception(made)
+            if isinstance(result, Exception):
+                waiter.set_exception(result)
             else:
-                waiter.set_result(made)
+                waiter.set_result(result)
 
     def _process(self) -> tuple[_Batch, float, float]:
         """Process the next batch of waiting pages, in the thread.
@@ -557,9 +559,9 @@ class _Worker:
         Returns the results, the seconds of CPU, and the seconds without CPU. Cancelled pages are
         skipped.
         """
-        began, began_at = cpu_time(), now()
+        started, started_at = cpu_time(), now()
         batch: _Batch = []
-        while self._waiting and (not batch or now() - began_at < _BATCH_SECS):
+        while self._waiting and (not batch or now() - started_at < _BATCH_SECS):
             call, done = self._waiting.popleft()
             if done.cancelled():
                 continue
@@ -576,8 +578,8 @@ class _Worker:
                 self._batch_done()
         except Exception as error:  # noqa: BLE001  # as above
             batch = [(done, _raisable(error)) for done, _ in batch]
-        cpu_secs = cpu_time() - began
-        return batch, cpu_secs, max(0.0, now() - began_at - cpu_secs)
+        cpu_secs = cpu_time() - started
+        return batch, cpu_secs, max(0.0, now() - started_at - cpu_secs)
 
 
 def _raisable(error: BaseException) -> Exception:

@@ -136,5 +136,7 @@ class Session:
     async def _line(self) -> bytes:
         self._lines += 1
         if self._lines > _MAX_LINES:
-            raise outcomes.BadAnswerError(f"more than {_MAX_LINES} lines of replies")
+            raise outcomes.BadAnswerError(
+                f"the server sent more than {_MAX_LINES} lines of replies"
+            )
         return await self._control.line()

@@ -244,7 +244,7 @@ class HttpConnections:
         exchange.ask(tunnel_request(endpoint, proxy), until=until)
         await exchange.header()
         if not is_success(exchange.status):
-            raise BadAnswerError(f"{exchange.status} {exchange.reason} from the proxy")
+            raise BadAnswerError(f"the proxy answered {exchange.status} {exchange.reason}")
         exchange.finish()
         outer = exchange.transport
         assert outer is not None

@@ -147,7 +147,7 @@ class ContentDecodingMiddleware:
             cls = Response
         if body is not response.body:
             request.meta["wire_body"] = response.body
-        made = cls(
+        decoded_response = cls(
             response.url,
             status=response.status,
             body=body,
@@ -157,8 +157,8 @@ class ContentDecodingMiddleware:
             ip_address=response.ip_address,
             protocol=response.protocol,
         )
-        made.headers = response.headers  # the constructor would copy them
-        return made
+        decoded_response.headers = response.headers  # the constructor would copy them
+        return decoded_response
 
 
 def codings_of(fields: Iterable[bytes]) -> list[bytes]:

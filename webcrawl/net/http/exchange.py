@@ -114,7 +114,7 @@ class Exchange(asyncio.Protocol):
         """
         self._is_reused = self._is_used
         if self.transport is None:
-            raise self._lost("closed before the request was sent")
+            raise self._lost("the connection was closed before the request was sent")
         pass_fence()
         self.request = request
         self.headers = []

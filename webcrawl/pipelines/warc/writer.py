@@ -151,7 +151,7 @@ class WarcWriter:
         if response is not None and page.status == NOT_MODIFIED and page.stored_at:
             first = FirstCopy(page.url, page.stored_at)
 
-        def members() -> list[bytes]:
+        def build_members() -> list[bytes]:
             records = page_records(
                 page, response=response, warcinfo_id=self._warcinfo_id, why=why, first=first
             )
@@ -160,17 +160,17 @@ class WarcWriter:
             plain = response.coded if response is not None and first is None else 0
             return [_member(records[0], plain), *[_member(record) for record in records[1:]]]
 
-        made = members()
-        length = sum(map(len, made))
+        gzip_members = build_members()
+        length = sum(map(len, gzip_members))
         if self._fd >= 0 and self._size + self._held_bytes + length > self._max_file_bytes:
             self.close()
         if self._fd < 0:
             self._start_file()
-            made = members()  # again, as they name the file's first record
+            gzip_members = build_members()  # again, as they name the file's first record
         elif self._held_bytes + length > _HELD_BYTES:
             self._write_held()
-        self._held += made
-        self._held_bytes += sum(map(len, made))
+        self._held += gzip_members
+        self._held_bytes += sum(map(len, gzip_members))
         if first is not None:
             self.written.revisits += 1
         elif (

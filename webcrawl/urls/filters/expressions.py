@@ -77,15 +77,15 @@ def _filter_of(expressions: Sequence[str]) -> Any:
     """
     options = re2.Options()
     options.max_mem, options.log_errors, options.never_capture = _MAX_MEMORY, False, True
-    made = re2.Filter()
+    re2_filter = re2.Filter()
     for expression in expressions:
         try:
-            made.Add(expression, options)
+            re2_filter.Add(expression, options)
         except re2.error:
             raise ValueError(
                 f"{expression[:80]!r} is not a valid RE2 expression, or is too large"
             ) from None
-    return made
+    return re2_filter
 
 
 def _compiled(expressions: Sequence[str]) -> list[Any]:
@@ -96,12 +96,12 @@ def _compiled(expressions: Sequence[str]) -> list[Any]:
     """
     if not expressions:
         return []
-    made = _filter_of(expressions)
+    re2_filter = _filter_of(expressions)
     try:
-        made.Compile()
+        re2_filter.Compile()
     except re2.error:
         middle = len(expressions) // 2
         if not middle:
             raise
         return [*_compiled(expressions[:middle]), *_compiled(expressions[middle:])]
-    return [made]
+    return [re2_filter]
