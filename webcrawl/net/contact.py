@@ -104,7 +104,7 @@ class Connection:
         """
         window = self._limits.rate_window if self._limits.min_rate else math.inf
         min_bytes = self._limits.min_rate * self._limits.rate_window
-        chunk: bytes | OSError | None = await self._first(contact)
+        chunk: bytes | OSError | None = await self._first_bytes(contact)
         due = min(now() + window, contact.until)
         chunks: list[bytes] = []
         size = counted = 0
@@ -126,13 +126,13 @@ class Connection:
                         raise outcomes.TooSlowError("too slow: only a part of robots.txt came")
                     return Received(b"".join(chunks), ["truncated", "time"])
                 counted, due = size, min(at + window, contact.until)
-            chunk = await self._some(due)
+            chunk = await self._next_bytes(due)
         return Received(b"".join(chunks), [])
 
-    async def _first(self, contact: PlainContact) -> bytes:
+    async def _first_bytes(self, contact: PlainContact) -> bytes:
         """Return the first bytes, none at the end."""
         due = min(now() + self._limits.first_byte_timeout, contact.until)
-        chunk = await self._some(due)
+        chunk = await self._next_bytes(due)
         if isinstance(chunk, OSError):
             raise _lost(chunk) from chunk
         if chunk is None and due < contact.until:
@@ -142,7 +142,7 @@ class Connection:
         contact.request.meta["download_latency"] = now() - contact.started
         return chunk
 
-    async def _some(self, until: float) -> bytes | OSError | None:
+    async def _next_bytes(self, until: float) -> bytes | OSError | None:
         """Return the next bytes, none at the end; None if they do not come in time."""
         try:
             async with asyncio.timeout(until - now()) as time_left:

@@ -78,7 +78,7 @@ class Rates:
 
     def begun(self) -> float:
         """Count a new contact. Returns the bytes it is expected to bring, for ``ended``."""
-        self._contacts_due = self._spent(self._contacts_due, 1.0, self._contacts)
+        self._contacts_due = self._due_after(self._contacts_due, 1.0, self._contacts)
         self._spend_bytes(self._average)
         return self._average
 
@@ -94,9 +94,11 @@ class Rates:
         self._spend_bytes(size)
 
     def _spend_bytes(self, size: float) -> None:
-        self._bytes_due = self._spent(self._bytes_due, size, self._bytes) if self._bytes else 0.0
+        self._bytes_due = (
+            self._due_after(self._bytes_due, size, self._bytes) if self._bytes else 0.0
+        )
 
-    def _spent(self, due: float, amount: float, rate: float) -> float:
+    def _due_after(self, due: float, amount: float, rate: float) -> float:
         if not rate:
             return 0.0
         return max(due, self._clock() - _SAVED_SECS) + amount * max(1, self.processes()) / rate

@@ -213,10 +213,10 @@ class Shape(NamedTuple):
 def shape_of(body: bytes, url: str, *, scripts: bool = True) -> Shape:
     """Return the shape of *body*, the page of *url*.
 
-    It is made of the elements, the terms of the text and of the links, embedded resources, and the
-    words of its *scripts*, which may hold what an application shows. Parts of the URL and tokens
-    are left out, and in scripts words with digits. Text for browsers without scripts does not
-    count.
+    It is made of the elements, the terms of the text and of the links, and embedded resources. The
+    words of its *scripts* are included, as they may hold what an application shows. Parts of the
+    URL and tokens are left out, and in scripts words with digits. Text for browsers without scripts
+    does not count.
 
     The source has the links as they are, unless the text shows the path of the page, as error pages
     do. It has the URL if a script may load another text for each page.
@@ -254,11 +254,11 @@ def words_of(body: bytes) -> list[bytes]:
 
 def _visible(body: bytes) -> tuple[bytes, bytes]:
     """Return *body* in lower case without what browsers with scripts hide, and its scripts."""
-    page, code = _parted(body.lower(), b"script")
-    return _parted(_parted(page, b"style")[0], b"noscript")[0], code
+    page, code = _split_element(body.lower(), b"script")
+    return _split_element(_split_element(page, b"style")[0], b"noscript")[0], code
 
 
-def _parted(page: bytes, element: bytes) -> tuple[bytes, bytes]:
+def _split_element(page: bytes, element: bytes) -> tuple[bytes, bytes]:
     """Return *page* without *element*, and the contents of it."""
     first, *rest = page.split(b"<" + element)
     parts = [part.partition(b"</" + element) for part in rest]

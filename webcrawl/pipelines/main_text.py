@@ -197,7 +197,7 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
         declared = found[1].decode() if found is not None else ""
         pieces, is_cut = _pieces(data)
         data = _with_shadow_roots(b"".join(pieces))
-        tree = _sound_tree(data)
+        tree = _safe_tree(data)
         if tree is None:
             # Piece by piece, as a search holds the interpreter lock.
             data = b"".join([_NESTING.sub(b" ", piece) for piece in pieces])
@@ -278,7 +278,7 @@ def _parsed(page: bytes) -> Any:
     return HTMLTree.parse(page.decode("utf-8", "replace"))
 
 
-def _sound_tree(page: bytes) -> Any:
+def _safe_tree(page: bytes) -> Any:
     """Return the tree of *page*, or None if building and searching it would take too long."""
     tags = page.count(b"<")
     if tags > _MAX_TAGS:

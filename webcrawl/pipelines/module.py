@@ -506,7 +506,7 @@ class _Worker:
         done = asyncio.get_running_loop().create_future()
         self._waiting.append((call, done))
         if not self._is_busy:
-            self._hand_over()
+            self._start_batch()
         return await done
 
     @contextmanager
@@ -524,11 +524,11 @@ class _Worker:
         """End the thread, without waiting for it: a disk that hangs would block the event loop."""
         self._executor.shutdown(wait=False)
 
-    def _hand_over(self) -> None:
+    def _start_batch(self) -> None:
         try:
-            work = asyncio.get_running_loop().run_in_executor(self._executor, self._process)
+            work = asyncio.get_running_loop().run_in_executor(self._executor, self._process_batch)
         except RuntimeError as error:  # closed, or no thread can be started
-            self._hand_back([(done, error) for _, done in self._waiting])
+            self._return_results([(done, error) for _, done in self._waiting])
             self._waiting.clear()
             return
         self._is_busy = True
@@ -537,14 +537,14 @@ class _Worker:
     def _on_processed(self, work: asyncio.Future[tuple[_Batch, float, float]]) -> None:
         self._is_busy = False
         if self._waiting:
-            self._hand_over()
+            self._start_batch()
         batch, cpu_secs, waited = work.result()
         self._stats.worked(len(batch), cpu_secs)
         self._stats.waited(waited, for_disk=self._writes_files)
-        self._hand_back(batch)
+        self._return_results(batch)
 
     @staticmethod
-    def _hand_back(batch: _Batch) -> None:
+    def _return_results(batch: _Batch) -> None:
         for waiter, result in batch:
             if waiter.cancelled():
                 continue  # it exceeded ITEM_TIMEOUT_SECS, though the page was processed
@@ -553,7 +553,7 @@ class _Worker:
             else:
                 waiter.set_result(result)
 
-    def _process(self) -> tuple[_Batch, float, float]:
+    def _process_batch(self) -> tuple[_Batch, float, float]:
         """Process the next batch of waiting pages, in the thread.
 
         Returns the results, the seconds of CPU, and the seconds without CPU. Cancelled pages are

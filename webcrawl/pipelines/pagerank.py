@@ -36,14 +36,16 @@ def rank(sources: Ids, targets: Ids, number: int) -> Ranking:
     out_degree = _sums(sources, number).astype(np.int64)
     is_dangling = out_degree == 0
     inverse_degree = 1.0 / np.maximum(out_degree, 1)
-    each = 1.0 / max(number, 1)
-    shares = np.full(number, each)
+    equal_share = 1.0 / max(number, 1)
+    shares = np.full(number, equal_share)
     for _ in range(_MAX_ROUNDS):
         received = _sums(targets, number, sources, shares * inverse_degree)
-        lost = shares[is_dangling].sum()
-        after = _DAMPING * (received + lost * each) + (1.0 - _DAMPING) * each
-        change = np.abs(after - shares).sum()
-        shares = after
+        dangling_share = shares[is_dangling].sum()
+        new_shares = (
+            _DAMPING * (received + dangling_share * equal_share) + (1.0 - _DAMPING) * equal_share
+        )
+        change = np.abs(new_shares - shares).sum()
+        shares = new_shares
         if change < _TOLERANCE:
             break
     return Ranking(shares, _sums(targets, number).astype(np.int64), out_degree)

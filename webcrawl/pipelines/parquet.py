@@ -252,7 +252,7 @@ def _batches(spool: Path) -> Generator[pa.RecordBatch, None, None]:
         if not head:
             return
         schema = pa.ipc.read_schema(pa.py_buffer(head))
-        for rows in _steps(payload for _, payload in records):
+        for rows in _row_batches(payload for _, payload in records):
             columns = zip(*rows, strict=True)
             arrays = [
                 pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)
@@ -260,7 +260,7 @@ def _batches(spool: Path) -> Generator[pa.RecordBatch, None, None]:
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _steps(payloads: Iterable[bytes]) -> Iterator[list[list[Any]]]:
+def _row_batches(payloads: Iterable[bytes]) -> Iterator[list[list[Any]]]:
     rows: list[list[Any]] = []
     size = 0
     for payload in payloads:

@@ -50,7 +50,9 @@ def as_json(item: Any) -> bytes:
     """Return a Page as JSON; other items as scrapy-redis writes them."""
     if not isinstance(item, Page):
         return str(default_serialize(item)).encode()
-    return msgspec.json.encode({name: say(getattr(item, name)) for name, say in _FIELDS.items()})
+    return msgspec.json.encode(
+        {name: serialize(getattr(item, name)) for name, serialize in _FIELDS.items()}
+    )
 
 
 class RedisPages(ProcessingModule):

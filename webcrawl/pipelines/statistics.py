@@ -90,7 +90,7 @@ class Statistics(ProcessingModule):
         if self.jobdir is None:
             return None
         rows = sorted(self._rows.items(), key=lambda item: (-item[1][0], item[0]))
-        shown = msgspec.json.encode({name: self._shown(row) for name, row in rows})
+        shown = msgspec.json.encode({name: self._as_dict(row) for name, row in rows})
         path = self.jobdir / _DIRECTORY / f"{self.name}.json"
         return asyncio.to_thread(write_atomic, path, msgspec.json.format(shown, indent=1))
 
@@ -101,19 +101,19 @@ class Statistics(ProcessingModule):
         row = self._rows.get(name)
         if row is None:
             if len(self._rows) >= 2 * MOST_NAMES:
-                self._add_up_the_rare()
+                self._merge_rare_rows()
             width = len(self.columns) + _BINS * len(self.histograms)
             row = self._rows[name] = [0] * width
         return row
 
-    def _add_up_the_rare(self) -> None:
+    def _merge_rare_rows(self) -> None:
         rows = [item for item in self._rows.items() if item[0] != REST]
         rows.sort(key=lambda item: -item[1][0])
         rare = [row for _, row in rows[MOST_NAMES:]] + [self._rows.get(REST, [])]
         self._rows = dict(rows[:MOST_NAMES])
         self._rows[REST] = [sum(column) for column in zip(*filter(None, rare), strict=True)]
 
-    def _shown(self, row: list[int]) -> dict[str, Any]:
+    def _as_dict(self, row: list[int]) -> dict[str, Any]:
         start = len(self.columns)
         shown: dict[str, Any] = dict(zip(self.columns, row, strict=False))
         for histogram in self.histograms:

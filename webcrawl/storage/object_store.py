@@ -90,27 +90,27 @@ class ObjectStore:
             self.name = str(self.directory)
             self._fs, self._root = fsspec.filesystem("file"), self.name
         else:
-            with self._translated():
+            with self._translating_errors():
                 self._fs, self._root = fsspec.url_to_fs(url, **(options or {}))
         self._parts = _IN_PARTS if scheme in {"s3", "s3a"} else {}
 
     def write(self, name: str, data: bytes) -> None:
         """Make or replace an object."""
-        with self._translated(may_be_gone=False):
+        with self._translating_errors(may_be_gone=False):
             if self.directory is None:
                 self._pipe(name, data)
             else:
                 # Several processes may write the same name at the same time.
-                write_atomic(self._place(name), data, aside=_aside(), is_secret=True)
+                write_atomic(self._durable_path(name), data, aside=_unique_suffix(), is_secret=True)
 
     def create(self, name: str, data: bytes) -> None:
         """Make an object if there is none with that name."""
-        with self._translated(may_be_gone=False), suppress(FileExistsError):
+        with self._translating_errors(may_be_gone=False), suppress(FileExistsError):
             if self.directory is None:
                 self._create(name, data)
                 return
-            place = self._place(name)
-            aside = place.with_name(place.name + _aside())
+            place = self._durable_path(name)
+            aside = place.with_name(place.name + _unique_suffix())
             write_atomic(aside, data, is_secret=True)
             try:
                 os.link(aside, place)
@@ -125,7 +125,7 @@ class ObjectStore:
         checked the name. FileNotFoundError if there is no such file.
         """
         size, place = path.stat().st_size, f"{self._root.rstrip('/')}/{name}"
-        with self._translated(may_be_gone=False):
+        with self._translating_errors(may_be_gone=False):
             if self.directory is None:
                 self._make(place, lambda: self._fs.put_file(str(path), place, **self._parts))
                 self._fs.invalidate_cache(place.rpartition("/")[0])
@@ -144,13 +144,13 @@ class ObjectStore:
         """Return *size* bytes, or all, from *start* on; fewer at the end. FileNotFoundError."""
         # Both ends or none, as obstore does not accept other ranges.
         part = {} if size is None else {"start": start, "end": start + size}
-        with self._translated():
+        with self._translating_errors():
             return bytes(self._fs.cat_file(self._path(name), **part))
 
     def names(self, folder: str) -> set[str]:
         """Return the last parts of the names in *folder*; none if it does not exist."""
         path = self._path(folder)
-        with self._translated(), suppress(FileNotFoundError):
+        with self._translating_errors(), suppress(FileNotFoundError):
             self._fs.invalidate_cache(path)
             found = self._fs.ls(path, detail=False)
             return {name.rstrip("/").rpartition("/")[2] for name in found}
@@ -158,7 +158,7 @@ class ObjectStore:
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; missing ones are ignored."""
-        with self._translated():
+        with self._translating_errors():
             for name in names:
                 with suppress(FileNotFoundError):
                     self._fs.rm_file(self._path(name))
@@ -169,7 +169,7 @@ class ObjectStore:
         FileNotFoundError.
         """
         if self.directory is None:
-            with self._translated():
+            with self._translating_errors():
                 self._fs.copy([*map(self._path, names)], [*map(self._path, names.values())])
             return
         for old, new in names.items():
@@ -179,7 +179,7 @@ class ObjectStore:
     def settle(self, folder: str) -> None:
         """Return when what was linked into *folder* survives a power failure."""
         if self.directory is not None:
-            with self._translated():
+            with self._translating_errors():
                 sync_path(Path(self._path(folder)))
 
     def link_in(self, path: Path, name: str) -> int:
@@ -189,9 +189,9 @@ class ObjectStore:
         """
         if self.directory is None:
             return 0
-        with self._translated(may_be_gone=False):
-            place = self._place(name)
-        with self._translated():
+        with self._translating_errors(may_be_gone=False):
+            place = self._durable_path(name)
+        with self._translating_errors():
             return place.stat().st_ino if _link(path, place) else 0
 
     def link_out(self, name: str, path: Path) -> bool:
@@ -199,7 +199,7 @@ class ObjectStore:
 
         FileNotFoundError if the object does not exist.
         """
-        with self._translated():
+        with self._translating_errors():
             return self.directory is not None and _link(Path(self._path(name)), path)
 
     def damaged(self, name: str, why: str) -> ObjectStoreError:
@@ -213,7 +213,7 @@ class ObjectStore:
             )
         return f"{self._root.rstrip('/')}/{name}"
 
-    def _place(self, name: str) -> Path:
+    def _durable_path(self, name: str) -> Path:
         """Return the file *name*, whose directory is made durable."""
         place = Path(self._path(name))
         sync_paths(make_directory(place.parent))
@@ -246,7 +246,7 @@ class ObjectStore:
             make()
 
     @contextmanager
-    def _translated(self, *, may_be_gone: bool = True) -> Iterator[None]:
+    def _translating_errors(self, *, may_be_gone: bool = True) -> Iterator[None]:
         """Turn exceptions of a store into ObjectStoreError, with one sentence."""
         try:
             yield
@@ -271,7 +271,7 @@ def moved(directories: Iterable[Path]) -> Iterator[str]:
             yield f"files of {directory} were moved to {where} (OUTPUT_STORE) and are not included."
 
 
-def _aside() -> str:
+def _unique_suffix() -> str:
     """Return a suffix for names that no other process writes to."""
     return f".{random_hex('objects', 4)}.tmp"
 

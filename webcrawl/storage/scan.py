@@ -143,7 +143,7 @@ class _Scan:
         while at + FRAME.size <= self._limit:
             data = os.pread(self._fd, _READ_BYTES + FRAME.size - 1, at)
             for offset in self._candidates(data, at):
-                if self._may_be(offset) and isinstance(self._frame(offset), FoundRecord):
+                if self._is_plausible(offset) and isinstance(self._frame(offset), FoundRecord):
                     return offset
             at += _READ_BYTES
         return None
@@ -162,7 +162,7 @@ class _Scan:
         found: list[int] = offsets[fits].tolist()
         return found
 
-    def _may_be(self, offset: int) -> bool:
+    def _is_plausible(self, offset: int) -> bool:
         """Return whether the possible record at *offset* is worth reading."""
         length, _ = FRAME.unpack(os.pread(self._fd, FRAME.size, offset))
         end = offset + FRAME.size + length

@@ -1,10 +1,10 @@
 """One spelling per URL, by the WHATWG URL Standard (ada), for all URLs that enter the frontier.
 
-Parsing does what a browser does: it resolves dot segments, lower-cases scheme and host, converts an
-international host to its ``xn--`` form and an odd IPv4 spelling to the usual one, drops the default
-port and escapes what must be escaped. In addition the fragment is dropped, because servers never
-see it, and so are user name and password. In a link from an untrusted source those serve to
-disguise the authority (RFC 9110, section 4.2.4).
+Parsing does what a browser does. It resolves dot segments, lower-cases scheme and host, and
+converts an international host to its ``xn--`` form and an odd IPv4 spelling to the usual one. It
+drops the default port and escapes what must be escaped. In addition the fragment is dropped,
+because servers never see it, and so are user name and password. In a link from an untrusted source
+those serve to disguise the authority (RFC 9110, section 4.2.4).
 
 For gopher (RFC 4266), gemini and all other schemes the URL Standard only resolves references and
 dot segments, and leaves host and port as written. Here the rules for http hosts are applied to
@@ -121,9 +121,9 @@ def _other_scheme_url(scheme: str, href: str) -> str | None:
     return f"{scheme}://{host}:{port}{rest}" if port else f"{scheme}://{host}{rest}"
 
 
-def _host_as_in_http(written: str) -> str:
+def _host_as_in_http(host: str) -> str:
     try:
-        parsed = normalize_url(f"http://{written}/")
+        parsed = normalize_url(f"http://{host}/")
     except ValueError:
         return ""
     return parsed.removeprefix("http://").removesuffix("/")

@@ -245,10 +245,10 @@ class Resolver:
         ipv4 = tuple(address for address in addresses if ":" not in address)
         ttl = min(ttl, _MAX_TTL)
         if ipv4:
-            self._keep(name, (ipv4, DnsError, ""), ttl)
+            self._cache_result(name, (ipv4, DnsError, ""), ttl)
         else:
-            self._keep(name, _NO_ADDRESS, ttl)
-            self._keep(name + _IPV6, (tuple(addresses), DnsError, ""), ttl)
+            self._cache_result(name, _NO_ADDRESS, ttl)
+            self._cache_result(name + _IPV6, (tuple(addresses), DnsError, ""), ttl)
 
     def ttl(self, host: str) -> float:
         """Return how many more seconds the answer of `cached` is valid; 0.0 if there is none."""
@@ -261,7 +261,7 @@ class Resolver:
                 return _MAX_TTL
         except NameNotFoundError:
             return _MAX_TTL
-        entry = self._known(name)
+        entry = self._cached_answer(name)
         return 0.0 if entry is None else max(0.0, entry[0] - self.clock())
 
     async def close(self) -> None:
@@ -295,7 +295,7 @@ class Resolver:
             return e
         if known is not None:
             return known
-        entry = self._known(name)
+        entry = self._cached_answer(name)
         if entry is None or entry[0] <= self.clock():
             self.checks_unknown += 1
             return None
@@ -312,7 +312,7 @@ class Resolver:
         literal = _literal(name)
         return None if literal is None else [literal]
 
-    def _known(self, name: str) -> tuple[float, _Result] | None:
+    def _cached_answer(self, name: str) -> tuple[float, _Result] | None:
         """Return the cached answer for *name* and its expiry, of IPv6 if it has no IPv4 address."""
         entry = self._cache.get(name)
         if entry is not None and entry[1][1] is NoAddressError:
@@ -351,7 +351,7 @@ class Resolver:
                 name = dnswire.wire_name(host)
             except ValueError as e:
                 result = ((), InvalidNameError, f"not a host name: {e}")
-                self._keep(key, result, _MAX_TTL)
+                self._cache_result(key, result, _MAX_TTL)
                 then(result)
                 return
             self._waiters[key] = self.clock(), [then]
@@ -376,13 +376,13 @@ class Resolver:
     def _finish(self, key: str, result: _Result, ttl: float) -> None:
         self._results[result[1]] += 1
         if not self._closed:
-            self._keep(key, result, ttl)
+            self._cache_result(key, result, ttl)
         began, waiters = self._waiters.pop(key)
         self.took(self.clock() - began)
         for then in waiters:
             then(result)
 
-    def _keep(self, key: str, result: _Result, ttl: float) -> None:
+    def _cache_result(self, key: str, result: _Result, ttl: float) -> None:
         self._cache[key] = (self.clock() + ttl, result)
         self._cache.move_to_end(key)
         if len(self._cache) > self.cache_size:

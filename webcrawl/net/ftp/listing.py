@@ -4,9 +4,9 @@ Called by the download handler for ftp with the answer to MLSD (RFC 3659), which
 programs, or to LIST, which is made for people. For LIST, unix style (``ls -l``) and DOS style are
 recognized.
 
-Invariant: each name returned is in that very directory. Names that could lead elsewhere (slashes,
-``.`` and ``..``, links to a parent) or that cannot be requested (line breaks, NUL) are left out,
-and so is every line that is not understood. Time is linear in the length of the listing.
+Invariant: each name returned is in that very directory. Names that could lead elsewhere are left
+out: slashes, ``.`` and ``..``, links to a parent. So are names that cannot be requested (line
+breaks, NUL), and lines that are not understood. Time is linear in the length of the listing.
 """
 
 from __future__ import annotations

@@ -173,15 +173,15 @@ def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
         return Decoded(body, False, NOT_DECODED)
     cut, finding = False, ""
     for coding in reversed(codings):
-        make, mark = _STREAMS.get(coding, (None, None))
-        if make is None:
+        make_decoder, magic = _STREAMS.get(coding, (None, None))
+        if make_decoder is None:
             return Decoded(body, cut, NOT_DECODED)
-        if make is _zlib_stream and not _has_zlib_header(body):
-            make = _raw_deflate_stream
-        step = _decode_parts(make, body, limit, mark=mark)
-        if make is _zlib_stream and not step.body and step.finding:
-            step = _decode_parts(_raw_deflate_stream, body, limit, mark=mark)
-        if step.finding and not (body.startswith(mark) if mark else not _is_text(body)):
+        if make_decoder is _zlib_stream and not _has_zlib_header(body):
+            make_decoder = _raw_deflate_stream
+        step = _decode_parts(make_decoder, body, limit, magic=magic)
+        if make_decoder is _zlib_stream and not step.body and step.finding:
+            step = _decode_parts(_raw_deflate_stream, body, limit, magic=magic)
+        if step.finding and not (body.startswith(magic) if magic else not _is_text(body)):
             return Decoded(body, cut, NOT_DECODED)
         if step.finding and not step.body:
             return Decoded(body, cut, BROKEN)
@@ -246,22 +246,22 @@ def _has_zlib_header(body: bytes) -> bool:
 
 
 def _decode_parts(
-    make: Callable[[], Any], body: bytes, limit: int, *, mark: bytes | None
+    make_decoder: Callable[[], Any], body: bytes, limit: int, *, magic: bytes | None
 ) -> Decoded:
-    """Decode the streams in *body*; what follows without *mark* is padding."""
+    """Decode the streams in *body*; what follows without *magic* is padding."""
     parts: list[bytes] = []
     room = limit + 1  # one more byte shows whether the body is longer than the limit
     finding = BROKEN
     for _ in range(_MAX_PARTS):
-        stream = make()
+        stream = make_decoder()
         try:
             part = stream.decompress(body, room)
             rest, ended = stream.unused_data, stream.eof
         except _ERRORS:
-            part, ended = _salvage(make, body, room)
+            part, ended = _salvage(make_decoder, body, room)
             rest = b""
         if not ended and len(part) < room:
-            data = _without_checksum(make, body, room)
+            data = _without_checksum(make_decoder, body, room)
             if data is not None:
                 part, ended = data, True
         parts.append(part)
@@ -272,7 +272,7 @@ def _decode_parts(
             finding = BROKEN
             break
         finding = ""
-        if mark is None or not rest.startswith(mark):
+        if magic is None or not rest.startswith(magic):
             break
         body = rest
     else:
@@ -280,14 +280,14 @@ def _decode_parts(
     return Decoded(parts[0] if len(parts) == 1 else b"".join(parts), False, finding)
 
 
-def _without_checksum(make: Callable[[], Any], body: bytes, room: int) -> bytes | None:
+def _without_checksum(make_decoder: Callable[[], Any], body: bytes, room: int) -> bytes | None:
     """Return the deflate data of *body*, whose checksum is wrong or missing.
 
     None if the data has no end.
     """
-    if make is _gzip_stream:
+    if make_decoder is _gzip_stream:
         start = _after_gzip_header(body)
-    elif make is _zlib_stream:
+    elif make_decoder is _zlib_stream:
         start = 2
     else:
         return None
@@ -311,16 +311,16 @@ def _after_gzip_header(body: bytes) -> int:
     return at + 2 if flags & 2 else at
 
 
-def _salvage(make: Callable[[], Any], body: bytes, room: int) -> tuple[bytes, bool]:
+def _salvage(make_decoder: Callable[[], Any], body: bytes, room: int) -> tuple[bytes, bool]:
     """Return what a broken stream contains before the damage, and whether it ended there.
 
     An error loses what the same call had decoded, so the calls are small: first in steps, then byte
     by byte from the step that failed.
     """
-    good = _feed(make(), [body[n : n + _STEP] for n in range(0, len(body), _STEP)], room)[1]
+    good = _feed(make_decoder(), [body[n : n + _STEP] for n in range(0, len(body), _STEP)], room)[1]
     start = good * _STEP
     tail = [body[n : n + 1] for n in range(start, min(start + _STEP, len(body)))]
-    part, _, ended = _feed(make(), [body[:start], *tail] if start else tail, room)
+    part, _, ended = _feed(make_decoder(), [body[:start], *tail] if start else tail, room)
     return part, ended
 
 

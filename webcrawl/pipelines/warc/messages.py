@@ -1,10 +1,13 @@
 """HTTP messages of a Page as its WARC records store them: request, and response with its body.
 
 Heads are stored byte for byte as received and sent, if every reader of WARC files gets the same
-fields from them. Other heads are repaired. These are heads that are not well-formed (bare LF,
-folded or forged lines, zero bytes, invalid names), that have two lengths or a transfer coding that
-readers do not undo in the same way, that are longer than readers accept, and heads of Pages without
-``wire_head``. In a repaired head
+fields from them. All others are repaired:
+
+- heads that are not well-formed: bare LF, folded or forged lines, zero bytes, invalid names;
+- heads with two lengths, or with a transfer coding that readers do not undo in the same way;
+- heads that are longer than readers accept, and heads of Pages without ``wire_head``.
+
+In a repaired head
 
 - line breaks in a field become spaces, and the longest fields are dropped if the head is too long;
 - ``Transfer-Encoding`` is kept as ``X-Crawler-Transfer-Encoding``, and ``Content-Length`` is

@@ -1,8 +1,8 @@
 """Stored payloads: under which URL, and when, the first copy of a payload was stored.
 
 A known document that comes under another URL becomes a revisit record that names the first copy. A
-payload that is missing here is just stored in full again, so the table may be lost, and when it is
-full each new payload replaces another one. The reverse is not allowed: a payload must not be in
+payload that is missing here is just stored in full again. So the table may be lost, and once it is
+full, each new payload replaces another one. The reverse is not allowed: a payload must not be in
 here without its record. So it is added after its record, and a process that is killed leaves it
 out. After a power failure the table may name a record that was lost. The page of that record was
 not finished then, and is fetched and stored again.
@@ -94,7 +94,7 @@ class StoredPayloads:
         """Return the first copy of the payload with the digest *sha1*."""
         if sha1 in self._added:
             return self._added[sha1]
-        row = self._use(lambda table: table.execute(_FIND, _split(sha1)).fetchone())
+        row = self._run_query(lambda table: table.execute(_FIND, _split(sha1)).fetchone())
         return None if row is None else FirstCopy(*row)
 
     def add(self, sha1: bytes, first: FirstCopy) -> None:
@@ -134,9 +134,9 @@ class StoredPayloads:
                 table.execute(_ADD, (key, rest, first.at, first.url))
             table.execute("COMMIT")
 
-        self._use(write)
+        self._run_query(write)
 
-    def _use(self, query: Callable[[sqlite3.Connection], T]) -> T | None:
+    def _run_query(self, query: Callable[[sqlite3.Connection], T]) -> T | None:
         """Return the result of *query* for the table; None if the table is disabled or it fails."""
         try:
             return None if self._connection is None else query(self._connection)

@@ -101,11 +101,13 @@ def page_records(
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
     fields = f"{common}WARC-Payload-Digest: {labelled_digest(sha1)}\r\n"
     if first is None:
-        kind, block, fields = "response", (head, *payload), fields + _cut(page, head)
+        kind, block, fields = "response", (head, *payload), fields + _truncation_field(page, head)
     else:
         not_modified = page.status == NOT_MODIFIED
         kind, block = "revisit", (head,)
-        fields = (common if not_modified else fields) + _reference(first, not_modified=not_modified)
+        fields = (common if not_modified else fields) + _revisit_fields(
+            first, not_modified=not_modified
+        )
     document = _record(kind, document_id, fields, "application/http;msgtype=response", *block)
     request = _record(
         "request",
@@ -128,7 +130,7 @@ def is_http(page: Page) -> bool:
     return page.url.startswith(("http:", "https:"))
 
 
-def _reference(first: FirstCopy, *, not_modified: bool) -> str:
+def _revisit_fields(first: FirstCopy, *, not_modified: bool) -> str:
     """Return the fields of a revisit record that names *first*.
 
     WARC-Refers-To is left out: readers do not need it, and warcat rejects a record that refers to
@@ -169,7 +171,7 @@ def _resource_records(page: Page, common: str, why: str) -> tuple[bytes, ...]:
         return (_metadata_record(common, _warc_fields(fields) + _metadata(page, why)),)
     document_id = new_record_id()
     # No payload digest: it would be that of the block, and validators do not look for it there.
-    lines = common + _cut(page)
+    lines = common + _truncation_field(page)
     resource = _record("resource", document_id, lines, _resource_type(page), page.wire_body)
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
     return resource, _metadata_record(concurrent, _metadata(page, why))
@@ -183,7 +185,7 @@ def _resource_type(page: Page) -> str:
     return found[0] if found else "application/octet-stream"
 
 
-def _cut(page: Page, head: bytes = b"") -> str:
+def _truncation_field(page: Page, head: bytes = b"") -> str:
     """Return the line that marks a document's record as truncated, or "".
 
     It is marked if its body was cut, or else if fields of its *head* were dropped, for which the

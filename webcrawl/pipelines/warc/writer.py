@@ -111,10 +111,10 @@ class WarcWriter:
         self._payloads = payloads
         self._clock = clock
         self._warcinfo_id = ""
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
         # Why pages that were added are not in the file.
-        self._lost: WarcWriteError | None = None
+        self._flush_error: WarcWriteError | None = None
         self._fd = -1
         self._path = directory
         self._size = 0
@@ -122,7 +122,7 @@ class WarcWriter:
         # Why a file was left to the next ``open``, which cuts and syncs it, if one was.
         self._left_open: WarcWriteError | None = None
         # Protects _fd and _left_open between the writing thread and sync.
-        self._guard = threading.Lock()
+        self._fd_lock = threading.Lock()
 
     def open(self) -> list[str]:
         """Make the directory and finish leftover files. Returns a line to log for each of them.
@@ -162,15 +162,15 @@ class WarcWriter:
 
         gzip_members = build_members()
         length = sum(map(len, gzip_members))
-        if self._fd >= 0 and self._size + self._held_bytes + length > self._max_file_bytes:
+        if self._fd >= 0 and self._size + self._pending_bytes + length > self._max_file_bytes:
             self.close()
         if self._fd < 0:
             self._start_file()
             gzip_members = build_members()  # again, as they name the file's first record
-        elif self._held_bytes + length > _HELD_BYTES:
-            self._write_held()
-        self._held += gzip_members
-        self._held_bytes += sum(map(len, gzip_members))
+        elif self._pending_bytes + length > _HELD_BYTES:
+            self._write_pending()
+        self._pending += gzip_members
+        self._pending_bytes += sum(map(len, gzip_members))
         if first is not None:
             self.written.revisits += 1
         elif (
@@ -189,8 +189,8 @@ class WarcWriter:
         WarcWriteError if some of it could not be written; the file then ends where it ended before.
         """
         with suppress(WarcWriteError):
-            self._write_held()
-        lost, self._lost = self._lost, None
+            self._write_pending()
+        lost, self._flush_error = self._flush_error, None
         if lost is not None:
             raise lost
 
@@ -199,7 +199,7 @@ class WarcWriter:
 
         Raises OSError, from then on also for a file that could not be finished.
         """
-        with self._guard:
+        with self._fd_lock:
             if self._left_open is not None:
                 raise self._left_open
             if self._fd < 0:
@@ -213,7 +213,7 @@ class WarcWriter:
 
     def close(self) -> None:
         """Finish the current file, if there is one: fsync, final name, fsync of the directory."""
-        self._write_held()
+        self._write_pending()
         if self._fd < 0:
             return
         path = self._path
@@ -237,7 +237,7 @@ class WarcWriter:
             path, fd = self._files.begin()
         except OSError as error:
             raise WarcWriteError(self._path, error) from error
-        with self._guard:
+        with self._fd_lock:
             self._fd, self._path, self._size = fd, path, 0
         self._began_at = self._clock()
         self._warcinfo_id = new_record_id()
@@ -257,14 +257,14 @@ class WarcWriter:
             raise
         self.written.files += 1
 
-    def _write_held(self) -> None:
-        if not self._held:
+    def _write_pending(self) -> None:
+        if not self._pending:
             return
-        members, self._held, self._held_bytes = self._held, [], 0
+        members, self._pending, self._pending_bytes = self._pending, [], 0
         try:
             self._append(b"".join(members), records=len(members))
         except WarcWriteError as error:
-            self._lost = error
+            self._flush_error = error
             if self._payloads:
                 self._payloads.forget()
             raise
@@ -289,7 +289,7 @@ class WarcWriter:
 
     def _release_file(self, refusal: WarcWriteError | None = None) -> None:
         """Close the file. With a *refusal* it is left to the next ``open``."""
-        with self._guard:
+        with self._fd_lock:
             os.close(self._fd)
             self._fd = -1
             self._left_open = refusal or self._left_open

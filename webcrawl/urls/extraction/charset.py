@@ -1,13 +1,21 @@
 """The character encoding of a document, determined as in browsers.
 
-The order is: byte order mark, the ``charset`` of the Content-Type header, ``<?x`` in UTF-16, a
-declaration in the first 1,024 bytes, UTF-8 if the bytes are valid UTF-8, a declaration further
-down, and windows-1252. This follows the Encoding Standard and the HTML Standard ("determining the
-character encoding" and "changing the encoding while parsing"), except that browsers guess by
-language in the last step. A declaration is a ``<meta>`` element or, without one, the XML
-declaration. A declaration that does not name an encoding is skipped. Labels are looked up in the
-table of the Encoding Standard, not in Python's codec registry, which would accept ``utf-7``,
-``unicode_escape`` or ``idna`` from a hostile page.
+The evidence, in this order:
+
+1. the byte order mark;
+2. the ``charset`` of the Content-Type header;
+3. ``<?x`` in UTF-16;
+4. a declaration in the first 1,024 bytes;
+5. UTF-8, if the bytes are valid UTF-8;
+6. a declaration further down;
+7. windows-1252 for everything else.
+
+This follows the Encoding Standard and the HTML Standard, "determining the character encoding" and
+"changing the encoding while parsing". Only the last step differs: browsers guess by language. A
+declaration is a ``<meta>`` element or, without one, the XML declaration. A declaration that does
+not name an encoding is skipped. Labels are looked up in the table of the Encoding Standard, not in
+Python's codec registry, which would accept ``utf-7``, ``unicode_escape`` or ``idna`` from a hostile
+page.
 """
 
 from __future__ import annotations

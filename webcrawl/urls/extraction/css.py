@@ -67,12 +67,12 @@ def css_references(text: str) -> Iterator[Link | None]:
             kind = "css"
 
 
-def _value(written: str) -> str:
-    if written[:1] in ('"', "'"):
-        written = written[1:-1]
-    if "\\" in written:
-        written = _ESCAPE.sub(_unescaped, written)
-    return written
+def _value(token: str) -> str:
+    if token[:1] in ('"', "'"):
+        token = token[1:-1]
+    if "\\" in token:
+        token = _ESCAPE.sub(_unescaped, token)
+    return token
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -1,9 +1,9 @@
 """The input of link extractors, and the way from references to links.
 
 Feeds, sitemaps, style sheets and PDF are all read by an ``Extractor``. It yields a ``Link`` for
-each reference, whose ``url`` is still as written, and None every few milliseconds if there is
-nothing else, for callers that must not block. ``resolved`` turns them into links that can be
-fetched.
+each reference, whose ``url`` is still as written. It also yields None every few milliseconds if
+there is nothing else, for callers that must not block. ``resolved`` turns the references into links
+that can be fetched.
 """
 
 from __future__ import annotations

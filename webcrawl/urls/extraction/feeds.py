@@ -34,19 +34,21 @@ def iter_feed(feed: MarkupDocument) -> Iterator[Link | None]:
     """
     page = ReferenceResolver(feed.url, schemes=feed.schemes)
 
-    def against(base: str, reference: str) -> str:
+    def resolve_against(base: str, reference: str) -> str:
         """Resolve *reference* against *base*, also a reference; return it unchanged on failure."""
         if not base or not reference or len(base) + len(reference) > MAX_REFERENCE_CHARS:
             return reference
-        within = page.resolve(base)
-        if within is None or len(within) > MAX_BASE_CHARS:
+        full_base = page.resolve(base)
+        if full_base is None or len(full_base) > MAX_BASE_CHARS:
             return reference
-        return ReferenceResolver(within, schemes=feed.schemes).resolve(reference) or ""
+        return ReferenceResolver(full_base, schemes=feed.schemes).resolve(reference) or ""
 
-    return _references(feed, against)
+    return _references(feed, resolve_against)
 
 
-def _references(feed: MarkupDocument, against: Callable[[str, str], str]) -> Iterator[Link | None]:
+def _references(
+    feed: MarkupDocument, resolve_against: Callable[[str, str], str]
+) -> Iterator[Link | None]:
     """Yield each link, and None for pauses.
 
     An item's title may follow its link. So an item is yielded when it ends, or when the next one
@@ -54,14 +56,14 @@ def _references(feed: MarkupDocument, against: Callable[[str, str], str]) -> Ite
     """
     feed_base = base = ""
     item: dict[str, str] | None = None
-    for name, written, text in tags(feed, _NAMES):
+    for name, raw_attributes, text in tags(feed, _NAMES):
         if not name:
             yield None
             continue
-        attributes = attributes_of(written)
+        attributes = attributes_of(raw_attributes)
         if name in _ITEM_NAMES:
             if item is not None:
-                yield _link(item, against, base)
+                yield _link(item, resolve_against, base)
             item = None if name.startswith("/") else {}
             base = attributes.get("xml:base", feed_base)
         elif item is not None:
@@ -70,10 +72,10 @@ def _references(feed: MarkupDocument, against: Callable[[str, str], str]) -> Ite
         else:
             kind = _PAGES.get(attributes.get("rel", "").strip().lower())
             if name == "link" and kind is not None:
-                yield Link(against(feed_base, attributes.get("href", "").strip()), "", kind)
+                yield Link(resolve_against(feed_base, attributes.get("href", "").strip()), "", kind)
             feed_base = attributes.get("xml:base", feed_base)
     if item is not None:
-        yield _link(item, against, base)
+        yield _link(item, resolve_against, base)
 
 
 def _value_of(name: str, attributes: dict[str, str], text: str) -> str:
@@ -87,7 +89,7 @@ def _value_of(name: str, attributes: dict[str, str], text: str) -> str:
     return (attributes.get("href", "").strip() or text) if is_page and name == "link" else ""
 
 
-def _link(item: dict[str, str], against: Callable[[str, str], str], base: str) -> Link:
+def _link(item: dict[str, str], resolve_against: Callable[[str, str], str], base: str) -> Link:
     """Return the link of an item. Without a link, an identifier is used if it is a URL."""
     reference = item.get("link") or item.get("guid", "")
-    return Link(against(base, reference), item.get("title", ""), "item")
+    return Link(resolve_against(base, reference), item.get("title", ""), "item")

@@ -142,9 +142,9 @@ def extract(
             references = _references(tag, node, attributes, search)
         else:
             break
-        for kind, written in references:
-            is_here = not written or written[0] == "#"
-            href = (base_url if kind in _HYPERLINKS else "") if is_here else written
+        for kind, raw in references:
+            is_own_page = not raw or raw[0] == "#"
+            href = (base_url if kind in _HYPERLINKS else "") if is_own_page else raw
             if not href:
                 continue
             if href in targets:
@@ -267,8 +267,8 @@ def _references(
     elif tag == "meta" and search.refresh and _is_refresh(attributes):
         yield "refresh", refresh_target((attributes.get("content") or "")[:MAX_REFERENCE_CHARS])
     if tag in _IMAGES and "img" in search.elements:
-        written = attributes.get(_IMAGES[tag]) or attributes.get("xlink:href") or ""
-        for reference in srcset_references(written) if tag == "link" else (written,):
+        raw = attributes.get(_IMAGES[tag]) or attributes.get("xlink:href") or ""
+        for reference in srcset_references(raw) if tag == "link" else (raw,):
             yield "img", reference
     if search.styles:
         style = node.text() if tag == "style" else attributes.get("style")

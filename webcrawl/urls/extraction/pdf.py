@@ -63,13 +63,13 @@ def _uris(data: bytes) -> Iterator[Link | None]:
         yield None
 
 
-def _text(written: bytes | None, digits: bytes | None) -> str:
+def _text(literal: bytes | None, digits: bytes | None) -> str:
     """Return a PDF string as text; empty if it cannot be a URI."""
-    if written is None:
+    if literal is None:
         packed = b"".join((digits or b"").split())
         data = bytes.fromhex((packed + b"0" * (len(packed) % 2)).decode())
     else:
-        data = _ESCAPE.sub(_unescaped, written)
+        data = _ESCAPE.sub(_unescaped, literal)
     try:
         uri = data.decode("utf-16" if data.startswith(b"\xfe\xff") else "utf-8").strip()
     except UnicodeDecodeError:

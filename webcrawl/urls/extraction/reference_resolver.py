@@ -114,19 +114,19 @@ class ReferenceResolver:
             return None
         return normalize(in_encoding(reference, self._codec), self._base, schemes=self._schemes)
 
-    def _resolved_directory(self, written: str) -> str:
-        """Return the directory *written*, resolved, or "" if a name cannot be appended to it."""
+    def _resolved_directory(self, reference_directory: str) -> str:
+        """Return *reference_directory* resolved, or "" if a name cannot be appended to it."""
         known = self._directories
-        directory = known.get(written)
+        directory = known.get(reference_directory)
         if directory is None:
             if len(known) >= _MAX_DIRECTORIES:
                 known.clear()
             directory = ""
-            if "?" not in written and "#" not in written:
-                directory = normalize(written, self._base, schemes=self._schemes) or ""
+            if "?" not in reference_directory and "#" not in reference_directory:
+                directory = normalize(reference_directory, self._base, schemes=self._schemes) or ""
                 if not directory.startswith(_WITH_HOST) or directory[-1] != "/":
                     directory = ""
-            known[written] = directory
+            known[reference_directory] = directory
         return directory
 
 

@@ -164,7 +164,7 @@ class _Thinning:
         self._elements = elements
         self._styles = styles
         # Whether every tag has to be examined.
-        self._every = styles or (
+        self._examines_all = styles or (
             "img" in elements and _MAY_HAVE_BACKGROUND.search(body.lower()) is not None
         )
         self._raw_links = frozenset(name.encode() for name in elements & {"script"}) | {b"iframe"}
@@ -173,11 +173,11 @@ class _Thinning:
         self._budget = _CONTINUATIONS
         self._kept: list[bytes] = []
         self._tags = 0  # number of kept tags
-        self._inside = False  # whether this is inside an anchor
+        self._in_anchor = False  # whether this is inside an anchor
         # For each open template: the number of pieces kept before, whether it is in an anchor, and
         # whether it is a shadow root.
         self._templates: list[tuple[int, bool, bool]] = []
-        self._position = 0  # where the last comment or raw text ended
+        self._skipped_until = 0  # where the last comment or raw text ended
 
     def kept(self) -> bytes:
         """Return the part of the page that is kept."""
@@ -190,27 +190,31 @@ class _Thinning:
         foreign, is_whole = self._foreign, _WHOLE_BEFORE.match
         position = 0
         has_roots = False
-        blocks = _candidates(body, self._elements, every=self._every)
+        blocks = _candidates(body, self._elements, every=self._examines_all)
         candidates = itertools.chain.from_iterable(blocks)
         for start, mark, before in itertools.islice(candidates, MAX_MARKED):
             if start < position:
                 continue  # within a part that was skipped
-            if self._inside and position < start:
+            if self._in_anchor and position < start:
                 kept += _texts(body[position:start])
-            if mark >= _BASE and before >= self._position and is_whole(body, before, start) is None:
+            if (
+                mark >= _BASE
+                and before >= self._skipped_until
+                and is_whole(body, before, start) is None
+            ):
                 position = _next_tag(body, start + 1)  # inside a tag
                 continue
             if mark == _FOREIGN:
                 foreign.note_root(start)
                 has_roots = True
-                if not self._every:
+                if not self._examines_all:
                     position = start  # the text after it is read like that after any tag
                     continue
             position = readers[mark](start)
             if self._tags >= MAX_KEPT:
                 break
         else:
-            if self._inside:
+            if self._in_anchor:
                 kept += _texts(body[position:])
         while self._templates:
             self._leave_template()
@@ -220,11 +224,11 @@ class _Thinning:
 
     def _other(self, start: int) -> int:
         end = _next_tag(self._body, start + 1)
-        if self._inside or self._every:
+        if self._in_anchor or self._examines_all:
             piece = self._body[start + 1 : end]
-            link = _styled(piece) if self._every else b""
+            link = _styled(piece) if self._examines_all else b""
             self._tags += bool(link)
-            self._kept.append(link + piece[piece.find(b">") + 1 :] if self._inside else link)
+            self._kept.append(link + piece[piece.find(b">") + 1 :] if self._in_anchor else link)
         return end
 
     def _link(self, start: int) -> int:
@@ -243,22 +247,22 @@ class _Thinning:
         if found is not None and len(tag := found[0]) < SAFE_TAG_BYTES:
             self._tags += 1
             self._kept.append(tag)
-            self._inside = found.lastindex is None
+            self._in_anchor = found.lastindex is None
             return start + len(tag)
         tags = self._tags
         position = self._link(start)
         if self._tags > tags:
-            self._inside = True
+            self._in_anchor = True
         return position
 
     def _anchor_end(self, start: int) -> int:
-        if self._inside:
+        if self._in_anchor:
             self._kept.append(b"</a>")
-        self._inside = False
+        self._in_anchor = False
         return start + 1
 
     def _image(self, start: int) -> int:
-        return self._link(start) if self._inside else self._other(start)
+        return self._link(start) if self._in_anchor else self._other(start)
 
     def _closed(self, start: int) -> int:
         """Keep a link element without its content; text after its tag comes after its end."""
@@ -279,7 +283,7 @@ class _Thinning:
             if self._templates:
                 self._leave_template()
         elif found is not None and not self._foreign.is_foreign(start):
-            self._templates.append((len(self._kept), self._inside, found[2] is not None))
+            self._templates.append((len(self._kept), self._in_anchor, found[2] is not None))
         return self._other(start)
 
     def _leave_template(self) -> None:
@@ -287,7 +291,7 @@ class _Thinning:
         first, inside, is_root = self._templates.pop()
         if not is_root:
             del self._kept[first:]
-            self._inside = inside
+            self._in_anchor = inside
         elif not self._templates:
             self._kept[first:] = [piece for piece in self._kept[first:] if not _HEAD.match(piece)]
 
@@ -330,8 +334,8 @@ class _Thinning:
 
     def _skip_to(self, position: int) -> int:
         """Continue at *position*; there was nothing to keep before it."""
-        self._position = position
-        if not self._inside:
+        self._skipped_until = position
+        if not self._in_anchor:
             return position
         end = _next_tag(self._body, position)
         self._kept.append(self._body[position:end])

@@ -63,8 +63,8 @@ def growing_segments_filter(most: int = 3) -> UrlFilter:
     the end of that one appended again. It also refuses segments of more than 128 characters to
     which the same text was appended more than *most* times.
 
-    ``/x/xx/xxx/xxxx`` and ``/page-1/page-1-1/page-1-1-1/…`` come from a link that is made of the
-    page's own address, ``/a.htmla.htmla.html…`` from one that is appended to the address instead of
+    ``/x/xx/xxx/xxxx`` and ``/page-1/page-1-1/page-1-1-1/…`` come from links made of the page's own
+    address. ``/a.htmla.htmla.html…`` comes from a link that is appended to the address instead of
     replacing it. Directories by the first letters of a name, ``/d/de/deb/debian``, and segments of
     digits pass.
     """
