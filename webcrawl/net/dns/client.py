@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from webcrawl.net.dns import wire as dnswire
-from webcrawl.net.dns.query import MAX_UNDER_WAY, DnsResult, Done, Unanswered
+from webcrawl.net.dns.query import MAX_IN_PROGRESS, DnsResult, Done, Unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +48,7 @@ class ClientQuestions:
         self._client = client
         self._timeout = timeout
         self._tries = tries
-        self._room = asyncio.Semaphore(MAX_UNDER_WAY)
+        self._room = asyncio.Semaphore(MAX_IN_PROGRESS)
         self._tasks: set[asyncio.Task[DnsResult]] = set()
 
     def ask(self, name: bytes, qtype: int, done: Done) -> None:
