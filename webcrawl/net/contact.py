@@ -84,7 +84,10 @@ class Connection:
         self._writer.write(data)
 
     async def line(self) -> bytes:
-        """Return the next line without its end. BadAnswerError if it is longer than 64 kB."""
+        """Return the next line without its end.
+
+        Raises BadAnswerError if it is longer than 64 kB.
+        """
         try:
             async with asyncio.timeout(self._limits.first_byte_timeout):
                 line = await self._reader.readuntil(b"\n")

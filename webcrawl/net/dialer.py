@@ -82,8 +82,8 @@ class Dialer:
     ) -> _T:
         """Return the result of *connect* for an address of *host*, which is a name or an address.
 
-        ForbiddenAddressError if none of its addresses may be contacted. TimeoutError at *until*, in
-        epoch seconds; a DNS lookup has its own timeouts.
+        Raises ForbiddenAddressError if none of its addresses may be contacted, and TimeoutError at
+        *until*, in epoch seconds; a DNS lookup has its own timeouts.
         """
         bound = "" if is_proxy else BOUND_ADDRESS.get()
         found = [bound] if bound else await self._resolve(host)
@@ -114,7 +114,7 @@ class Dialer:
     ) -> _T:
         """Return the result of *connect* for *address*, which the guard has permitted.
 
-        TimeoutError at *until*. Otherwise raises what ``pass_fence`` raises.
+        Raises TimeoutError at *until*, and otherwise what ``pass_fence`` raises.
         """
         pass_fence()
         began = now()

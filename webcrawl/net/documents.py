@@ -119,7 +119,7 @@ def make_page(document: Document, title: str, rows: Iterable[Row], *, limit: int
 def parts_of(url: str, default_port: int) -> tuple[SplitResult, int, str]:
     """Return the parts of *url*, its port, and its path, in which question marks are not special.
 
-    BadUrlError if it has no host.
+    Raises BadUrlError if it has no host.
     """
     try:
         parts = urlsplit(url)

@@ -103,7 +103,7 @@ class AddressGuard:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from ALLOW_PRIVATE_ADDRESSES; FatalError if it is neither true nor false.
+        """Build from ALLOW_PRIVATE_ADDRESSES; raise FatalError if it is neither true nor false.
 
         With POLITENESS_KEY "address" only one address is tried, the one whose pause the frontier
         has checked.
@@ -154,7 +154,7 @@ def _is_public(text: str) -> bool:
 def _plain(text: str) -> IPv4Address | IPv6Address:
     """Return the IPv4 address inside *text* (RFC 4291, 3056, 6052), or its own address.
 
-    ValueError if *text* is not an address.
+    Raises ValueError if *text* is not an address.
     """
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv4Address):

@@ -90,7 +90,7 @@ class FetchLimits:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from the settings; FatalError with one sentence for an invalid value.
+        """Build from the settings; raise FatalError with one sentence for an invalid value.
 
         They are PAGE_MAX_BYTES, PAGE_*CONTENT_TYPES, DOWNLOAD_TIMEOUT, DOWNLOAD_FAIL_ON_DATALOSS
         and NET_*.

@@ -53,7 +53,10 @@ class Rates:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from CONTACTS_MAX and BANDWIDTH_MAX; FatalError with one sentence if invalid."""
+        """Build from CONTACTS_MAX and BANDWIDTH_MAX.
+
+        Raises FatalError with one sentence for an invalid value.
+        """
         return cls(
             contacts=number(settings, "CONTACTS_MAX", at_least=0),
             bits=number(settings, "BANDWIDTH_MAX", at_least=0),

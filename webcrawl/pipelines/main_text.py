@@ -152,7 +152,7 @@ _read_before: dict[int, tuple[weakref.ref[Page], MainText]] = {}
 def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
     """Return ``main_text`` with TEXT_MAX_CHARS and TEXT_EXTRACTOR applied.
 
-    FatalError if they are not valid.
+    Raises FatalError if they are not valid.
     """
     extractor = settings.get("TEXT_EXTRACTOR", EXTRACTORS[0])
     if extractor not in EXTRACTORS:

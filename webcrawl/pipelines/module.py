@@ -223,8 +223,8 @@ class ProcessingModule:
 
         Call it before ``process`` returns, also from the module's thread. The links are then on
         disk before the page is finished. Values that are not URLs of this crawl are counted
-        (``modules/<name>/links_bad``). ValueError for more than 50,000 links, or for links of a
-        redirect.
+        (``modules/<name>/links_bad``). Raises ValueError for more than 50,000 links, or for links
+        of a redirect.
         """
         links = [links] if isinstance(links, (str, Link)) else links
         given = [*islice(links, _MOST_LINKS + 1)]
@@ -241,7 +241,7 @@ class ProcessingModule:
     # --- Scrapy's interface
 
     async def open_spider(self) -> None:
-        """Restore the saved state and open the module. FatalError if that fails."""
+        """Restore the saved state and open the module. Raises FatalError if that fails."""
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         if type(self).score is not ProcessingModule.score:
             score_by = getattr(self._crawler.engine.scheduler, "score_by", None)
@@ -472,7 +472,7 @@ def _types_of(path: str, settings: BaseSettings) -> list[str]:
 def output_directory(settings: BaseSettings, setting: str, folder: str) -> Path:
     """Return the directory that *setting* names, or else *folder* below JOBDIR.
 
-    FatalError if neither is set.
+    Raises FatalError if neither is set.
     """
     given = setting and settings[setting]
     if not given and not settings["JOBDIR"]:

@@ -93,8 +93,8 @@ class ParquetFiles:
     def write(self, rows: Sequence[Sequence[Any]]) -> None:
         """Append *rows*, all or none of them, in one write.
 
-        From here on they survive ``kill -9``, and after ``sync`` a power failure. OSError if the
-        disk is full.
+        From here on they survive ``kill -9``, and after ``sync`` a power failure. Raises OSError if
+        the disk is full.
         """
         if not rows:
             return
@@ -188,7 +188,7 @@ def read_batches(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordB
     """Yield the rows in *directory* with these *columns*.
 
     They come from Parquet files, and from spools up to the last whole record. A process may be
-    writing there. OSError, CorruptRecordError.
+    writing there. Raises OSError or CorruptRecordError.
     """
     import pyarrow as pa  # noqa: PLC0415  # of `make modules`
     import pyarrow.parquet as pq  # noqa: PLC0415  # of `make modules`

@@ -80,7 +80,7 @@ class RedisPages(ProcessingModule):
         return super().from_crawler(crawler, pipeline=pipeline)
 
     async def open(self) -> None:
-        """Check how long the list is. FatalError if Redis does not answer."""
+        """Check how long the list is. Raises FatalError if Redis does not answer."""
         self._key = self._pipeline.item_key(None, self._crawler.spidercls)
         try:
             length = await self._ask("llen", self._key)
@@ -105,7 +105,7 @@ class RedisPages(ProcessingModule):
     async def _ask(self, command: str, *arguments: Any) -> int:
         """Return the answer of Redis.
 
-        Asks from a thread, as the client blocks. RemoteStoreError.
+        Asks from a thread, as the client blocks. Raises RemoteStoreError.
         """
         try:
             return int(await asyncio.to_thread(getattr(self._pipeline.server, command), *arguments))

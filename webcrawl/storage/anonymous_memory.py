@@ -14,7 +14,7 @@ import mmap
 def anonymous_memory(size: int) -> mmap.mmap:
     """Return *size* bytes of zeros, which use memory when they are accessed.
 
-    OSError if there is none.
+    Raises OSError if there is none.
     """
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with contextlib.suppress(OSError):  # a kernel without huge pages

@@ -32,7 +32,7 @@ class AppendFile:
         self.size += len(data)
 
     def cut(self, size: int) -> None:
-        """Cut the file to *size*. OSError."""
+        """Cut the file to *size*. Raises OSError."""
         os.ftruncate(self._fd, size)
         self.size = size
 

@@ -76,7 +76,7 @@ class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
 
 
 def unpack_frame(payload: bytes) -> list[bytes]:
-    """Return the items of a frame. ValueError if it is not valid."""
+    """Return the items of a frame. Raises ValueError if it is not valid."""
     return unpack_many(_decompressed(payload))
 
 
@@ -136,7 +136,7 @@ class DiskFifo:
     def open(self, snapshot: FifoSnapshot | None, found: Iterable[int] | None = None) -> None:
         """Restore the state of *snapshot* (None: an empty queue), and delete all other files.
 
-        *found* are the existing segments, None if all in the directory belong to this queue.
+        *found* are the existing segments, None if all in the directory belong to this queue. Raises
         CorruptRecordError if one is missing or too short. Does not read items.
         """
         self._restore(self._empty_state() if snapshot is None else snapshot)
@@ -170,7 +170,7 @@ class DiskFifo:
         self._head.appendleft(item)
 
     def pop(self) -> bytes:
-        """Remove and return the oldest item. IndexError when empty."""
+        """Remove and return the oldest item. Raises IndexError when empty."""
         if not self._head:
             self._refill()
         return self._head.popleft()

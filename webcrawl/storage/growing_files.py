@@ -49,8 +49,8 @@ class GrowingFiles:
     def open(self) -> Iterator[tuple[Path, int]]:
         """Make the directory, and yield the files that dead processes left, oldest first.
 
-        Each comes with its lock, a file descriptor that the caller must close. OSError if nothing
-        can be written there.
+        Each comes with its lock, a file descriptor that the caller must close. Raises OSError if
+        nothing can be written there.
         """
         # The parent, too: the process that made the directory may have died before syncing it.
         sync_paths([*make_directory(self._directory), self._directory.parent])
@@ -66,7 +66,7 @@ class GrowingFiles:
     def begin(self) -> tuple[Path, int]:
         """Create a growing file; return it with a descriptor that appends to it and holds its lock.
 
-        OSError.
+        Raises OSError.
         """
         while True:
             moment = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d%H%M%S%f")[:17]

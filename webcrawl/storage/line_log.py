@@ -189,7 +189,7 @@ def remove_before(path: Path, at: float) -> int:
     """Delete the full files of the log at *path* with only lines from before *at*; return how many.
 
     *at* is in epoch seconds. The last full file always stays, as its number says how many there
-    were. OSError.
+    were. Raises OSError.
     """
     files = numbered(path, packed=True)
     last = max((number for number, file in enumerate(files) if begins_at(file) < at), default=0)

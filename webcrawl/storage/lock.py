@@ -63,8 +63,8 @@ class DirectoryLock:
 def work_directory(path: Path, *, of: str) -> Iterator[Path]:
     """Yield the directory *path*, for one process at a time; it is deleted on success.
 
-    On failure it stays for the next run. FatalError if another process has it; *of* says what it is
-    used for. OSError.
+    On failure it stays for the next run. Raises FatalError if another process has it; *of* says
+    what it is used for. Raises OSError.
     """
     path.mkdir(parents=True, exist_ok=True)
     lock = DirectoryLock(path=path / "lock")

@@ -44,8 +44,8 @@ class ManifestStore:
     def load(self) -> dict[str, Any] | None:
         """Return the live manifest, or None if none was ever published here.
 
-        Changes nothing on disk. CorruptRecordError if CURRENT names something unreadable.
-        NewerFormatError if a later webcrawl wrote it.
+        Changes nothing on disk. Raises CorruptRecordError if CURRENT names something unreadable,
+        and NewerFormatError if a later webcrawl wrote it.
         """
         current = self._path / "CURRENT"
         try:

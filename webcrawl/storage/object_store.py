@@ -122,7 +122,7 @@ class ObjectStore:
         """Store the file *path* as *name*, delete it, leave a note of that, and return its size.
 
         The file may be of any size. An object with that *name* is replaced; the caller must have
-        checked the name. FileNotFoundError if there is no such file.
+        checked the name. Raises FileNotFoundError if there is no such file.
         """
         size, place = path.stat().st_size, f"{self._root.rstrip('/')}/{name}"
         with self._translating_errors(may_be_gone=False):
@@ -141,7 +141,10 @@ class ObjectStore:
         return size
 
     def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
-        """Return *size* bytes, or all, from *start* on; fewer at the end. FileNotFoundError."""
+        """Return *size* bytes, or all, from *start* on; fewer at the end.
+
+        Raises FileNotFoundError.
+        """
         # Both ends or none, as obstore does not accept other ranges.
         part = {} if size is None else {"start": start, "end": start + size}
         with self._translating_errors():
@@ -166,7 +169,7 @@ class ObjectStore:
     def copy(self, names: Mapping[str, str]) -> None:
         """Copy objects from the keys to the values of *names*, within the store if possible.
 
-        FileNotFoundError.
+        Raises FileNotFoundError.
         """
         if self.directory is None:
             with self._translating_errors():
@@ -185,7 +188,7 @@ class ObjectStore:
     def link_in(self, path: Path, name: str) -> int:
         """Make the file *path* an object by a hard link; return the number of its inode.
 
-        0 if the store cannot have links to it. FileNotFoundError if the file does not exist.
+        0 if the store cannot have links to it. Raises FileNotFoundError if the file does not exist.
         """
         if self.directory is None:
             return 0
@@ -197,7 +200,7 @@ class ObjectStore:
     def link_out(self, name: str, path: Path) -> bool:
         """Link the object *name* to the file *path*; return whether that was possible.
 
-        FileNotFoundError if the object does not exist.
+        Raises FileNotFoundError if the object does not exist.
         """
         with self._translating_errors():
             return self.directory is not None and _link(Path(self._path(name)), path)

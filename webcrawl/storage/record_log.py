@@ -89,9 +89,9 @@ class RecordLog:
         these keep their content. With *shares* it is not copied, and they get the appended data,
         too.
 
-        CorruptRecordError if the file is shorter than *size* or not a record log. NewerFormatError
-        if a later webcrawl wrote it. In both cases nothing is changed. With a *size* of 0 any file
-        is overwritten.
+        Raises CorruptRecordError if the file is shorter than *size* or not a record log, and
+        NewerFormatError if a later webcrawl wrote it. In both cases nothing is changed. With a
+        *size* of 0 any file is overwritten.
         """
         if size is None:
             records = read_records(path) if path.exists() else iter(())
@@ -135,8 +135,8 @@ class RecordLog:
         """Append one record with one write and return the offset after it.
 
         From here on it survives ``kill -9``, and after ``sync()`` a power failure. On an OSError
-        (disk full) the incomplete frame is cut off again, so the log stays usable. ValueError for
-        more than MAX_PAYLOAD bytes, which readers reject.
+        (disk full) the incomplete frame is cut off again, so the log stays usable. Raises
+        ValueError for more than MAX_PAYLOAD bytes, which readers reject.
         """
         length = len(payload)
         if length > MAX_PAYLOAD:
@@ -210,7 +210,7 @@ def read_records(
 
 
 def read_payload(file: BinaryIO) -> bytes:
-    """Return the payload of the next frame; ValueError with the reason if there is none."""
+    """Return the payload of the next frame; raise ValueError with the reason if there is none."""
     frame = file.read(FRAME.size)
     if len(frame) < FRAME.size:
         raise ValueError("the file ends within a frame" if frame else "the file ends here")
@@ -254,7 +254,7 @@ def header_fields(
 ) -> list[Any]:
     """Return the fields of *header* after *magic*, version and flags: *layout*, then its crc32.
 
-    CorruptRecordError, which says *what* the header belongs to, or NewerFormatError.
+    Raises CorruptRecordError, which says *what* the header belongs to, or NewerFormatError.
     """
     size = layout.size
     if len(header) < size + 4 or not header.startswith(magic):
@@ -274,7 +274,7 @@ def pack_many(items: Sequence[bytes]) -> bytes:
 
 
 def unpack_many(payload: bytes) -> list[bytes]:
-    """Return the items of ``pack_many``. ValueError if the lengths do not add up."""
+    """Return the items of ``pack_many``. Raises ValueError if the lengths do not add up."""
     try:
         (count,) = struct.unpack_from("<I", payload)
         lengths = struct.unpack_from(f"<{count}I", payload, 4)
@@ -287,7 +287,10 @@ def unpack_many(payload: bytes) -> list[bytes]:
 
 
 def unpacked(path: Path, offset: int, payload: bytes) -> list[bytes]:
-    """Return ``unpack_many`` of the record at *offset* of *path*; CorruptRecordError if invalid."""
+    """Return ``unpack_many`` of the record at *offset* of *path*.
+
+    Raises CorruptRecordError if it is invalid.
+    """
     try:
         return unpack_many(payload)
     except ValueError as error:
@@ -295,7 +298,10 @@ def unpacked(path: Path, offset: int, payload: bytes) -> list[bytes]:
 
 
 def count_packed(payload: bytes) -> int:
-    """Return the number of items in *payload*, made by ``pack_many``; ValueError if it was not."""
+    """Return the number of items in *payload*, made by ``pack_many``.
+
+    Raises ValueError if it was not made by it.
+    """
     if len(payload) < 4:
         raise ValueError("not packed items: no count")
     return int.from_bytes(payload[:4], "little")

@@ -71,7 +71,7 @@ def scan_records(
 ) -> Iterator[FoundRecord | Gap]:
     """Yield the records and gaps of *path* from byte *start* to *end*, or to the end of the file.
 
-    With *end* the log cannot have a torn end. A missing file is one gap. OSError, and
+    With *end* the log cannot have a torn end. A missing file is one gap. Raises OSError, and
     NewerFormatError if a later webcrawl wrote it.
     """
     try:

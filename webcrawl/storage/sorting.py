@@ -21,7 +21,7 @@ def sorted_lines(
     """Yield the lines of the files *paths*, with their ends, sorted by bytes.
 
     *options* are those of sort. It uses the directory *beside* for what does not fit in memory.
-    FatalError if there is no sort command, or it fails; *of* says what needs it.
+    Raises FatalError if there is no sort command, or it fails; *of* says what needs it.
     """
     where = (f"--temporary-directory={beside}", f"--buffer-size={memory}", "--files0-from=-")
     try:

@@ -99,7 +99,7 @@ class RulesFile(Generic[R]):
     def open(self) -> None:
         """Read the file, in the calling thread.
 
-        FatalError with one sentence if it cannot be read.
+        Raises FatalError with one sentence if it cannot be read.
         """
         if self._path is None:
             return
@@ -142,7 +142,7 @@ class RulesFile(Generic[R]):
     def read_again(self) -> Future[str]:
         """Start to read the file, in a thread; the result says why it cannot be used, or is empty.
 
-        FatalError if there is no file.
+        Raises FatalError if there is no file.
         """
         if self._path is None:
             raise FatalError(f"{self.setting} is not set, so there is nothing to read.")

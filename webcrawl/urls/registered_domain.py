@@ -41,9 +41,10 @@ _SIMULATED = "sim.test"
 
 
 class SuffixList:
-    """A public suffix list, as published by publicsuffix.org. ValueError if *text* is not one.
+    """A public suffix list, as published by publicsuffix.org.
 
-    *version* is its date, such as 2026-10-22_08-36-41_UTC, or "of unknown date".
+    *version* is its date, such as 2026-10-22_08-36-41_UTC, or "of unknown date". Raises ValueError
+    if *text* is not such a list.
     """
 
     def __init__(self, text: str) -> None:

@@ -22,8 +22,8 @@ _MAX_BYTES = 32 << 20
 def hosts_of(settings: BaseSettings) -> dict[str, list[str]]:
     """Return the addresses of the names in HOSTS_FILE and /etc/hosts; HOSTS_FILE takes precedence.
 
-    These are the IPv4 addresses of a name, or the IPv6 ones if it has no others. Blocks. FatalError
-    for a HOSTS_FILE that cannot be used.
+    These are the IPv4 addresses of a name, or the IPv6 ones if it has no others. Blocks. Raises
+    FatalError for a HOSTS_FILE that cannot be used.
     """
     found: dict[str, list[str]] = {}
     own = settings.get("HOSTS_FILE")
@@ -37,7 +37,7 @@ def hosts_of(settings: BaseSettings) -> dict[str, list[str]]:
 
 
 def _read(path: Path) -> dict[str, list[str]]:
-    """Read the file *path*. OSError; ValueError with the reason."""
+    """Read the file *path*. Raises OSError, or ValueError with the reason."""
     with path.open("rb") as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:

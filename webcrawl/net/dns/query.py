@@ -185,7 +185,7 @@ class _Channel:
         self._answered_at = 0.0
 
     def send(self, message: bytes) -> None:
-        """Send *message*; OSError if that is not possible."""
+        """Send *message*; raise OSError if that is not possible."""
         try:
             sock = self._socket or self._connect()
             sock.send(message)
@@ -368,7 +368,7 @@ class _Question:
 
 
 def connected_socket(address: Address) -> socket.socket:
-    """Return a new non-blocking socket to *address*; OSError if there is no route."""
+    """Return a new non-blocking socket to *address*; raise OSError if there is no route."""
     host, port = address
     # This looks up nothing: it is for the scope of a link-local address ("fe80::1%eth0").
     family, kind, proto, _, there = socket.getaddrinfo(

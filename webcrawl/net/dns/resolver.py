@@ -122,11 +122,11 @@ class Resolver:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Resolver:
-        """Build a resolver from the settings; FatalError with one sentence for an invalid value.
+        """Build a resolver from the settings.
 
         They are DNS_SERVERS or DNS_CLIENT_CLASS, DNS_QUERY_TIMEOUT_SECS, HOSTS_FILE, and the share
         of names in MEMORY_BUDGET. If neither of the first two is set, the name servers of
-        /etc/resolv.conf are used.
+        /etc/resolv.conf are used. Raises FatalError with one sentence for an invalid value.
         """
         settings = crawler.settings
         named = [server_address(s) for s in settings.getlist("DNS_SERVERS")]

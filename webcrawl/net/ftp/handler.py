@@ -92,7 +92,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> FtpDownloadHandler:
-        """Build from the settings; FatalError with one sentence for an invalid value.
+        """Build from the settings; raise FatalError with one sentence for an invalid value.
 
         They are those of `FetchLimits` and `Dialer`, FTP_USER, FTP_PASSWORD and CRAWLER_CONTACT.
         """
@@ -216,7 +216,7 @@ class _FtpVisit:
 
 
 def target_of(url: str) -> FtpTarget:
-    """Parse *url*; BadUrlError if it cannot be requested."""
+    """Parse *url*; raise BadUrlError if it cannot be requested."""
     parts, port, path = parts_of(url, _PORT)
     found = _TYPE.search(path)
     if found is not None:

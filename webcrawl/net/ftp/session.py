@@ -69,7 +69,7 @@ class Session:
         self._lines = 0
 
     async def reply(self) -> FtpReply:
-        """Return the next reply; BadAnswerError if it is not valid."""
+        """Return the next reply; raise BadAnswerError if it is not valid."""
         found = await self._line()
         match = _REPLY.fullmatch(found)
         if match is None:

@@ -85,7 +85,7 @@ class GopherDownloadHandler(BaseDownloadHandler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> GopherDownloadHandler:
-        """Build from the settings; FatalError with one sentence for an invalid value.
+        """Build from the settings; raise FatalError with one sentence for an invalid value.
 
         They are those of `FetchLimits` and `Dialer`, and GOPHER_PORTS.
         """
@@ -120,7 +120,7 @@ class GopherDownloadHandler(BaseDownloadHandler):
 
 
 def gopher_ports(settings: BaseSettings) -> frozenset[int]:
-    """Return the ports in GOPHER_PORTS; FatalError unless they are port numbers."""
+    """Return the ports in GOPHER_PORTS; raise FatalError unless they are port numbers."""
     try:
         ports = frozenset(map(int, settings.getlist("GOPHER_PORTS", GOPHER_PORTS)))
     except (TypeError, ValueError):
@@ -131,7 +131,7 @@ def gopher_ports(settings: BaseSettings) -> frozenset[int]:
 
 
 def target_of(url: str) -> GopherTarget:
-    """Parse *url*; BadUrlError if it cannot be requested."""
+    """Parse *url*; raise BadUrlError if it cannot be requested."""
     parts, port, quoted = parts_of(url, _PORT)
     path = unquote_to_bytes(quoted[1:])
     kind = path[:1].decode("latin-1") or MENU

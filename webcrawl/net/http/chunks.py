@@ -42,7 +42,7 @@ class ChunkedBody:
     def feed(self, data: bytes) -> bytes:
         """Decode *data*, and return the part after the end of the body.
 
-        ValueError for broken framing.
+        Raises ValueError for broken framing.
         """
         at = 0
         while at < len(data) and self._state != _ENDED:

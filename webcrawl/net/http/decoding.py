@@ -105,7 +105,7 @@ class ContentDecodingMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build from PAGE_MAX_BYTES; FatalError with one sentence if it is not valid."""
+        """Build from PAGE_MAX_BYTES; raise FatalError with one sentence if it is not valid."""
         return cls(max_bytes=page_max_bytes(crawler.settings))
 
     def process_request(self, request: Request) -> None:

@@ -56,7 +56,7 @@ def end_of_head(received: bytes, start: int) -> int:
 def mended_head(head: bytes) -> MendedHead:
     """Repair *head*, which ends with its empty line.
 
-    ValueError if it has no status line, no valid status or length, or a zero byte.
+    Raises ValueError if it has no status line, no valid status or length, or a zero byte.
     """
     if b"\0" in head:
         raise ValueError("a zero byte in the header")

@@ -83,7 +83,7 @@ ADDED = ContextVar("ADDED", default=NOTHING_ADDED)
 def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> Additions:
     """Return the Additions; *proxy* is a URL or "".
 
-    ValueError for anything that cannot be sent; its message contains none of the values.
+    Raises ValueError for anything that cannot be sent; its message contains none of the values.
     """
     if len(headers) + len(cookies) > _MOST_ADDED:
         raise ValueError(f"it has more than {_MOST_ADDED} headers and cookies")
@@ -126,7 +126,7 @@ class WireRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 def wire_request(request: Request) -> WireRequest:
-    """Return *request* as it is sent; ValueError if it cannot be made into an HTTP request.
+    """Return *request* as it is sent; raise ValueError if it cannot be made into an HTTP request.
 
     The length of its body counts, not what its fields say. A field Proxy-Authorization goes to the
     proxy and never to the host. A request that may have been carried out when the connection breaks

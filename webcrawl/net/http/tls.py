@@ -68,7 +68,7 @@ class TlsContext:
     def from_settings(cls, settings: BaseSettings) -> Self:
         """Build from Scrapy's TLS settings and the environment variable SSLKEYLOGFILE.
 
-        FatalError with one sentence for an invalid value.
+        Raises FatalError with one sentence for an invalid value.
         """
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
         ciphers = settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS")

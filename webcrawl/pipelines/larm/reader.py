@@ -17,8 +17,8 @@ _MAX_LINE_BYTES = 1 << 20
 def stored_files(directory: Path, *, start: int = 0) -> Iterator[tuple[StoredFile, int]]:
     """Yield the pages from byte *start* of store.log on, each with the offset of its line.
 
-    A last line without an end is left for later. OSError; LarmError, which names the place of an
-    invalid line.
+    A last line without an end is left for later. Raises OSError, or LarmError, which names the
+    place of an invalid line.
     """
     path = directory / STORE
     with path.open("rb") as file:
@@ -49,7 +49,10 @@ def find(directory: Path, url: str) -> StoredFile | None:
 
 
 def body_of(directory: Path, stored: StoredFile) -> bytes:
-    """Return the body of the page *stored*. LarmError if its page file is too short; OSError."""
+    """Return the body of the page *stored*.
+
+    Raises LarmError if its page file is too short, or OSError.
+    """
     path = page_file(directory, stored.number)
     if path.stat().st_size < stored.offset + stored.size:
         raise LarmError(f"{path} ends within the page at byte {stored.offset}")

@@ -69,8 +69,9 @@ class LarmWriter:
     def open(self) -> None:
         """Make the directory, cut off what a killed process left, and continue after it.
 
-        OSError. LarmError if store.log belongs to something else, or a page file is missing.
-        LockedError if another process writes there. In both cases nothing is changed.
+        Raises OSError, or LarmError if store.log belongs to something else, or a page file is
+        missing. Raises LockedError if another process writes there. In both cases nothing is
+        changed.
         """
         sync_paths(make_directory(self._directory))
         self._lock.acquire()
@@ -85,7 +86,7 @@ class LarmWriter:
     def write(self, page: Page) -> None:
         """Append *page*, and hand it to the operating system.
 
-        OSError if it could not be written; nothing of it is left then.
+        Raises OSError if it could not be written; nothing of it is left then.
         """
         if self._failure is not None:
             raise self._failure
@@ -111,8 +112,8 @@ class LarmWriter:
     def sync(self) -> None:
         """fsync what was written. Blocks.
 
-        OSError. After a failed ``write`` that could not restore the files, it is raised from then
-        on.
+        Raises OSError; after a failed ``write`` that could not restore the files, it is raised from
+        then on.
         """
         if self._failure is not None:
             raise self._failure
@@ -178,8 +179,8 @@ class LarmWriter:
     def _last_page(self) -> StoredFile | None:
         """Return the last page in store.log whose body is complete in its page file.
 
-        Lines after it are cut off: a power failure loses what was not synced. LarmError if a page
-        file is missing.
+        Lines after it are cut off: a power failure loses what was not synced. Raises LarmError if a
+        page file is missing.
         """
         with self._store.open("r+b") as file:
             end = file.seek(0, os.SEEK_END)

@@ -87,8 +87,8 @@ def page_records(
     first record. *why*: why the page does not go through the processing modules, if it does not.
     *first*: a stored copy of its payload, which a revisit record is to name.
 
-    Takes about 40 µs for 20 kB, copies the body once, does no I/O. ValueError for a page that
-    cannot be stored because its URL is too long.
+    Takes about 40 µs for 20 kB, copies the body once, does no I/O. Raises ValueError for a page
+    that cannot be stored because its URL is too long.
     """
     target = _safe_url(page.url)
     if len(target) > MAX_URL_BYTES:

@@ -127,8 +127,8 @@ class WarcWriter:
     def open(self) -> list[str]:
         """Make the directory and finish leftover files. Returns a line to log for each of them.
 
-        OSError if the directory cannot be made or written to, rather than at the first page. Reads
-        every leftover file once: about 8 s per GB.
+        Raises OSError if the directory cannot be made or written to, rather than at the first page.
+        Reads every leftover file once: about 8 s per GB.
         """
         return [self._recover(path, fd) for path, fd in self._files.open()]
 
@@ -140,8 +140,8 @@ class WarcWriter:
     def add(self, page: Page, why: str = "") -> None:
         """Append the records of *page*; they are handed to the operating system by ``flush``.
 
-        *why* says why it does not go through the processing modules, if it does not. WarcWriteError
-        if they cannot be written; the file then ends where it ended before.
+        *why* says why it does not go through the processing modules, if it does not. Raises
+        WarcWriteError if they cannot be written; the file then ends where it ended before.
         """
         response = stored_response(page) if is_http(page) else None
         first = None
@@ -186,7 +186,8 @@ class WarcWriter:
     def flush(self) -> None:
         """Hand what was added since the last ``flush`` to the operating system, in one write.
 
-        WarcWriteError if some of it could not be written; the file then ends where it ended before.
+        Raises WarcWriteError if some of it could not be written; the file then ends where it ended
+        before.
         """
         with suppress(WarcWriteError):
             self._write_pending()

@@ -56,8 +56,8 @@ class UrlHostRules:
     def read(cls, path: Path) -> UrlHostRules:
         """Return the rules in the file *path*, which is UTF-8.
 
-        ValueError with one sentence that names file and line of an invalid rule; OSError if the
-        file cannot be read. A million rules take 4 s.
+        Raises ValueError with one sentence that names file and line of an invalid rule, and OSError
+        if the file cannot be read. A million rules take 4 s.
         """
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
@@ -165,7 +165,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _part_of(text: str) -> str:
-    """Return a host name or a piece of one as ``host_of`` spells it; ValueError if invalid."""
+    """Return a host name or a piece of one as ``host_of`` spells it; or raise ValueError."""
     part = text.strip().replace(",", ".").lower()
     if not part.isascii():
         part = ".".join(label if label.isascii() else _encoded(label) for label in part.split("."))

@@ -91,7 +91,7 @@ class FilterTable:
 
         An answer is the host and the name of the filter that refuses the URL, None if it passes
         all. *depth* is that of the URLs, *via* is as in ``process_url``. A URL is not rewritten to
-        one that *leads_back*. OSError if the sample cannot be written.
+        one that *leads_back*. Raises OSError if the sample cannot be written.
         """
         reasons: dict[int, str] = {}
         if len(self._stages) == len(self._chains) == 1:
@@ -142,7 +142,7 @@ class FilterTable:
         return found, answers
 
     def _processed(self, own: OwnFilter, url: str, via: str) -> str:
-        """Return *url* as processed by *own*. RefusedUrlError if that raises anything."""
+        """Return *url* as processed by *own*. Raises RefusedUrlError if that raises anything."""
         try:
             to = own.part.process_url(url, via)
             formed = url if to == url else self._form(to)
