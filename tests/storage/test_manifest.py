@@ -250,7 +250,7 @@ def test_a_manifest_without_a_checksum_is_an_edited_one(tmp_path):
         {"format": "1"}  | no format number
         {"format": null} | no format number
         {"format": 1, "state": 2, "crc32": 7} | checksum mismatch
-        {"format": 1, "state": 2} | it is of before webcrawl 0.1
+        {"format": 1, "state": 2} | it is from before webcrawl 0.1
         {"format": 3}    | format 3, this webcrawl reads up to 2: use the
     """),
 )

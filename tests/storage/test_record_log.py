@@ -213,7 +213,7 @@ def test_no_record_is_written_that_no_reader_would_take(path, monkeypatch):
     monkeypatch.setattr(record_log, "MAX_PAYLOAD", 10)
     with RecordLog.open(path) as log:
         log.append(b"x" * 10)
-        with pytest.raises(ValueError, match="11 bytes, 10 is the most"):
+        with pytest.raises(ValueError, match="11 bytes; the limit is 10"):
             log.append(b"x" * 11)
         log.append(b"after")
     assert payloads(path) == [b"x" * 10, b"after"]

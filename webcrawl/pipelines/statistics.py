@@ -142,11 +142,11 @@ class ContentTypes(Statistics):
 
 
 class TagCounter(Statistics):
-    """HTML start tags by name: how many pages have them, and how many there are (Mercator, section
-    3).
+    """HTML start tags by name: how many there are, and on how many pages.
 
-    One expression finds them in the first 512 KiB, in 0.2 us per tag. Tags in comments, scripts and
-    styles are not counted, nor are tags that a browser would add.
+    This is an example of Mercator, section 3. One expression finds the tags in the first 512 KiB,
+    in 0.2 us per tag. Tags in comments, scripts and styles are not counted, nor are tags that a
+    browser would add.
     """
 
     content_types = ("text/html", "application/xhtml+xml")

@@ -67,7 +67,7 @@ class NewerFormatError(Exception):
 
     def __init__(self, what: object, found: int, known: int) -> None:
         super().__init__(
-            f"{what} has format {found}, but this webcrawl only reads up to {known}: "
+            f"{what} has format {found}, this webcrawl reads up to {known}: "
             "use the newer webcrawl that wrote it, or another JOBDIR"
         )
 

@@ -65,7 +65,7 @@ gclid). Risks only pages that show them.
 >>> form("tracking", "http://a.test/?utm_source=mail&id=3&fbclid=IwAR2")
 'http://a.test/?id=3'
 
-empty_query: drops a ``?`` with nothing after it, and empty parameters. No known risk.
+empty_query: drops a ``?`` with nothing after it, and empty parameters. It has no known risks.
 
 >>> form("empty_query", "http://a.test/x?&a=1&")
 'http://a.test/x?a=1'

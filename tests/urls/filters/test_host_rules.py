@@ -117,15 +117,18 @@ def test_international_names_may_be_written_as_such():
         ends(a)=            | rules, line 1: 'ends' must be startsWith, endsWith or synonym.
         startsWith()=x      | rules, line 1: startsWith() has no host.
         synonym(a.test)=    | rules, line 1: synonym(a.test) has no other host.
-        synonym(a.test)=b/c | rules, line 1: 'b/c' is no part of a host name.
-        synonym(a b)=c      | rules, line 1: 'a b' is no part of a host name.
-        synonym(ü b)=c      | rules, line 1: 'ü b' is no part of a host name.
+        synonym(a.test)=b/c | rules, line 1: 'b/c' is not a valid part of a host name.
+        synonym(a b)=c      | rules, line 1: 'a b' is not a valid part of a host name.
+        synonym(ü b)=c      | rules, line 1: 'ü b' is not a valid part of a host name.
         """),
         (
             "\n# x\nwww.a.test",
             "rules, line 3: 'www.a.test' is not a rule such as startsWith(www.)=.",
         ),
-        ("endsWith(a)=" + 254 * "x", f"rules, line 1: '{80 * 'x'}' is no part of a host name."),
+        (
+            "endsWith(a)=" + 254 * "x",
+            f"rules, line 1: '{80 * 'x'}' is not a valid part of a host name.",
+        ),
         (
             "\nstartsWith(a\\\n.)=" + 999 * "x",
             "rules, line 2: a rule may have at most 1000 characters.",
