@@ -72,7 +72,7 @@ def test_a_hosts_file_goes_before_that_of_the_system(monkeypatch, tmp_path):
     ("own", "why"),
     [
         (b"10.0.0.1 a.test\nb.test 10.0.0.1", "line 2 does not begin with an address"),
-        (b"10.0.0.1 a.test\n" * 100, "it has more than 0 MiB"),
+        (b"10.0.0.1 a.test\n" * 100, "it is larger than 0 MiB"),
     ],
 )
 def test_a_hosts_file_that_cannot_be_is_told_in_a_sentence(monkeypatch, tmp_path, own, why):

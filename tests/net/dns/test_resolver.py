@@ -145,8 +145,8 @@ def alias_without_end(query):
 @pytest.mark.parametrize(
     ("answer", "error", "why", "asked"),
     [
-        (refuse, LookupFailedError, "says SERVFAIL", "u"),
-        (partial(respond, rcode="REFUSED"), LookupFailedError, "says REFUSED", "u"),
+        (refuse, LookupFailedError, "answered SERVFAIL", "u"),
+        (partial(respond, rcode="REFUSED"), LookupFailedError, "answered REFUSED", "u"),
         (refuse_at_length, LookupFailedError, "SERVFAIL", "ut"),
         (lambda query: truncate(query).to_wire(), LookupFailedError, "over TCP, too", "ut"),
         (silence, LookupTimeoutError, "a.test", "uuu"),

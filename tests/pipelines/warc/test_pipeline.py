@@ -253,8 +253,8 @@ async def test_settings_say_where_and_how(tmp_path, jobdir):
     table("""
         WARC_MAX_FILE_BYTES | 0   | a whole number of at least 1, not '0'.
         WARC_MAX_FILE_BYTES | 1.5 | a whole number of at least 1, not '1.5'.
-        WARC_PREFIX         | a/b | letters, digits, dots, dashes and underscores only, not 'a/b'.
-        WARC_PREFIX         |     | letters, digits, dots, dashes and underscores only, not ''.
+        WARC_PREFIX         | a/b | letters, digits, dots, dashes or underscores, not 'a/b'.
+        WARC_PREFIX         |     | letters, digits, dots, dashes or underscores, not ''.
     """),
 )
 def test_setting_that_cannot_be_is_one_sentence(jobdir, setting, value, sentence):

@@ -175,7 +175,7 @@ def test_left_over_file_gets_its_final_name(tmp_path, opened, cut):
     final = left.with_suffix("")
     whole = final.stat().st_size
     assert names(tmp_path) == [final.name]
-    assert line == f"{final}: pages recovered: {3 - cut}, cut {size - whole} of {size} bytes"
+    assert line == f"{final}: pages recovered: {3 - cut}, {size - whole} of {size} bytes cut off"
     assert complaints(final) == {}
     assert numbers(final) == [0, 1, 2][: 3 - cut]
     assert two.written.recovered == 1

@@ -139,8 +139,7 @@ def _prefix(settings: BaseSettings) -> str:
     prefix = settings.get("WARC_PREFIX", DEFAULT_PREFIX)
     if not isinstance(prefix, str) or _PREFIX.fullmatch(prefix) is None:
         raise FatalError(
-            "WARC_PREFIX may have letters, digits, dots, dashes and underscores only, "
-            f"not {prefix!r}."
+            f"WARC_PREFIX must be letters, digits, dots, dashes or underscores, not {prefix!r}."
         )
     return prefix
 
