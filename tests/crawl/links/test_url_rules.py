@@ -193,7 +193,7 @@ def test_host_rules_come_from_a_file(tmp_path):
 def test_a_line_that_is_no_rule_is_one_sentence(tmp_path):
     path = tmp_path / "rules"
     path.write_text("\nwww.\n")
-    sentence = r"^URL_HOST_RULES_FILE: .*/rules, line 2: 'www.' is no ru"
+    sentence = r"^URL_HOST_RULES_FILE: .*/rules, line 2: 'www.' is not a rule"
     with pytest.raises(FatalError, match=sentence):
         equivalence_of(of_project(URL_HOST_RULES_FILE=str(path)))
 
