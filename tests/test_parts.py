@@ -113,7 +113,7 @@ async def test_links_of_modules_go_from_replay_to_a_job(tmp_path):
         replay = [*scrapy, "replay", job, "-o", tmp_path / "out"]
         replay += ["-s", 'ITEM_PIPELINES={"mine.DataLinks": 1}']
         said = await asyncio.to_thread(run, [*map(str, replay)], tmp_path)
-        assert said.count("no crawl takes them: scrapy replay has --submit") == 1
+        assert said.count("use scrapy replay --submit to collect them") == 1
         nowhere = [*map(str, [*replay, "--submit", tmp_path / "jbo"])]
         said = await asyncio.to_thread(run, nowhere, tmp_path, code=2)
         assert "--submit names" in said

@@ -356,9 +356,9 @@ class NotAsync:
         ({"URL_FILTERS": "mine.Filter"}, ["URL_FILTERS must be a dictionary (JSON), not"]),
         (
             {"DNS_CLIENT_CLASS": "builtins.dict", "DNS_SERVERS": "127.0.0.1"},
-            ["DNS_SERVERS are not asked where DNS_CLIENT_CLASS is"],
+            ["Set either DNS_SERVERS or DNS_CLIENT_CLASS"],
         ),
-        ({"HOSTS_FILE": "/proc/version"}, ["HOSTS_FILE", "line 1 begins with no address"]),
+        ({"HOSTS_FILE": "/proc/version"}, ["HOSTS_FILE", "line 1 does not begin with an address"]),
         ({"POLITENESS_POLICY": 5}, ["POLITENESS_POLICY", "cannot be loaded"]),
         ({"SEEN_ELIMINATOR": "webcrawl.crawl.links.submission.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),
         ({"RETRY_POLICY": {"timeout": [1, "x", 0]}}, ["RETRY_POLICY for timeout must be three"]),

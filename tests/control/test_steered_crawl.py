@@ -254,7 +254,7 @@ def test_an_edited_file_acts_as_a_command_of_the_journal(web, begin, tmp_path):
     wait_until(lambda: contacts(web, at))
     policies.write_text("nonsense")
     wait_until(lambda: len(journal(web)) == 4)
-    assert "The last rules stay in force (0)." in journal(web)[-1]["answer"]
+    assert "The previous rules (0) stay in force." in journal(web)[-1]["answer"]
     policies.write_text("")
     wait_until(lambda: len(journal(web)) == 6)
     excluded.write_text("")

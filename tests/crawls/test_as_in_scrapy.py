@@ -209,7 +209,7 @@ def test_tools_work_and_leave_nothing_behind(site, project, tmp_path):
 
 def test_what_tools_may_not_fetch_is_a_sentence_without_a_traceback(site, project):
     site.hits.clear()
-    private = "127.0.0.1, no public address: ALLOW_PRIVATE_ADDRESSES=1 allows it"
+    private = "127.0.0.1, which is not public: ALLOW_PRIVATE_ADDRESSES=1 allows it"
     for tool, more in (("fetch", []), ("shell", ["-c", "response"])):
         refused = run([tool, *more, f"{site.url}/new"], cwd=project)
         assert private in refused.stderr

@@ -169,5 +169,5 @@ def test_a_missing_exceptions_file_is_one_sentence(command, tmp_path):
     said = finish(command(TRAP_EXCEPTIONS_FILE=tmp_path / "none"), code=2)
     assert said.splitlines()[-1] == (
         f"webcrawl: TRAP_EXCEPTIONS_FILE {tmp_path}/none cannot be read (No such file or "
-        "directory): create it, an empty one exempts no pattern."
+        "directory): create it; an empty file exempts no pattern."
     )

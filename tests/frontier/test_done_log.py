@@ -134,7 +134,7 @@ def test_segment_whose_pages_were_never_written_is_an_empty_one(jobdir, log):
 def test_segment_that_is_a_different_file_is_damage(jobdir, log):
     log.close()
     (jobdir / "00000001.log").write_bytes(b"no such file of ours")
-    with pytest.raises(CorruptRecordError, match="no record log header"):
+    with pytest.raises(CorruptRecordError, match="not a record log header"):
         read(jobdir)
 
 

@@ -15,7 +15,7 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.crawl.lease.fetch import Fetch
-from webcrawl.net.contact import opened
+from webcrawl.net.contact import open_streams
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
 from webcrawl.net.outcomes import ForbiddenAddressError, outcome_of
@@ -70,7 +70,7 @@ async def test_no_name_server_is_asked_for_the_address_that_is_bound():
         with bound_to(FIRST):
             await handler.download_request(Request(f"http://a.test:{server.port}/"))
             dialer = Dialer.from_crawler(handler.crawler, handler.limits)
-            _, writer = await dialer.dial("a.test", server.port, opened)
+            _, writer = await dialer.dial("a.test", server.port, open_streams)
         assert writer.get_extra_info("peername")[0] == FIRST
         writer.close()
         assert server.connections == 2
@@ -84,7 +84,7 @@ async def test_a_bound_address_is_judged_by_the_guard_all_the_same():
             with pytest.raises(ForbiddenAddressError):
                 await handler.download_request(Request(f"http://a.test:{server.port}/"))
             with pytest.raises(ForbiddenAddressError):
-                await dialer.dial("a.test", server.port, opened)
+                await dialer.dial("a.test", server.port, open_streams)
         assert server.connections == 0
 
 

@@ -318,7 +318,7 @@ async def test_a_state_that_cannot_be_taken_up_ends_the_crawl_and_is_kept(jobdir
             json.loads(saved)
 
     run = Run(Changed, jobdir, saved={"module:changed": b"old"})
-    with pytest.raises(FatalError, match="module changed cannot go on with what it saved"):
+    with pytest.raises(FatalError, match="module changed cannot read its saved state"):
         await run.module.open_spider()
     assert run.states.snapshot() == {"module:changed": b"old"}
 
@@ -417,7 +417,7 @@ async def test_a_score_that_cannot_be_is_logged_and_counted_and_is_0(jobdir, cap
     assert given == [70, 0, 0, 0, 0]
     assert run.stats["score_errors"] == 4
     said = [record.getMessage() for record in caplog.records]
-    assert "The module scoring scores http://a.test/far 101, not 0 to 100" in said
+    assert "The module scoring scored http://a.test/far as 101, not as 0 to 100" in said
     assert "The module scoring could not score http://a.test/bad" in said
 
 

@@ -94,9 +94,9 @@ async def test_a_page_that_redis_does_not_take_ends_the_crawl(tmp_path, server):
     settings = {"REDIS_URL": redis.url, "REDIS_PARAMS": {"retry": None}}
     async with Run(RedisPages, tmp_path, **settings) as run:
         redis.kill()
-        with pytest.raises(RemoteStoreError, match="Redis at REDIS_URL takes no pages"):
+        with pytest.raises(RemoteStoreError, match="Redis at REDIS_URL does not accept pages"):
             await run.process(a_page("x"))
-    with pytest.raises(FatalError, match="start it, or mend REDIS_URL"):
+    with pytest.raises(FatalError, match="start Redis, or correct REDIS_URL"):
         await run.module.open()
 
 

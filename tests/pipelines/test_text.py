@@ -398,5 +398,5 @@ def test_a_setting_that_cannot_be_is_one_sentence(tmp_path):
         FatalError, match="TEXT_EXTRACTOR must be resiliparse or trafilatura, not 'x'"
     ):
         Run(TextDataset, tmp_path, TEXT_EXTRACTOR="x")
-    with pytest.raises(FatalError, match="TEXT_DIR is not set, nor JOBDIR"):
+    with pytest.raises(FatalError, match="Neither TEXT_DIR nor JOBDIR is set"):
         asyncio.run(Run(TextDataset, tmp_path, JOBDIR=None).__aenter__())

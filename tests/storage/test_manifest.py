@@ -216,7 +216,7 @@ def test_a_manifest_cut_anywhere_is_damage(tmp_path):
     data = path.read_bytes()
     for cut in range(len(data) - 1):  # the last byte is a newline
         path.write_bytes(data[:cut])
-        with pytest.raises(CorruptRecordError, match="no readable manifest"):
+        with pytest.raises(CorruptRecordError, match="not a readable manifest"):
             load(tmp_path)
 
 
@@ -245,12 +245,12 @@ def test_a_manifest_without_a_checksum_is_an_edited_one(tmp_path):
 @pytest.mark.parametrize(
     ("text", "why"),
     table("""
-        gone             | no readable manifest
+        gone             | not a readable manifest
         {}               | no format number
         {"format": "1"}  | no format number
         {"format": null} | no format number
         {"format": 1, "state": 2, "crc32": 7} | checksum mismatch
-        {"format": 1, "state": 2} | it is of before webcrawl 0.1
+        {"format": 1, "state": 2} | it is from before webcrawl 0.1
         {"format": 3}    | format 3, this webcrawl reads up to 2: use the
     """),
 )

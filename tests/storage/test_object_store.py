@@ -132,6 +132,6 @@ def test_a_name_that_may_lead_elsewhere_is_refused_by_each_call(store, tmp_path,
         *([lambda: store.link_in(file, name)] if store.directory else []),
         *([lambda: store.link_out(name, tmp_path / "out")] if store.directory else []),
     ):
-        with pytest.raises(ObjectStoreError, match="is no name of an object"):
+        with pytest.raises(ObjectStoreError, match="is not a valid object name"):
             call()
     assert store.names("a") == {"x"}

@@ -213,7 +213,7 @@ def test_no_record_is_written_that_no_reader_would_take(path, monkeypatch):
     monkeypatch.setattr(record_log, "MAX_PAYLOAD", 10)
     with RecordLog.open(path) as log:
         log.append(b"x" * 10)
-        with pytest.raises(ValueError, match="11 bytes, 10 is the most"):
+        with pytest.raises(ValueError, match="11 bytes; the limit is 10"):
             log.append(b"x" * 11)
         log.append(b"after")
     assert payloads(path) == [b"x" * 10, b"after"]
@@ -230,10 +230,10 @@ def test_another_file_is_refused_and_left_alone(path, data):
         lambda: list(read_records(path)),
         lambda: list(read_records(path, end=len(data))),
     ):
-        with pytest.raises(CorruptRecordError, match="no record log header"):
+        with pytest.raises(CorruptRecordError, match="not a record log header"):
             attempt()
     if len(data) > HEADER_SIZE:
-        with pytest.raises(CorruptRecordError, match="no record log header"):
+        with pytest.raises(CorruptRecordError, match="not a record log header"):
             RecordLog.open(path, size=len(data))
     assert path.read_bytes() == data
 

@@ -138,7 +138,7 @@ def test_a_damaged_header_hides_no_record(path):
     write_log(path, [b"one", b"two"])
     flip(path, 0)
     found = pieces(path)
-    assert found[0] == Gap(0, HEADER_SIZE, "no record log header", is_torn=False)
+    assert found[0] == Gap(0, HEADER_SIZE, "not a record log header", is_torn=False)
     assert payloads_of(found) == [b"one", b"two"]
 
 
@@ -151,7 +151,7 @@ def test_files_without_a_record(path):
     path.write_bytes(b"\0" * 5)
     assert pieces(path) == [Gap(0, 5, "the file ends within its header", is_torn=True)]
     path.write_bytes(b"WCL")
-    assert pieces(path) == [Gap(0, 3, "no record log header", is_torn=True)]
+    assert pieces(path) == [Gap(0, 3, "not a record log header", is_torn=True)]
 
 
 def test_a_later_version_is_refused(path):

@@ -27,5 +27,5 @@ def test_sort_that_fails_or_is_not_there_is_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(FatalError, match=r"^A test could not be sorted: sort: .*nothing: No such"):
         list(sorted_lines([tmp_path / "nothing"], beside=tmp_path, of="A test"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FatalError, match=r"^A test needs coreutils' sort, and there is none\.$"):
+    with pytest.raises(FatalError, match=r"^A test needs the command sort: install coreutils\.$"):
         list(sorted_lines([tmp_path], beside=tmp_path, of="A test"))

@@ -145,7 +145,7 @@ def test_no_rules_no_change(url):
 
 
 def test_unknown_rule_is_named():
-    with pytest.raises(ValueError, match=r"^There is no rule trailing_slash for URLs; there are "):
+    with pytest.raises(ValueError, match=r"^Unknown URL rule: trailing_slash. The rules are "):
         Equivalence(frozenset({"trailing_slash", "tracking"}))
 
 
@@ -211,8 +211,8 @@ def test_answers_about_parameter_names_are_remembered_within_bounds():
     for number in range(2 * equivalence._CACHED_NAMES):
         assert one.comparison_form(f"http://a.test/?p{number}=1") == f"http://a.test/?p{number}=1"
     one.comparison_form(f"http://a.test/?{'x' * 60}=1")
-    assert len(one._counting) <= equivalence._CACHED_NAMES
-    assert max(map(len, one._counting)) <= 50
+    assert len(one._significant) <= equivalence._CACHED_NAMES
+    assert max(map(len, one._significant)) <= 50
 
 
 def test_host_rules_change_the_compared_form_alone():

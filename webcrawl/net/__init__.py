@@ -1,12 +1,12 @@
-"""Everything that touches the network on behalf of one fetch.
+"""Everything that uses the network to fetch one URL.
 
-Life of a fetch::
+The life of a fetch::
 
     HttpDownloadHandler ─► HttpConnections ─► Dialer ─► Resolver ─► name servers by UDP, or by TCP
-          │ addresses that AddressGuard permits, and to no other
+          │ only to addresses that AddressGuard permits
           │ connect, one at a time, plain or TLS; connections are reused within one host only
           ▼
-    header, in time and within bounds; a content type that is wanted
+    header, in time and within limits; a content type that is wanted
           ▼
     body, fast enough, cut at PAGE_MAX_BYTES ─► ContentDecodingMiddleware ─► the spider's Response
           │ failed
@@ -14,18 +14,17 @@ Life of a fetch::
     an exception of `outcomes`, whose name is counted in the stats and decides on a retry
 
 Modules. For every protocol: `guard` (the addresses and schemes that may be contacted), `fence`
-(whether they still may), `limits` (the bounds, from the settings), `dialer` (new connections),
-`outcomes`. Names, in `dns`: `wire` and `query` (DNS messages and their exchange), `servers` (the
-system's name servers), `resolver` (one for a crawler) and its cache. HTTP, in `http`: `handler`,
-`request` (as it is sent), `connections` (direct ones, those through proxies, and the pool of idle
-ones), `exchange` (a request and its answer over one of them), `head` (heads that break the rules,
-mended), `chunks` (chunked bodies), `answers` (the responses made of them), `decoding` (content
-codings), `large_bodies`. FTP and Gopher: `contact` (the connection), `documents` (URLs, responses,
-and lists as pages of links), `ftp`, `gopher`.
+(whether the host still belongs to this process), `limits` (the limits, from the settings), `dialer`
+(new connections), `outcomes`. Names, in `dns`: `wire` and `query` (DNS messages and their
+exchange), `servers` (the system's name servers), `resolver` (one per crawler) and its cache. HTTP,
+in `http`: `handler`, `request` (as it is sent), `connections` (direct ones, those through proxies,
+and the pool of idle ones), `exchange` (a request and its answer over one of them), `head` (repairs
+malformed heads), `chunks` (chunked bodies), `answers` (the responses made from them), `decoding`
+(content codings), `large_bodies`. FTP and Gopher: `contact` (the connection), `documents` (URLs,
+responses, and lists as pages of links), `ftp`, `gopher`.
 
-Invariants. One `download_request` sends at most one HTTP request: nothing here retries, follows a
-redirect or races two connections, for the politeness of the frontier counts on it. Nothing is
-sent to an address that the guard forbids. No answer takes more memory or time than its bounds,
-whatever the server sends. Nothing here blocks: names are resolved without threads, and what is
-decoded is bounded.
+Invariants. One `download_request` sends at most one HTTP request. Nothing here retries, follows a
+redirect or races two connections, because the frontier's politeness depends on it. Nothing is sent
+to an address that the guard forbids. No answer takes more memory or time than its limits, whatever
+the server sends. Nothing here blocks: names are resolved without threads, and decoding is bounded.
 """

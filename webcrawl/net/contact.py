@@ -1,6 +1,6 @@
-"""Contacts of servers over plain TCP, for ftp and gopher: connection, bounds, failures.
+"""Contacts with servers over plain TCP, for ftp and gopher: connection, limits, failures.
 
-Invariant: no read from a `Connection` takes more memory than its caller allowed nor more time than
+Invariant: no read from a `Connection` takes more memory than its caller allowed or more time than
 the limits allow.
 """
 
@@ -17,7 +17,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from webcrawl.clock import now
 from webcrawl.net import outcomes
 from webcrawl.net.fence import FENCE, pass_fence
-from webcrawl.net.http.large_bodies import larger_bound
+from webcrawl.net.http.large_bodies import larger_limit
 from webcrawl.net.limits import is_for_robots
 from webcrawl.net.rates import RECEIVED
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
     Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-# The longest line; a connection holds twice as much before it stops reading from the socket.
+# The longest line. A connection buffers twice as much before it stops reading from the socket.
 _READ_BUFFER = 64 * 1024
-# The share of a contact's time after which a document is cut; the rest is for goodbyes.
-_FOR_DOCUMENTS = 0.95
+# The share of a contact's time after which a document is cut. The rest is for ending the session.
+_DOCUMENT_SHARE = 0.95
 
 
 class Received(NamedTuple):
     """Bytes received over a connection, with the flags of a response that has them as its body.
 
-    Some bytes at least, unless they are all; no flags if they are.
+    Not empty, unless the document is. No flags if they are complete.
     """
 
     data: bytes
@@ -49,25 +49,25 @@ class Received(NamedTuple):
 
 @dataclass(slots=True)
 class PlainContact:
-    """A contact under way: its request and its bounds in time.
+    """A contact in progress: its request and its time limits.
 
-    Times are epoch seconds, as loops' clocks may be coarse.
+    Times are in epoch seconds, as the clocks of event loops may be coarse.
     """
 
     request: Request
     started: float
-    # A document that is not whole by then is cut, so that what has come can still be used.
+    # A document that is not complete by then is cut, so that what has come can still be used.
     until: float
 
     def check_loss(self, document: Document, limits: FetchLimits) -> None:
-        """Raise ResponseDataLossError if the loss of a part is a failure."""
+        """Raise ResponseDataLossError if a part of the body was lost and that is a failure."""
         fail = self.request.meta.get("download_fail_on_dataloss", limits.fail_on_dataloss)
         if "dataloss" in document.flags and (fail or is_for_robots(self.request)):
             raise ResponseDataLossError(f"{self.request.url}: {document.reason}")
 
 
 class Connection:
-    """One TCP connection. Its methods raise the exceptions of `outcomes`."""
+    """A TCP connection. Its methods raise the exceptions of `outcomes`."""
 
     def __init__(self, streams: Streams, limits: FetchLimits) -> None:
         self._reader, self._writer = streams
@@ -76,30 +76,38 @@ class Connection:
         self.address: str = self._writer.get_extra_info("peername")[0]
 
     def send(self, data: bytes) -> None:
-        """Send *data*, which is small: it waits in memory if need be. As ``pass_fence``."""
+        """Send *data*, which must be small: it may wait in memory.
+
+        Raises what ``pass_fence`` raises.
+        """
         pass_fence()
         self._writer.write(data)
 
     async def line(self) -> bytes:
-        """Return the next line without its end; BadAnswerError if it is longer than 64 kB."""
+        """Return the next line without its end.
+
+        Raises BadAnswerError if it is longer than 64 kB.
+        """
         try:
             async with asyncio.timeout(self._limits.first_byte_timeout):
                 line = await self._reader.readuntil(b"\n")
         except TimeoutError as e:
-            raise self._silent() from e
+            raise self._first_byte_timeout() from e
         except asyncio.LimitOverrunError as e:
-            raise outcomes.BadAnswerError("a line without an end") from e
+            raise outcomes.BadAnswerError("a line is longer than 64 kB") from e
         except (asyncio.IncompleteReadError, OSError) as e:
             raise _lost(e) from e
         self._count(len(line))
         return line.rstrip(b"\r\n")
 
-    async def rest(self, limit: int, contact: PlainContact) -> Received:
-        """Return what comes until the end: *limit* bytes at most, at the lowest rate at least,
-        and until *contact* has to end."""
+    async def read_to_end(self, limit: int, contact: PlainContact) -> Received:
+        """Read to the end of the connection and return what came.
+
+        At most *limit* bytes, at least at the minimum rate, and only until *contact* has to end.
+        """
         window = self._limits.rate_window if self._limits.min_rate else math.inf
-        least = self._limits.min_rate * self._limits.rate_window
-        chunk: bytes | OSError | None = await self._first(contact)
+        min_bytes = self._limits.min_rate * self._limits.rate_window
+        chunk: bytes | OSError | None = await self._first_bytes(contact)
         due = min(now() + window, contact.until)
         chunks: list[bytes] = []
         size = counted = 0
@@ -110,56 +118,56 @@ class Connection:
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > limit:
-                    limit = await larger_bound(contact.request, limit)
+                    limit = await larger_limit(contact.request, limit)
                 if size > limit:
                     chunks[-1] = chunk[: limit - size]
                     return Received(b"".join(chunks), ["truncated"])
             at = now()
-            if chunk is None or at >= due:  # timers may ring a little early
-                if due == contact.until or size - counted < least:
+            if chunk is None or at >= due:  # timers may fire a little early
+                if due == contact.until or size - counted < min_bytes:
                     if is_for_robots(contact.request):
-                        raise outcomes.TooSlowError("only half of it came")
+                        raise outcomes.TooSlowError("too slow: only a part of robots.txt came")
                     return Received(b"".join(chunks), ["truncated", "time"])
                 counted, due = size, min(at + window, contact.until)
-            chunk = await self._some(due)
+            chunk = await self._next_bytes(due)
         return Received(b"".join(chunks), [])
 
-    async def _first(self, contact: PlainContact) -> bytes:
-        """The first bytes, none at the end."""
+    async def _first_bytes(self, contact: PlainContact) -> bytes:
+        """Return the first bytes, none at the end."""
         due = min(now() + self._limits.first_byte_timeout, contact.until)
-        chunk = await self._some(due)
+        chunk = await self._next_bytes(due)
         if isinstance(chunk, OSError):
             raise _lost(chunk) from chunk
         if chunk is None and due < contact.until:
-            raise self._silent()
+            raise self._first_byte_timeout()
         if chunk is None:
-            raise DownloadTimeoutError(f"{self.address} said nothing")
+            raise DownloadTimeoutError(f"{self.address} sent nothing")
         contact.request.meta["download_latency"] = now() - contact.started
         return chunk
 
-    async def _some(self, until: float) -> bytes | OSError | None:
-        """The next bytes, none at the end; None if they do not come in time."""
+    async def _next_bytes(self, until: float) -> bytes | OSError | None:
+        """Return the next bytes, none at the end; None if they do not come in time."""
         try:
             async with asyncio.timeout(until - now()) as time_left:
                 chunk = await self._reader.read(_READ_BUFFER)
-        except OSError as e:  # a TimeoutError is one, and sockets have some of their own
+        except OSError as e:  # a TimeoutError is one, and sockets raise it, too
             return None if time_left.expired() else e
         self._count(len(chunk))
         return chunk
 
-    def _silent(self) -> Exception:
+    def _first_byte_timeout(self) -> Exception:
         seconds = self._limits.first_byte_timeout
-        return outcomes.FirstByteTimeoutError(f"{self.address} said nothing for {seconds:g} s")
+        return outcomes.FirstByteTimeoutError(f"{self.address} sent nothing for {seconds:g} s")
 
     async def aclose(self) -> None:
-        """Close at once, whatever is still on its way."""
+        """Close immediately, without waiting for data in transit."""
         self._writer.transport.abort()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
 
-async def opened(address: str, port: int, local_address: tuple[str, int] | None) -> Streams:
-    """The streams of a new connection to *address*."""
+async def open_streams(address: str, port: int, local_address: tuple[str, int] | None) -> Streams:
+    """Return the streams of a new connection to *address*."""
     streams = await asyncio.open_connection(
         address, port, limit=_READ_BUFFER, local_addr=local_address
     )
@@ -174,14 +182,14 @@ def _lost(error: Exception) -> Exception:
 
 @contextlib.asynccontextmanager
 async def contact_for(request: Request, limits: FetchLimits) -> AsyncIterator[PlainContact]:
-    """Bound the whole of one contact, and note in ``request.meta`` how long it took.
+    """Limit the time of one whole contact, and note in ``request.meta`` how long it took.
 
-    Raises DownloadTimeoutError in place of what was awaited when the time is over; the exceptions
-    of `outcomes` name the URL.
+    Raises DownloadTimeoutError when the time is over. The exceptions of `outcomes` get the URL
+    added.
     """
     seconds = request.meta.get("download_timeout", limits.total_timeout)
     started = now()
-    until = started + _FOR_DOCUMENTS * seconds
+    until = started + _DOCUMENT_SHARE * seconds
     contact = PlainContact(request=request, started=started, until=until)
     try:
         async with asyncio.timeout(seconds):
@@ -190,6 +198,6 @@ async def contact_for(request: Request, limits: FetchLimits) -> AsyncIterator[Pl
         e.args = (f"{request.url}: {e}",)
         raise
     except TimeoutError as e:
-        raise DownloadTimeoutError(f"{request.url}: not done within {seconds} seconds") from e
+        raise DownloadTimeoutError(f"{request.url}: not finished within {seconds} seconds") from e
     finally:
         request.meta["download_seconds"] = now() - started

@@ -1,9 +1,10 @@
-"""Media type and charset of an answer by its Content-Type (Fetch Standard, "extract a MIME type").
+"""Media type and charset of an answer, from its Content-Type.
 
-Several header fields, or several types in one, are tried in order: the last one that can be parsed
-counts. What cannot be parsed (``html``, ``text/html charset=utf-8``) counts as not sent, so that
-the document is judged by its bytes. The value of ``charset`` is read as leniently as servers write
-it: with space around it, or in single quotes.
+The rules are those of the Fetch Standard, "extract a MIME type". Several header fields, or several
+types in one, are tried in order; the last one that can be parsed counts. A value that cannot be
+parsed (``html``, ``text/html charset=utf-8``) counts as not sent, and the document is then judged
+by its bytes. The value of ``charset`` is read as leniently as servers write it: with spaces around
+it, or in single quotes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Bytes that are read: what servers send is shorter, and what is remembered must be bounded.
+# Bytes that are read. Real fields are shorter, and the cache must be bounded.
 _MAX_BYTES = 512
 
 _VALUE = re.compile(r'(?:[^",]++|"(?:[^"\\]++|\\.)*+"?)++', re.DOTALL)
@@ -27,8 +28,10 @@ _PARAMETER = re.compile(
 
 
 def content_type_of(fields: Iterable[bytes]) -> tuple[str, str]:
-    """Media type and charset of the Content-Type header *fields*, lower-case; empty where there is
-    none."""
+    """Return the media type and charset in the Content-Type header *fields*.
+
+    Both are in lower case, and empty if not given.
+    """
     return _parsed(b",".join(fields)[:_MAX_BYTES])
 
 

@@ -1,9 +1,9 @@
-"""New connections to hosts: one address after the other, those that the guard permits.
+"""New connections to hosts: one address after the other, only those that the guard permits.
 
 Used by the protocol modules.
 
-Invariant: where a server was there, but hung up or speaks no TLS, the host has been contacted, and
-no other address of it is tried.
+Invariant: if a server was reached but hung up or does not speak TLS, the host has been contacted,
+and no other address of it is tried.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     LocalAddress = tuple[str, int] | None
 
 _T = TypeVar("_T")
-# A proxy that the settings name is the user's choice, and often stands on a private address.
-_OF_PROXIES = AddressGuard(allow_private=True)
-# Of the cancellation of a task that has waited long enough.
-_LATE = "no connection in time"
+# A proxy in the settings is the user's choice, and often has a private address.
+_PROXY_GUARD = AddressGuard(allow_private=True)
+# The message of the cancellation of a task that has waited too long.
+_TOO_LATE = "no connection in time"
 # Failures after which another address is tried.
-_NO_WAY = (
+_UNREACHABLE = (
     outcomes.ConnectRefusedError,
     outcomes.ConnectFailedError,
     outcomes.ConnectTimeoutError,
@@ -47,8 +47,8 @@ _NO_WAY = (
 class Dialer:
     """Opens connections to hosts. Its methods raise the exceptions of `outcomes`.
 
-    *proxies* are host and port of those that may be at any address. *took* is called with the
-    seconds of each connection that is made.
+    *proxies* are host and port of the proxies that may have any address. *took* is called with the
+    seconds that each new connection took.
     """
 
     resolver: dns.Resolver
@@ -60,7 +60,7 @@ class Dialer:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, limits: FetchLimits) -> Self:
-        """Build by ALLOW_PRIVATE_ADDRESSES, DOWNLOAD_BIND_ADDRESS and those of the resolver."""
+        """Build from ALLOW_PRIVATE_ADDRESSES, DOWNLOAD_BIND_ADDRESS and the resolver's settings."""
         bind = crawler.settings.get("DOWNLOAD_BIND_ADDRESS")
         return cls(
             resolver=dns.resolver_of(crawler),
@@ -80,27 +80,27 @@ class Dialer:
         until: float = math.inf,
         is_proxy: bool = False,
     ) -> _T:
-        """The result of *connect* for an address of *host*, a name or an address.
+        """Return the result of *connect* for an address of *host*, which is a name or an address.
 
-        ForbiddenAddressError if no address may be contacted; TimeoutError *until* then, epoch
-        seconds, but a look-up has its own time-outs.
+        Raises ForbiddenAddressError if none of its addresses may be contacted, and TimeoutError at
+        *until*, in epoch seconds; a DNS lookup has its own timeouts.
         """
         bound = "" if is_proxy else BOUND_ADDRESS.get()
         found = [bound] if bound else await self._resolve(host)
         guard = self.guard
         if is_proxy:
-            from webcrawl.net.http.request import ADDED  # noqa: PLC0415  # it loads this module
+            from webcrawl.net.http.request import ADDED  # noqa: PLC0415  # it imports this module
 
             if (host.lower(), port) in self.proxies or ADDED.get().proxy:
-                guard = _OF_PROXIES
+                guard = _PROXY_GUARD
         permitted = guard.permitted(found)
         if not permitted:
             raise outcomes.ForbiddenAddressError(
-                f"{host} is at {', '.join(found[:2])}, no public address: "
+                f"{host} has the address {', '.join(found[:2])}, which is not public: "
                 "ALLOW_PRIVATE_ADDRESSES=1 allows it"
             )
         for address in permitted[:-1]:
-            with contextlib.suppress(*_NO_WAY):
+            with contextlib.suppress(*_UNREACHABLE):
                 return await self.dial_address(address, port, connect, until=until)
         return await self.dial_address(permitted[-1], port, connect, until=until)
 
@@ -112,21 +112,23 @@ class Dialer:
         *,
         until: float = math.inf,
     ) -> _T:
-        """The result of *connect*, in time, for *address*, one that was judged. TimeoutError
-        *until* then; otherwise as ``pass_fence``."""
+        """Return the result of *connect* for *address*, which the guard has permitted.
+
+        Raises TimeoutError at *until*, and otherwise what ``pass_fence`` raises.
+        """
         pass_fence()
         began = now()
         left = until - began
         task = asyncio.current_task()
         assert task is not None
-        # As asyncio.timeout, which takes 7 us more. One for both bounds.
+        # Like asyncio.timeout, which takes 7 us more. One timer for both limits.
         seconds = max(0.0, min(left, self.connect_timeout))
-        timer = asyncio.get_running_loop().call_later(seconds, task.cancel, _LATE)
+        timer = asyncio.get_running_loop().call_later(seconds, task.cancel, _TOO_LATE)
         try:
             try:
-                made = await connect(address, port, self.local_address)
+                connection = await connect(address, port, self.local_address)
             except asyncio.CancelledError as e:
-                if e.args != (_LATE,) or task.uncancel():
+                if e.args != (_TOO_LATE,) or task.uncancel():
                     raise
                 raise TimeoutError from None
             finally:
@@ -137,7 +139,7 @@ class Dialer:
                 raise
             where = f"{address}, port {port}"
             raise outcomes.failure_of(e)(f"{where}: {e or type(e).__name__}") from e
-        return made
+        return connection
 
     async def _resolve(self, host: str) -> list[str]:
         try:

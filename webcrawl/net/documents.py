@@ -1,8 +1,8 @@
-"""URLs and responses of protocols without headers, ftp and gopher; their lists as pages of links.
+"""URLs and responses of ftp and gopher, protocols without headers; their lists as pages of links.
 
-Invariants: what came over the wire is the body, or ``request.meta["wire_body"]`` where a page of
-links was made of it. Whatever names and titles are made of, they are text in the page, never
-markup, and a page is no longer than its bound.
+Invariants: the body is what came over the wire. If a page of links was made from it, that is in
+``request.meta["wire_body"]``. Names and titles become text in the page, never markup, and a page is
+never longer than its limit.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _BY_ENCODING = {
 
 @dataclass(slots=True, kw_only=True)
 class Document:
-    """Answer of a server, in the words of HTTP.
+    """A server's answer, in the terms of HTTP.
 
-    - ``reason``: the server's own words behind the status
-    - ``content_type``: of ``body``, empty if nobody knows
-    - ``location``: where a 301 leads to
+    - ``reason``: the server's own text after the status
+    - ``content_type``: of ``body``, empty if unknown
+    - ``location``: the target of a 301
     - ``flags``: "truncated", "dataloss"
-    - ``wire_body``: what came, if ``body`` was made of it
+    - ``wire_body``: what came, if ``body`` was made from it
     """
 
     status: int
@@ -57,7 +57,7 @@ class Document:
 
 
 def type_of_name(name: str) -> bytes:
-    """The content type of a file of that name, empty if the name tells none."""
+    """Return the content type of a file with this name, empty if the name does not tell."""
     kind, encoding = _TYPES.guess_type("/" + name)
     if encoding is not None:
         return _BY_ENCODING.get(encoding, b"application/octet-stream")
@@ -65,7 +65,7 @@ def type_of_name(name: str) -> bytes:
 
 
 def response_of(document: Document, request: Request, *, address: str, protocol: str) -> Response:
-    """The response to *request*, which came from *address* by *protocol*."""
+    """Return the response to *request*, which came from *address* by *protocol*."""
     headers = Headers()
     if document.content_type:
         headers[b"Content-Type"] = document.content_type
@@ -86,14 +86,14 @@ def response_of(document: Document, request: Request, *, address: str, protocol:
 
 
 class Row(NamedTuple):
-    """One line of the page; *href* is a URL of ASCII characters, empty for mere text."""
+    """A line of the page; *href* is a URL of ASCII characters, empty for plain text."""
 
     href: str
     text: str
 
 
 def make_page(document: Document, title: str, rows: Iterable[Row], *, limit: int) -> None:
-    """Replace the list that is *document*'s body by a page of links of at most *limit* bytes."""
+    """Replace *document*'s body, which is a list, by a page of links of at most *limit* bytes."""
     head = escape(title)
     parts = [
         f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{head}</title></head>\n'
@@ -105,7 +105,7 @@ def make_page(document: Document, title: str, rows: Iterable[Row], *, limit: int
         words = escape(text, quote=False)
         if href:
             words = f'<a href="{escape(href)}">{words}</a>'
-        # Lone surrogates, which no name decoded here has, would otherwise be an error.
+        # "replace" is for lone surrogates, though no name decoded here has any.
         part = f"<li>{words}</li>\n".encode("utf-8", "replace")
         size += len(part)
         if size > limit:
@@ -117,9 +117,9 @@ def make_page(document: Document, title: str, rows: Iterable[Row], *, limit: int
 
 
 def parts_of(url: str, default_port: int) -> tuple[SplitResult, int, str]:
-    """The parts of *url*, its port, and its path, in which a question mark has no meaning.
+    """Return the parts of *url*, its port, and its path, in which question marks are not special.
 
-    BadUrlError if it names no host.
+    Raises BadUrlError if it has no host.
     """
     try:
         parts = urlsplit(url)
@@ -127,5 +127,5 @@ def parts_of(url: str, default_port: int) -> tuple[SplitResult, int, str]:
     except ValueError as e:
         raise BadUrlError(f"{url}: {e}") from e
     if not parts.hostname:
-        raise BadUrlError(f"{url} names no host")
+        raise BadUrlError(f"{url} has no host")
     return parts, port, parts.path + ("%3F" + parts.query if "?" in url else "")

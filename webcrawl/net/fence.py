@@ -1,14 +1,14 @@
-"""The fence, which keeps a process and its kernel from contacting hosts that it has lost.
+"""The fence, which keeps a process and its kernel from contacting hosts it no longer owns.
 
-Drones of a hive have one, as their hosts may be another drone's from one moment to the next. A
-process that was paused continues where it was, so the fence is asked right before bytes go out.
-What has left the process the kernel sends again until it is acknowledged. It does so after a cut
-that is longer than a lease, and after the process has closed the connection or was killed. So
-connections end with a reset, after which nothing is sent again, and all are aborted when the lease
-lapses. If the process is too late for that, the kernel gives up itself after half a lease, but for
-connections that are just being made.
+Drones of a hive have a fence, as their hosts may pass to another drone at any moment. A process
+that was paused continues where it was, so the fence is checked right before bytes are sent. Bytes
+that have left the process are sent again by the kernel until they are acknowledged. The kernel does
+so even after a network failure that is longer than a lease, and after the process has closed the
+connection or was killed. So connections end with a reset, after which nothing is sent again, and
+all are aborted when the lease expires. If the process is too late for that, the kernel itself gives
+up after half a lease, except for connections that are still being made.
 
-The downloader sets `FENCE` for each download; look-ups of names are not fenced.
+The downloader sets `FENCE` for each download. DNS lookups are not fenced.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from weakref import WeakSet
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Linger for no time: closing sends a reset and drops what was not acknowledged.
+# Linger for zero seconds: closing sends a reset and drops what was not acknowledged.
 _NO_LINGER = struct.pack("ii", 1, 0)
-# From <linux/tcp.h>; other systems have no such bound.
+# From <linux/tcp.h>; other systems have no such limit.
 _USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", None)
-# The share of a lease for which the kernel sends the same data again.
-_RESENT = 0.5
+# The share of a lease during which the kernel sends the same data again.
+_RESEND_SHARE = 0.5
 
 
 class Fence:
     """The fence of one process, with its connections to hosts.
 
-    *is_open* says whether hosts may be contacted now. *lease_secs* is the length of a lease.
+    *is_open* returns whether hosts may be contacted now. *lease_secs* is the length of a lease.
     """
 
     def __init__(self, is_open: Callable[[], bool], lease_secs: float) -> None:
         self.is_open = is_open
-        self._resent_ms = round(1000 * lease_secs * _RESENT)
+        self._resend_ms = round(1000 * lease_secs * _RESEND_SHARE)
         self._connections: WeakSet[asyncio.BaseTransport] = WeakSet()
 
     def enclose(self, connection: asyncio.BaseTransport) -> None:
-        """Take a new *connection*, over which nothing was sent yet."""
+        """Add a new *connection*, over which nothing was sent yet."""
         sock: socket.socket = connection.get_extra_info("socket")
         with contextlib.suppress(OSError):  # it is lost already
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             if _USER_TIMEOUT is not None:
-                sock.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, self._resent_ms)
+                sock.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, self._resend_ms)
         self._connections.add(connection)
 
     def abort(self) -> None:
-        """Reset all connections, idle ones too. Break off downloads before, or they fail."""
+        """Reset all connections, including idle ones. Cancel downloads first, or they fail."""
         for connection in [*self._connections]:
             connection.abort()  # type: ignore[attr-defined]  # all are of streams
         self._connections.clear()
@@ -64,7 +64,7 @@ FENCE: ContextVar[Fence | None] = ContextVar("FENCE", default=None)
 
 
 def pass_fence() -> None:
-    """Return if a request may be sent now; otherwise break its download off: CancelledError."""
+    """Return if a request may be sent now; otherwise cancel its download with CancelledError."""
     fence = FENCE.get()
     if fence is not None and not fence.is_open():
         raise asyncio.CancelledError("the host may not be contacted any more")

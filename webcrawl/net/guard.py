@@ -1,13 +1,13 @@
-"""Which addresses may be contacted: those of the public internet.
+"""The guard, which decides which addresses may be contacted: those of the public internet.
 
-Used by the dialer and by the preconditions. A page can name any host, and a name can point
-anywhere: without this a crawler inside a network reads that network's databases and cloud
-credentials for the authors of pages.
+Used by the dialer and by the preconditions. A page can link to any host, and a host name can point
+to any address. Without the guard, a crawler inside a network would read that network's databases
+and cloud credentials for the authors of pages.
 
-Invariant: what is connected to is an address that was judged, never a name, so a name that changes
-its address between look-up and connection (DNS rebinding) gains nothing. A proxy that the settings
-or the environment name is not judged: it is not the crawl's target, and often stands on a private
-address. One that nothing but a Request names is.
+Invariant: connections are made to an address that was checked, never to a name. So a name that
+changes its address between lookup and connection (DNS rebinding) gains nothing. Proxies from the
+settings or the environment are not checked: they are not targets of the crawl, and often have a
+private address. A proxy that only a Request names is checked.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Schemes of URLs that name no host, or only that of a paid storage.
+# Schemes of URLs without a host, or with one of a paid storage service.
 _NO_HOSTS = frozenset({"data", "file", "s3"})
-#: The only address to be connected to in this context; "" where any of the host's may be. With
-#: POLITENESS_KEY "address" a contact has the rest of one address: not of another one that a name
-#: server names meanwhile, nor of that of a connection that waits to be used again. The downloader
-#: sets it, for each download in a task of its own; nothing else gets from there to the socket.
+#: The only address that may be connected to in this context; "" if any of the host's may be. With
+#: POLITENESS_KEY "address" the pause that has passed is that of one address. It is not that of an
+#: address that a name server has returned since, or of an idle connection. The downloader sets it
+#: for each download, in a task of its own, as there is no other way to pass it on to the socket.
 BOUND_ADDRESS = ContextVar("BOUND_ADDRESS", default="")
 
 # IANA's registries of special-purpose addresses (RFC 6890; iana-ipv4-special-registry and
-# iana-ipv6-special-registry as of 2025-10) and those of multicast. Not `ipaddress.is_global`: what
-# that says differs between patch versions of Python, and 3.11.7 calls 3fff::/20 global. Addresses
-# that the registries call globally reachable, as those of AS112, are not here.
+# iana-ipv6-special-registry as of 2025-10), and multicast. `ipaddress.is_global` is not used: its
+# results differ between patch versions of Python, and 3.11.7 calls 3fff::/20 global. Addresses that
+# the registries call globally reachable, such as those of AS112, are not listed.
 _FORBIDDEN = (
     "0.0.0.0/8",  # this network (RFC 791); Linux connects 0.0.0.0 to itself
     "10.0.0.0/8",  # private (RFC 1918)
     "100.64.0.0/10",  # carriers' NAT (RFC 6598)
     "127.0.0.0/8",  # loopback (RFC 1122)
-    "168.63.129.16/32",  # public by its looks, and the host of every virtual machine on Azure
+    "168.63.129.16/32",  # looks public, but is the host of every virtual machine on Azure
     "169.254.0.0/16",  # link-local (RFC 3927), among them the metadata of most clouds
     "172.16.0.0/12",  # private (RFC 1918)
     "192.0.0.0/24",  # IETF protocols (RFC 6890)
@@ -66,17 +66,18 @@ _FORBIDDEN = (
     "2001:db8::/32",  # documentation (RFC 3849)
     "3fff::/20",  # documentation (RFC 9637)
 )
-# All global unicast addresses of IPv6 there are (RFC 4291). Loopback, unique local (fc00::/7),
-# link-local, site-local, multicast and discard-only lie outside.
+# All global unicast addresses of IPv6 (RFC 4291). Loopback, unique local (fc00::/7), link-local,
+# site-local, multicast and discard-only addresses are outside of it.
 _GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
-# How a machine without IPv4 reaches most of the web (RFC 6052). Local-use translation
-# (64:ff9b:1::/48, RFC 8215) is left out: where it puts the IPv4 address is its operator's choice.
+# The way in which a machine without IPv4 reaches most of the web (RFC 6052). Local-use translation
+# (64:ff9b:1::/48, RFC 8215) is left out, as its operator decides where the IPv4 address is in it.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def plain_address(text: str) -> str:
-    """The address that counts of *text*: the IPv4 address inside, where there is one, in the usual
-    spelling. Anything that is no address is left as it is.
+    """Return the IPv4 address inside *text*, or *text* itself as an address in the usual spelling.
+
+    Text that is not an address is returned unchanged.
 
     >>> [*map(plain_address, ("::FFFF:0102:0304", "64:ff9b::1.2.3.4", "2001:DB8::1", "a.test"))]
     ['1.2.3.4', '1.2.3.4', '2001:db8::1', 'a.test']
@@ -88,40 +89,46 @@ def plain_address(text: str) -> str:
 
 
 class AddressGuard:
-    """The judge of addresses."""
+    """Decides which addresses may be contacted."""
 
-    def __init__(self, *, allow_private: bool, tried: int = 2) -> None:
-        """With *allow_private* every address may be: for intranets, and for simulations. Of a host
-        with several no more than *tried* are, one after the other, each with the connect time-out.
+    def __init__(self, *, allow_private: bool, max_tries: int = 2) -> None:
+        """Make a guard.
+
+        With *allow_private* every address may be contacted: for intranets and simulations. At most
+        *max_tries* addresses of a host are tried, one after the other, each with the connect
+        timeout.
         """
         self._allow_private = allow_private
-        self._tried = tried
+        self._max_tries = max_tries
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build by ALLOW_PRIVATE_ADDRESSES; FatalError if it is neither true nor false.
+        """Build from ALLOW_PRIVATE_ADDRESSES; raise FatalError if it is neither true nor false.
 
-        With POLITENESS_KEY "address" one address is tried, whose clock the frontier has.
+        With POLITENESS_KEY "address" only one address is tried, the one whose pause the frontier
+        has checked.
         """
         allow_private = flag(settings, "ALLOW_PRIVATE_ADDRESSES")
-        tried = 1 if settings.get("POLITENESS_KEY") == "address" else 2
-        return cls(allow_private=allow_private, tried=tried)
+        max_tries = 1 if settings.get("POLITENESS_KEY") == "address" else 2
+        return cls(allow_private=allow_private, max_tries=max_tries)
 
     def permits(self, address: str) -> bool:
-        """Say whether *address*, IPv4 or IPv6 without brackets, may be contacted.
+        """Return whether *address*, IPv4 or IPv6 without brackets, may be contacted.
 
-        No name may, nor anything else that is no address, nor one of a single link (``%eth0``).
+        Names and anything else that is not an address may not, nor may an address of a single link
+        (``%eth0``).
         """
         return self._allow_private or _is_public(address)
 
     def permitted(self, addresses: Iterable[str]) -> list[str]:
-        """Return the first of *addresses* that may be contacted, as many as are to be tried."""
-        return [address for address in addresses if self.permits(address)][: self._tried]
+        """Return the first of *addresses* that may be contacted, as many as will be tried."""
+        return [address for address in addresses if self.permits(address)][: self._max_tries]
 
     def permits_host(self, host: str) -> bool:
-        """Say whether the *host* of a URL may be asked for, as far as no look-up is needed.
+        """Return whether the *host* of a URL may be requested, as far as no DNS lookup is needed.
 
-        What is no address but would be read as one somewhere (``127.1``, ``0x7f000001``) may not.
+        Text that is not an address but that some software reads as one (``127.1``, ``0x7f000001``)
+        may not.
         """
         name = host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
         last = name.rpartition(".")[2]
@@ -145,8 +152,10 @@ def _is_public(text: str) -> bool:
 
 
 def _plain(text: str) -> IPv4Address | IPv6Address:
-    """The IPv4 address inside of the address *text*, by RFC 4291, RFC 3056 or RFC 6052, or itself;
-    ValueError where *text* is no address."""
+    """Return the IPv4 address inside *text* (RFC 4291, 3056, 6052), or its own address.
+
+    Raises ValueError if *text* is not an address.
+    """
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv4Address):
         return address
@@ -156,17 +165,19 @@ def _plain(text: str) -> IPv4Address | IPv6Address:
 
 
 def followed_schemes(settings: BaseSettings) -> frozenset[str]:
-    """The schemes that DOWNLOAD_HANDLERS has a handler for, and whose URLs name hosts.
+    """Return the schemes that DOWNLOAD_HANDLERS has a handler for and whose URLs have a host.
 
-    DOWNLOAD_HANDLERS comes on top of DOWNLOAD_HANDLERS_BASE; None takes a handler away.
+    DOWNLOAD_HANDLERS is merged with DOWNLOAD_HANDLERS_BASE; None removes a handler.
     """
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
     return frozenset(name for name in handlers if handlers[name] is not None) - _NO_HOSTS
 
 
 def named_proxies(settings: BaseSettings) -> frozenset[tuple[str, int]]:
-    """Host and port of the proxies that the environment names, and settings with PROXY or PROXIES
-    in their names: a URL, or several."""
+    """Return host and port of the proxies in the environment and in the settings.
+
+    The settings are those with PROXY or PROXIES in their names: a URL, or several.
+    """
     urls = [url for scheme, url in urllib.request.getproxies().items() if scheme != "no"]
     for name in settings:
         value = settings[name] if "PROXY" in name or "PROXIES" in name else None
@@ -182,24 +193,24 @@ def named_proxies(settings: BaseSettings) -> frozenset[tuple[str, int]]:
 
 
 def warn_of_unguarded_handlers(settings: BaseSettings) -> None:
-    """Warn of download handlers that do not keep pages from leading into the crawler's network."""
+    """Log a warning about download handlers that could be led into the crawler's own network."""
     if flag(settings, "ALLOW_PRIVATE_ADDRESSES"):
         return
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
-    foreign = [
+    unguarded = [
         f"{scheme} ({handler})"
         for scheme, handler in handlers.items()
         if handler and scheme not in _NO_HOSTS and not _is_guarded(handler)
     ]
-    if foreign:
+    if unguarded:
         logger.warning(
-            "These download handlers do not check addresses, so that a page can lead them into "
+            "These download handlers do not check addresses, so a page could lead them into "
             "your own network: %s",
-            ", ".join(foreign),
+            ", ".join(unguarded),
         )
 
 
 def _is_guarded(handler: Any) -> bool:
-    """Whether *handler* is one of net/ or made of it."""
+    """Return whether *handler* is a handler of webcrawl.net or derived from one."""
     classes = getattr(load_object(handler), "__mro__", ())
     return any(base.__module__.startswith("webcrawl.net.") for base in classes)

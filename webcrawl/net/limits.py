@@ -1,9 +1,10 @@
-"""The bounds of one fetch, read from the settings and checked.
+"""The limits of one fetch, read from the settings and checked.
 
-Read when the handlers are built. Scrapy logs what a handler raises and goes on without it, so the
-limits are read once more when a crawl starts, for a bad value to end it with a sentence.
+They are read when the handlers are built. Scrapy logs what a handler raises and continues without
+it. So the limits are read once more when a crawl starts, and an invalid value ends it with a
+message.
 
-Invariant: a `FetchLimits` that exists can work.
+Invariant: a `FetchLimits` that exists is valid.
 """
 
 from __future__ import annotations
@@ -21,38 +22,37 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.settings import BaseSettings
 
-PLAIN_TO_TLS = 4  # one by http takes a thirtieth of the memory; the files open at once are bounded
-#: Bytes of an answer's header, as Chromium: some sites send security policies of 10 kB.
+HTTP_PER_HTTPS = 4  # an http connection takes a thirtieth of the memory, but also an open file
+#: Bytes of an answer's header, as in Chromium: some sites send security policies of 10 kB.
 MAX_HEADER_BYTES = 256 * 1024
-#: Seconds for which a connection waits for another request to its host.
+#: Seconds for which an idle connection is kept for another request to its host.
 KEEPALIVE_SECS = 10.0
-# Fields of one answer's header. As curl.
+# Fields of one answer's header, as in curl.
 MAX_HEADER_FIELDS = 5_000
-# As Common Crawl; and by profile, "a truncation threshold of 200 kilobytes".
+# As in Common Crawl; and per profile, "a truncation threshold of 200 kilobytes".
 _PAGE_BYTES = 5 << 20
-_PAGE_BYTES_OF = {"nielsen": 200_000}
-# Of open files, all that is neither a worker's nor idle. Most are 64 questions to name servers
-# by TCP; after hours of crawling there were 40 besides (tests/extensions/test_process_limits.py
-# counts the parts).
+_PROFILE_PAGE_BYTES = {"nielsen": 200_000}
+# Open files other than those of workers and idle connections. Up to 64 are for DNS over TCP; about
+# 40 others were seen after hours of crawling (tests/extensions/test_process_limits.py counts them).
 FIXED = 256
 
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """Bounds of one fetch, and of the connections kept after it. Times in seconds.
+    """Limits of one fetch, and of the connections kept after it. Times are in seconds.
 
     max_bytes: of a body, on the wire and decoded; the rest is cut off.
-    total_timeout: for the whole fetch, unless the request says otherwise.
-    connect_timeout: for each address that is tried, TLS handshake included.
+    total_timeout: for the whole fetch, unless the request has its own.
+    connect_timeout: for each address that is tried, including the TLS handshake.
     first_byte_timeout: from the request to the end of the answer's header.
-    min_rate: bytes a second of a body, on the average of every window; 0 for any.
+    min_rate: the minimum bytes per second of a body, averaged over each window; 0 for any.
     rate_window: length of a window; the first begins when the header is there.
-    keepalive: how long an idle connection waits for another request to its host.
-    idle_connections: at most so many at once by https, and ``PLAIN_TO_TLS`` times as many by http.
-    header_bytes: of a whole header, those of interim answers included.
-    wanted, refused: the content types to receive, all if none is wanted, and those not to: media
-        types, and beginnings of media types that end in a slash, in lower case.
-    fail_on_dataloss: whether a fetch fails whose body ended early, if the request does not say.
+    keepalive: how long an idle connection is kept for another request to its host.
+    idle_connections: the most idle https connections; ``HTTP_PER_HTTPS`` times as many for http.
+    header_bytes: of a whole header, including those of interim answers.
+    wanted, refused: the content types to receive (empty: all), and those not to receive. They are
+        media types, and beginnings of media types that end in a slash, in lower case.
+    fail_on_dataloss: whether a fetch fails if its body ended early and the request does not say.
     """
 
     max_bytes: int
@@ -70,14 +70,14 @@ class FetchLimits:
 
     @property
     def idle_by_scheme(self) -> dict[str, int]:
-        """How many connections may wait."""
-        return {"https": self.idle_connections, "http": PLAIN_TO_TLS * self.idle_connections}
+        """The most idle connections of each scheme."""
+        return {"https": self.idle_connections, "http": HTTP_PER_HTTPS * self.idle_connections}
 
     def check_type(self, content_type: bytes, request: Request) -> None:
-        """Raise UnwantedTypeError for a document of a type that is not wanted; a robots.txt may be
-        of any. *content_type*: the header fields, joined by commas.
+        """Raise UnwantedTypeError for a document of an unwanted type, unless it is a robots.txt.
 
-        One without a type, or with what is none, is wanted: most often that is HTML.
+        *content_type* has the header fields, joined by commas. A document without a valid type is
+        wanted: usually it is HTML.
         """
         if not (self.wanted or self.refused) or is_for_robots(request):
             return
@@ -86,14 +86,14 @@ class FetchLimits:
         wanted = not self.wanted or not self.wanted.isdisjoint(either)
         if kind and not (wanted and self.refused.isdisjoint(either)):
             shown = content_type[:100].decode("latin-1")
-            raise UnwantedTypeError(f"{shown} is not wanted")
+            raise UnwantedTypeError(f"the content type {shown} is not wanted")
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Read PAGE_MAX_BYTES, PAGE_*CONTENT_TYPES, DOWNLOAD_TIMEOUT, DOWNLOAD_FAIL_ON_DATALOSS and
-        NET_*.
+        """Build from the settings; raise FatalError with one sentence for an invalid value.
 
-        Raises FatalError with one sentence for a value that cannot work.
+        They are PAGE_MAX_BYTES, PAGE_*CONTENT_TYPES, DOWNLOAD_TIMEOUT, DOWNLOAD_FAIL_ON_DATALOSS
+        and NET_*.
         """
         return cls(
             max_bytes=page_max_bytes(settings),
@@ -117,35 +117,38 @@ def _types(settings: BaseSettings, setting: str) -> frozenset[str]:
         kind, slash, rest = name.partition("/")
         if not kind or not slash or "/" in rest or "*" in name:
             raise FatalError(
-                f"{setting} must name media types (text/html) or all of one kind "
-                f"(text/), {name!r} is neither."
+                f"{setting} must have media types (text/html) or all of one kind (text/), "
+                f"not {name!r}."
             )
     return frozenset(names)
 
 
 def is_for_robots(request: Request) -> bool:
-    """Whether *request* is for a robots.txt, half of which may permit what the other half forbids.
+    """Return whether *request* is for a robots.txt.
 
-    By the crawl's own record of the fetch (webcrawl/crawl/lease/fetch.py), if it is the crawl's.
+    It must be complete, as a part may permit what the rest forbids. The crawl's record of the fetch
+    (webcrawl/crawl/lease/fetch.py) says so, if there is one.
     """
     return bool(getattr(request.meta.get("fetch"), "robots_url", ""))
 
 
 def is_last_of_host(request: Request) -> bool:
-    """Whether no other request to the host of *request* waits; by the same record."""
+    """Return whether no other request to the host of *request* waits, by the same record."""
     return bool(getattr(request.meta.get("fetch"), "is_last", False))
 
 
 def page_max_bytes(settings: BaseSettings) -> int:
-    """Return PAGE_MAX_BYTES, or that of the profile, which bounds a body on the wire, and once more
-    when decoded."""
+    """Return PAGE_MAX_BYTES, or the profile's default.
+
+    It limits a body on the wire, and once more when decoded.
+    """
     if settings.get("PAGE_MAX_BYTES") is None:
-        return _PAGE_BYTES_OF.get(settings.get("POLITENESS_PROFILE"), _PAGE_BYTES)
+        return _PROFILE_PAGE_BYTES.get(settings.get("POLITENESS_PROFILE"), _PAGE_BYTES)
     return whole(settings, "PAGE_MAX_BYTES", at_least=1)
 
 
 def most_open_files(settings: BaseSettings) -> int:
-    """The most descriptors that a crawl with *settings* has open at once."""
+    """Return the most file descriptors that a crawl with *settings* opens at a time."""
     workers = whole(settings, "CONCURRENT_REQUESTS", at_least=1)
     idle = sum(FetchLimits.from_settings(settings).idle_by_scheme.values())
     return 2 * workers + idle + FIXED

@@ -1,10 +1,10 @@
 """Outcomes of fetches: their names, the exceptions of the download handlers, and Retry-After.
 
-Fetches are counted and tried again (hosts/retry_policy.py) by these names. The exceptions refine
-those of Scrapy, so that Scrapy's retry middleware and any errback treat them as usual.
+Fetches are counted and retried (hosts/retry_policy.py) by these names. The exceptions are
+subclasses of Scrapy's, so Scrapy's retry middleware and any errback treat them as usual.
 
-Invariant: `outcome_of` returns a name of OUTCOMES or ``http_`` and three digits, whatever it is
-given; an unforeseen failure is "other".
+Invariant: `outcome_of` returns a name of OUTCOMES or ``http_`` and three digits, whatever it gets.
+An unknown failure is "other".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FetchError(Exception):
 
 
 class HostNotFoundError(FetchError, CannotResolveHostError):
-    """The name does not exist or has no address."""
+    """The host name does not exist or has no address."""
 
     outcome = "dns_not_found"
 
@@ -57,44 +57,45 @@ class ConnectRefusedError(FetchError, DownloadConnectionRefusedError):
 
 
 class ConnectFailedError(FetchError, DownloadConnectionRefusedError):
-    """No way to that address: unreachable, forbidden, or no descriptor left here."""
+    """The address cannot be reached: no route, not allowed, or no file descriptor left here."""
 
     outcome = "connect_failed"
 
 
 class ConnectTimeoutError(FetchError, DownloadTimeoutError):
-    """The connection, or its TLS handshake, was not there in time."""
+    """The connection, or its TLS handshake, was not made in time."""
 
     outcome = "connect_timeout"
 
 
 class FirstByteTimeoutError(FetchError, DownloadTimeoutError):
-    """The header of the answer was not there in time after the request."""
+    """The header of the answer did not come in time after the request."""
 
     outcome = "first_byte_timeout"
-    #: Whether the connection was kept from an earlier request, and says nothing of the network now.
+    #: Whether the connection was kept from an earlier request, so that this says nothing about the
+    #: network now.
     is_reused = False
 
 
 class TooSlowError(FetchError, DownloadTimeoutError):
-    """The body came at less than the lowest rate that is borne, and nothing of it was there."""
+    """The body came below the minimum rate, and no part of it could be used."""
 
     outcome = "too_slow"
 
 
 class TlsFailedError(FetchError, DownloadFailedError):
-    """The TLS handshake failed, or a certificate that was to be verified is not valid."""
+    """The TLS handshake failed, or a certificate that had to be verified is not valid."""
 
     outcome = "tls_failed"
 
 
 class ConnectionLostError(FetchError, DownloadFailedError):
-    """The server hung up before a whole header."""
+    """The server hung up before sending a whole header."""
 
     outcome = "connection_lost"
-    #: Whether nothing of an answer came over a connection kept from an earlier request, which the
-    #: server may have closed before it got this one: the request may be sent again (RFC 9110,
-    #: section 9.2.2).
+    #: Whether a connection kept from an earlier request brought no part of an answer. The server
+    #: may have closed it before it got this request, which may be sent again (RFC 9110, section
+    #: 9.2.2).
     is_stale = False
 
 
@@ -105,36 +106,36 @@ class BadAnswerError(FetchError, DownloadFailedError):
 
 
 class HeaderTooLargeError(FetchError, DownloadFailedError):
-    """The header has more bytes or fields than the bounds allow."""
+    """The header has more bytes or fields than the limits allow."""
 
     outcome = "header_too_large"
 
 
 class UnwantedTypeError(FetchError, DownloadCancelledError):
-    """The answer is of a content type that is not wanted; its body was not received. Final."""
+    """The answer has a content type that is not wanted; its body was not received. Final."""
 
     outcome = "unwanted_type"
 
 
 class ForbiddenAddressError(FetchError, DownloadCancelledError):
-    """The host has only addresses that are not of the public internet: see `guard`. Final."""
+    """All addresses of the host are outside the public internet: see `guard`. Final."""
 
     outcome = "address_forbidden"
 
 
 class BadUrlError(FetchError, UnsupportedURLSchemeError):
-    """No request can be made of this URL."""
+    """The URL cannot be made into a request."""
 
     outcome = "bad_url"
 
 
-#: Statuses whose Location is followed (Fetch Standard, "redirect status"); 300 may have one, too.
+#: Statuses whose Location is followed (Fetch Standard, "redirect status"). 300 may have one, too.
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-#: Moved for good (RFC 9110, section 15.4); all others may lead elsewhere tomorrow.
+#: Statuses of permanent redirects (RFC 9110, section 15.4).
 PERMANENT = frozenset({301, 308})
 
 
-# Exceptions of Scrapy itself, the first that fits. Subclasses stand before their bases.
+# Exceptions of Scrapy itself. The first match counts, so subclasses come before their bases.
 _BY_CLASS: tuple[tuple[type[BaseException], str], ...] = (
     (DownloadTimeoutError, "timeout"),
     (CannotResolveHostError, "dns_failed"),
@@ -149,15 +150,15 @@ _BY_CLASS: tuple[tuple[type[BaseException], str], ...] = (
     (TimeoutError, "timeout"),
 )
 
-#: Every outcome but ``http_NNN``, for documentation and tests.
+#: Every outcome except ``http_NNN``, for documentation and tests.
 OUTCOMES = frozenset(
     {"poison", "unreadable", "other", *WALLS}
     | {cls.outcome for cls in FetchError.__subclasses__()}
     | {outcome for _, outcome in _BY_CLASS}
 )
 
-# Failures for which a request may not even be sent, as its host's robots.txt has met them.
-_OF_HOSTS: dict[str, type[Exception]] = {
+# Failures of a host's robots.txt for which no other request is sent to the host.
+_HOST_FAILURES: dict[str, type[Exception]] = {
     "timeout": DownloadTimeoutError,
     "incomplete": ResponseDataLossError,
     "host_failing": DownloadFailedError,
@@ -168,8 +169,8 @@ _OF_HOSTS: dict[str, type[Exception]] = {
     },
 }
 
-# What the system says of connections, the first that fits.
-_OF_CONNECTIONS: tuple[tuple[type[OSError], type[Exception]], ...] = (
+# The meaning of system errors of connections. The first match counts.
+_CONNECTION_FAILURES: tuple[tuple[type[OSError], type[Exception]], ...] = (
     (ConnectionRefusedError, ConnectRefusedError),
     (TimeoutError, ConnectTimeoutError),
     (ssl.SSLError, TlsFailedError),
@@ -180,17 +181,19 @@ _OF_CONNECTIONS: tuple[tuple[type[OSError], type[Exception]], ...] = (
 
 def failure_of(error: OSError) -> type[Exception]:
     """Return the exception of this module for an *error* of a connection."""
-    return next(meaning for cls, meaning in _OF_CONNECTIONS if isinstance(error, cls))
+    return next(meaning for cls, meaning in _CONNECTION_FAILURES if isinstance(error, cls))
 
 
 def error_of(outcome: str) -> type[Exception]:
-    """Return what an errback is to get for a request that was not sent because of *outcome*: the
-    failure that sending it would have met, IgnoreRequest if it was not allowed."""
-    return _OF_HOSTS.get(outcome, IgnoreRequest)
+    """Return the exception for the errback of a request that was not sent because of *outcome*.
+
+    It is the failure that sending would have met, or IgnoreRequest if sending was not allowed.
+    """
+    return _HOST_FAILURES.get(outcome, IgnoreRequest)
 
 
 def outcome_of(result: Response | Failure | BaseException) -> str:
-    """Return the name of how a fetch ended, ``http_200`` and the like for any response."""
+    """Return the name of how a fetch ended, such as ``http_200`` for a response."""
     if isinstance(result, Response):
         return f"http_{result.status}" if 100 <= result.status <= 999 else "bad_answer"
     error = result.value if isinstance(result, Failure) else result
@@ -201,7 +204,7 @@ def outcome_of(result: Response | Failure | BaseException) -> str:
 
 
 def is_document(outcome: str) -> bool:
-    """Return whether *outcome* is that of a document: an answer of success, as ``is_success``."""
+    """Return whether *outcome* is that of a document: a successful answer, as in ``is_success``."""
     return outcome.startswith("http_2")
 
 
@@ -210,19 +213,19 @@ def is_stale(result: object) -> bool:
     return isinstance(result, ConnectionLostError) and result.is_stale
 
 
-# Answers that come with a wish to be left alone.
+# Statuses of answers that may ask the crawler to wait.
 _STATUSES = frozenset({429, 503})
-# More digits of seconds than anybody lives to see.
+# Digits of seconds that are read; more would be longer than a lifetime anyway.
 _MAX_DIGITS = 12
-# Longer values are no dates.
+# A longer value is not a date.
 _MAX_LENGTH = 64
 
 
 def retry_after(response: Response | None, *, now: float) -> float:
-    """Seconds from *now*, epoch seconds, that a 429 or 503 asks for; 0 without such a wish.
+    """Return the seconds from *now* that a 429 or 503 asks to wait, 0 if it does not.
 
-    A date is taken relative to the answer's own Date where it has one: the server's clock may be
-    hours off, and what counts is what it meant.
+    *now* is in epoch seconds. A date is taken relative to the answer's own Date if there is one:
+    the server's clock may be hours off, and what counts is what it meant.
     """
     if response is None or response.status not in _STATUSES:
         return 0.0
@@ -237,7 +240,7 @@ def retry_after(response: Response | None, *, now: float) -> float:
 
 
 def _epoch(value: bytes) -> float | None:
-    """An HTTP date in any of its three forms as epoch seconds; None if it is none."""
+    """Return an HTTP date in any of its three forms as epoch seconds; None if it is not valid."""
     if not value or len(value) > _MAX_LENGTH:
         return None
     try:

@@ -1,14 +1,14 @@
-"""Rates: how many contacts a process begins, and how many bits it receives, in a second.
+"""Rates: how many contacts a process begins and how many bits it receives per second.
 
 For the operator of the network: CONTACTS_MAX and BANDWIDTH_MAX, divided by the processes of a hive.
-Bytes are those of connections as they come, TLS included, without the headers of TCP and below.
-What is under way is never slowed down, as a host would be taken for a slow one: the next contacts
-wait. Each of them is taken to bring as much as the average of those before, until it is over.
+Bytes are those of connections as received, including TLS but not the headers of TCP and below.
+Downloads in progress are never slowed down, as their hosts would look slow. Instead, the next
+contacts wait. Until it is over, each contact is assumed to bring the average of earlier ones.
 
-Invariant: in t seconds no more contacts begin than the rate gives in t + 1, so in a minute not 2 %
-more. Bytes may be more by those that pages under way bring beyond the average, for which later ones
-wait: a minute is held within 5 % while no page brings more than 2 % of it. Nothing is kept over a
-restart.
+Invariant: in t seconds no more contacts begin than the rate allows in t + 1, so at most 2 % more in
+a minute. Bytes may exceed the rate by what downloads in progress bring beyond the average; later
+ones wait for that. While no page brings more than 2 % of a minute's bytes, the minute stays within
+5 %. Nothing survives a restart.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-# What was not used in these seconds is lost.
+# Unused capacity is kept for this many seconds.
 _SAVED_SECS = 1.0
-# Bytes that a contact brings, before any has; and of how many the average is.
+# Bytes that the first contact is assumed to bring, and the number of contacts in the average.
 _FIRST_BYTES = 16_384.0
 _AVERAGED = 64
 
-#: Called with the number of bytes received, in this context; read when a connection is made.
+#: A function to call with the number of bytes received. Read when a connection is made.
 RECEIVED: ContextVar[Callable[[int], object]] = ContextVar("RECEIVED", default=lambda _: None)
 
 
 class Rates:
-    """The two rates of a process: *contacts* and *bits* a second, 0 for no limit.
+    """The two rates of a process: *contacts* and *bits* per second, 0 for no limit.
 
-    ``processes`` gives the number of those that share them. *clock* gives seconds.
+    ``processes`` returns how many processes share them. *clock* returns seconds.
     """
 
     processes: Callable[[], int] = staticmethod(lambda: 1)
@@ -46,14 +46,17 @@ class Rates:
         self._contacts = contacts
         self._bytes = bits / 8
         self._clock = clock
-        # When what was spent of each is earned.
+        # When the rate will have allowed what was used of each.
         self._contacts_due = self._bytes_due = 0.0
         self._average = _FIRST_BYTES
         self._unaveraged = 0
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """By CONTACTS_MAX and BANDWIDTH_MAX; FatalError with one sentence for a bad value."""
+        """Build from CONTACTS_MAX and BANDWIDTH_MAX.
+
+        Raises FatalError with one sentence for an invalid value.
+        """
         return cls(
             contacts=number(settings, "CONTACTS_MAX", at_least=0),
             bits=number(settings, "BANDWIDTH_MAX", at_least=0),
@@ -61,42 +64,44 @@ class Rates:
         )
 
     def take(self, other: Rates) -> None:
-        """Limit contacts and bits as *other* does from now on; what was spent counts."""
+        """Use the limits of *other* from now on; what was used so far still counts."""
         self._contacts, self._bytes = other._contacts, other._bytes
 
     @property
     def ready_at(self) -> float:
-        """When the next contact may begin; a time that is over if it may now."""
+        """The time at which the next contact may begin; in the past if it may begin now."""
         return max(self._contacts_due, self._bytes_due)
 
     @property
     def limit(self) -> str:
-        """The setting of the rate that the next contact waits for; "" if it may begin now."""
+        """The setting that the next contact waits for; "" if it may begin now."""
         if self.ready_at <= self._clock():
             return ""
         return "CONTACTS_MAX" if self._contacts_due > self._bytes_due else "BANDWIDTH_MAX"
 
     def begun(self) -> float:
-        """A contact begins; returns the bytes it is taken to bring, for ``ended``."""
-        self._contacts_due = self._spent(self._contacts_due, 1.0, self._contacts)
+        """Count a new contact. Returns the bytes it is expected to bring, for ``ended``."""
+        self._contacts_due = self._due_after(self._contacts_due, 1.0, self._contacts)
         self._spend_bytes(self._average)
         return self._average
 
     def ended(self, expected: float) -> None:
-        """A contact is over that was taken to bring *expected* bytes: what came is counted."""
+        """Count the end of a contact that was expected to bring *expected* bytes."""
         self._spend_bytes(-expected)
         self._average += (self._unaveraged - self._average) / _AVERAGED
         self._unaveraged = 0
 
     def received(self, size: int) -> None:
-        """So many bytes have come."""
+        """Count *size* received bytes."""
         self._unaveraged += size
         self._spend_bytes(size)
 
     def _spend_bytes(self, size: float) -> None:
-        self._bytes_due = self._spent(self._bytes_due, size, self._bytes) if self._bytes else 0.0
+        self._bytes_due = (
+            self._due_after(self._bytes_due, size, self._bytes) if self._bytes else 0.0
+        )
 
-    def _spent(self, due: float, amount: float, rate: float) -> float:
+    def _due_after(self, due: float, amount: float, rate: float) -> float:
         if not rate:
             return 0.0
         return max(due, self._clock() - _SAVED_SECS) + amount * max(1, self.processes()) / rate

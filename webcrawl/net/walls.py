@@ -1,9 +1,9 @@
 """Walls: the signs of an answer that stands in a page's place, and the shape of such a page.
 
-A *wall* is a challenge, a login or a consent page. The rules are two tables, each row with its
-source. What hosts have shown before is in hosts/politeness/walls.py.
+A *wall* is a challenge, a login page or a consent page. The rules are two tables; each row has its
+source. hosts/politeness/walls.py keeps what hosts have shown before.
 
-Invariants: nothing here takes more than linear time, whatever a server sends; a body beyond
+Invariants: nothing here takes more than linear time, whatever a server sends. A body of more than
 MAX_BODY bytes has no sign and no shape.
 """
 
@@ -23,15 +23,18 @@ WALLED = "walled"
 SOFT_ERROR = "soft_error"
 #: Answers that are not documents, in the order in which hosts count them.
 WALLS = (CHALLENGED, WALLED, SOFT_ERROR)
-#: Flag of a response that has the shape of three unlike URLs of its host.
+#: Flag of a response with the same shape as those of three unlike URLs of its host.
 ALIKE = "alike"
 
-#: Bytes of a body that is looked at. Challenges have 1 to 30 kB.
+#: Larger bodies are not examined. Challenges have 1 to 30 kB.
 MAX_BODY = 1 << 16
 
 
 class HeaderRule(NamedTuple):
-    """A header field that only a wall has: *name* as Scrapy spells it, a *value* that matches."""
+    """A header field that only a wall has.
+
+    *name* is spelled as in Scrapy, and *value* must match.
+    """
 
     outcome: str
     name: bytes
@@ -39,13 +42,13 @@ class HeaderRule(NamedTuple):
 
 
 class BodyRule(NamedTuple):
-    """*marks* that stand, all of them, in a wall's page."""
+    """Byte strings, the *marks*, that all occur in a wall's page."""
 
     outcome: str
     marks: tuple[bytes, ...]
 
 
-# Each rule beneath its source.
+# The source of each rule is above it.
 HEADER_RULES = (
     # developers.cloudflare.com/cloudflare-challenges/challenge-types/challenge-pages
     HeaderRule(CHALLENGED, b"Cf-Mitigated", re.compile(rb"challenge")),
@@ -55,8 +58,8 @@ HEADER_RULES = (
     HeaderRule(CHALLENGED, b"X-Vercel-Mitigated", re.compile(rb"challenge")),
     # docs.datadome.co
     HeaderRule(CHALLENGED, b"X-Dd-B", re.compile(rb"[12]")),
-    # github.com/TecharoHQ/anubis: TestCookieName, set by RenderIndex, with the value of a
-    # challenge; without one it is taken back.
+    # github.com/TecharoHQ/anubis: TestCookieName. RenderIndex sets it with the value of a
+    # challenge; an empty value deletes it.
     HeaderRule(
         CHALLENGED,
         b"Set-Cookie",
@@ -64,7 +67,7 @@ HEADER_RULES = (
     ),
 )
 
-# Fields of which one alone may decide; most answers have none of them.
+# Fields that may decide alone; most answers have none of them.
 _DECISIVE_FIELDS = {b"Location", *(rule.name for rule in HEADER_RULES)}
 
 BODY_RULES = (
@@ -84,10 +87,10 @@ BODY_RULES = (
     BodyRule(WALLED, (b'type="password"',)),
 )
 
-# Where visitors are sent that must log in, or consent, first; a word of the host or the path. As
-# Django's LOGIN_URL?next=, wp-login.php?redirect_to=, consent.google.com/ml?continue=,
-# guce.yahoo.com/consent?done=, zeit.de/zustimmung?url= (docs.djangoproject.com,
-# developer.wordpress.org), each with the way back.
+# A word in the host or path of a URL to which visitors are sent to log in or consent. Examples,
+# each with the URL to return to: Django's LOGIN_URL?next=, wp-login.php?redirect_to=,
+# consent.google.com/ml?continue=, guce.yahoo.com/consent?done=, zeit.de/zustimmung?url=
+# (docs.djangoproject.com, developer.wordpress.org).
 _GATE = re.compile(
     rb"(?i:(?:[/._-]|^)(?:log-?in|sign[-_]?in|sso|consent|guce|zustimmung|myprivacy)(?=[/._?-]))"
 )
@@ -100,41 +103,41 @@ _SIGN_ON = re.compile(
 _WORD = re.compile(rb"[a-z0-9_%\x80-\xff]+")
 # A slug, a date, a price and a UUID are one term each.
 _TERM = re.compile(rb"[a-z0-9_%\x80-\xff]++(?:[.-]++[a-z0-9_%\x80-\xff]++)*+")
-# One try for each word.
+# The pattern is tried once per word, so that it takes linear time.
 _VARYING = re.compile(rb"(?<![a-z0-9_%\x80-\xff])[a-z_%\x80-\xff]*+[0-9][a-z0-9_%\x80-\xff]*+")
 _MIXED = re.compile(rb"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])")
 _TITLE = re.compile(rb"[^<>]{0,20}>([^<>]{0,300})")
 _TAG = re.compile(rb"<[^<>]*>")
 _ELEMENT = re.compile(rb"</?([a-z][a-z0-9]*)")
 _HREF = re.compile(rb"\bhref=[\"']?([^\"'<>]*)")
-# Images, players, frames; without a query, which may be there against caches.
+# Images, players, frames; without the query, which may only be there to avoid caches.
 _EMBEDDED = re.compile(rb"(?:\b(?:src|data|poster)=|\burl\()[\"']?([^\"'<>?)]*)")
-# The number of its own that an error page shows: hexadecimal digits, fewer than a checksum has, or
-# a UUID.
+# The individual number that an error page shows: hexadecimal digits, fewer than in a checksum, or a
+# UUID.
 _NUMBER = re.compile(rb"[0-9a-f]{8,31}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# Whole words at the beginning of a text, of more than a label has.
+# Whole words at the beginning of a text that is longer than a label.
 _SAMPLE = re.compile(rb">([A-Za-z\x80-\xff ]{16,40})[ .,:<]")
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _MAX_LOCATION = 1 << 12
-# Walls lead nowhere: a page with more links is none, and costs no further look.
+# A wall has few links: a page with more is not one, and is not examined further.
 _MOST_LINKS = 40
-# Titles stand near the beginning.
+# The title is near the beginning.
 _HEAD = 1 << 12
-# Bytes by which error pages of one host, which name the URL, hardly differ.
+# Error pages of one host, which show the URL, rarely differ in length by more than this many bytes.
 _STEP = 1 << 7
-# Bytes from the middle on that are searched for a text.
+# Bytes that are searched for a text, starting in the middle.
 _SEARCHED_BYTES = 1 << 12
-# Fewer terms are no text of which could be said that two pages share it.
+# With fewer terms there is not enough text to say that two pages share it.
 _LEAST_TERMS = 3
-# Fewer terms, on a page with scripts, may be what stands around the text that these bring.
+# On a page with scripts, fewer terms may only be the frame for text that the scripts load.
 _FEW_TERMS = 100
-# A term of letters and digits that is as long is a token, drawn for each answer.
+# A term of letters and digits of at least this length is a token that differs in each answer.
 _TOKEN = 8
 _MOST_WORDS = 12
 
 
 def header_wall(url: str, response: Response) -> str:
-    """The outcome that the header of the answer to *url* decides alone; "" if none. 1 us."""
+    """Return the outcome that the header of the answer to *url* decides alone; "" if none. 1 us."""
     fields = response.headers
     if _DECISIVE_FIELDS.isdisjoint(fields):
         return ""
@@ -151,13 +154,13 @@ def header_wall(url: str, response: Response) -> str:
 
 
 def _leads_back(query: bytes, url: str) -> bool:
-    """Whether *query* has the way back to *url*."""
+    """Return whether *query* has the path of *url*, to return to it."""
     path = "/" + url.partition("://")[2].partition("/")[2]
     return path in unquote(unquote(query.decode("latin-1")))
 
 
 def body_wall(body: bytes) -> str:
-    """The outcome that *body* is a sign of; "" if none. 0.2 ms for 64 kB, most often 10 us."""
+    """Return the outcome that *body* is a sign of; "" if none. 0.2 ms for 64 kB, usually 10 us."""
     if len(body) > MAX_BODY or body.count(b"href=") > _MOST_LINKS:
         return ""
     for rule in BODY_RULES:
@@ -167,7 +170,7 @@ def body_wall(body: bytes) -> str:
 
 
 def outline_of(body: bytes) -> bytes:
-    """4 bytes of the title of *body*, but for words with digits, and of its length in steps."""
+    """Return 4 bytes of the title of *body* (without words with digits) and its rounded length."""
     at = body.find(b"<title", 0, _HEAD)
     if at < 0:
         at = body.find(b"<TITLE", 0, _HEAD)
@@ -177,9 +180,11 @@ def outline_of(body: bytes) -> bytes:
 
 
 def sample_of(body: bytes, url: str) -> bytes:
-    """A text of 16 to 40 bytes from the middle of *body*, the page of *url*; b"" if there is none.
-    It has no digits and no word of the URL, so that pages of one shape share it."""
-    # As far from the end in all pages of an outline: they differ near the beginning.
+    """Return a text of 16 to 40 bytes from the middle of *body*, the page of *url*, or b"".
+
+    It has no digits and no word of the URL, so that pages of one shape share it.
+    """
+    # Counted from the end, as pages with one outline differ near the beginning.
     middle = len(body) - (len(body) // _STEP + 1) * _STEP // 2
     place = (unquote_to_bytes(url) if "%" in url else url.encode()).lower()
     for found in _SAMPLE.finditer(body, middle, middle + _SEARCHED_BYTES):
@@ -193,10 +198,11 @@ def sample_of(body: bytes, url: str) -> bytes:
 
 
 class Shape(NamedTuple):
-    """What pages share that differ in their URL and in tokens: 32 bits of it.
+    """The shape of a page: what it shares with pages that differ only in URLs and tokens.
 
-    *has_text* says that there is text for readers, most of which is neither. *source* are 34 bits
-    of the whole source, but for the URL and for one number that the page shows.
+    *fingerprint* has 32 bits. *has_text* says whether there is text for readers, most of which is
+    neither the URL nor a token. *source* has 34 bits of the whole source, without the URL and one
+    number that the page shows.
     """
 
     fingerprint: int
@@ -205,20 +211,23 @@ class Shape(NamedTuple):
 
 
 def shape_of(body: bytes, url: str, *, scripts: bool = True) -> Shape:
-    """The shape of *body*, the page of *url*: its elements, the terms of its text and of its links,
-    what is embedded, and the words of its *scripts*, which may hold what an application shows; but
-    for parts of the URL and tokens, and in scripts words with digits. Text for browsers without
-    scripts is none.
+    """Return the shape of *body*, the page of *url*.
 
-    The source has links as they are, unless the text names the path of the page, as error pages do;
-    and it has the URL, if a script may bring another text for each page."""
+    It is made of the elements, the terms of the text and of the links, and embedded resources. The
+    words of its *scripts* are included, as they may hold what an application shows. Parts of the
+    URL and tokens are left out, and in scripts words with digits. Text for browsers without scripts
+    does not count.
+
+    The source has the links as they are, unless the text shows the path of the page, as error pages
+    do. It has the URL if a script may load another text for each page.
+    """
     page, code = _visible(body)
     rest = url.partition("://")[2].partition("/")[2].lower()
     own = {*_TERM.findall(unquote_to_bytes(rest)), *_TERM.findall(rest.encode())}
     shown = _TAG.sub(b" ", page)
     terms = _TERM.findall(shown)
-    text = _lasting(terms, own)
-    links = _lasting(_TERM.findall(b" ".join(_HREF.findall(page))), own)
+    text = _without_tokens(terms, own)
+    links = _without_tokens(_TERM.findall(b" ".join(_HREF.findall(page))), own)
     words = _words(code) if scripts else []
     parts = [*_ELEMENT.findall(page), b"", *text, b"", *links, b"", *_EMBEDDED.findall(page), b""]
     parts += [word for word in words if word not in own]
@@ -236,26 +245,28 @@ def shape_of(body: bytes, url: str, *, scripts: bool = True) -> Shape:
 
 
 def words_of(body: bytes) -> list[bytes]:
-    """The words of *body*, a page, for readers, in small letters, but for those with digits. 1 ms
-    for 64 kB."""
+    """Return the words of *body*, a page, for readers, in lower case and without those with digits.
+
+    Takes 1 ms for 64 kB.
+    """
     return _words(_TAG.sub(b" ", _visible(body)[0]))
 
 
 def _visible(body: bytes) -> tuple[bytes, bytes]:
-    """*body* in small letters, without what browsers with scripts do not show, and its scripts."""
-    page, code = _parted(body.lower(), b"script")
-    return _parted(_parted(page, b"style")[0], b"noscript")[0], code
+    """Return *body* in lower case without what browsers with scripts hide, and its scripts."""
+    page, code = _split_element(body.lower(), b"script")
+    return _split_element(_split_element(page, b"style")[0], b"noscript")[0], code
 
 
-def _parted(page: bytes, element: bytes) -> tuple[bytes, bytes]:
-    """*page* without *element*, and the contents of it."""
+def _split_element(page: bytes, element: bytes) -> tuple[bytes, bytes]:
+    """Return *page* without *element*, and the contents of it."""
     first, *rest = page.split(b"<" + element)
     parts = [part.partition(b"</" + element) for part in rest]
     rest = [first, *[after for _, _, after in parts]]
     return b" ".join(rest), b" ".join([inside for inside, _, _ in parts])
 
 
-def _lasting(terms: list[bytes], own: set[bytes]) -> list[bytes]:
+def _without_tokens(terms: list[bytes], own: set[bytes]) -> list[bytes]:
     return [term for term in terms if term not in own and not _is_token(term)]
 
 
@@ -272,8 +283,11 @@ def _fingerprint(data: bytes) -> int:
 
 
 def words_below(url: str) -> list[int]:
-    """16 bits of each word of *url* below its first directory, but for its extension and words with
-    digits: the first twelve. URLs without a common one are *unlike*; without any, like all."""
+    """Return 16 bits of each of the first twelve words of *url* below its first directory.
+
+    The extension and words with digits are left out. URLs without a common word are *unlike*; a URL
+    without any is like all.
+    """
     path, mark, query = url.partition("://")[2].partition("/")[2].partition("?")
     first, slash, below = path.partition("/")
     rest = _EXTENSION.sub("", below if slash else first) + mark + query

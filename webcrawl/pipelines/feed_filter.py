@@ -1,4 +1,4 @@
-"""Feed filter: documents alone, without redirects and errors."""
+"""A feed filter that passes documents only, without redirects and errors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from webcrawl.items import Page, is_success
 
 
 class Documents(ItemFilter):
-    """Lets Pages with status 200 into a feed (``"item_filter"`` of FEEDS)."""
+    """Feed filter for Pages with status 200 (``"item_filter"`` of FEEDS)."""
 
     def accepts(self, item: Any) -> bool:
-        """Whether *item* is one."""
+        """Return whether *item* is a Page with status 200."""
         return isinstance(item, Page) and is_success(item.status)

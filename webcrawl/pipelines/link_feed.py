@@ -1,4 +1,4 @@
-"""Feed format ``links``: the links of Pages as CSV, a row a link (``-O links.csv:links``)."""
+"""The feed format ``links``: links of Pages as CSV, a row per link (``-O links.csv:links``)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ COLUMNS = ("source", "target", "kind", "text", "rel")
 
 
 class LinksExporter(CsvItemExporter):
-    """Writes the links of each Page, also those that are not followed, and nothing else.
+    """Exporter of the links of each Page, followed or not.
 
-    A file that is added to has one header.
+    When it appends to a file, the header is not repeated.
     """
 
     def __init__(self, file: Any, **options: Any) -> None:
-        super().__init__(file, errors="replace", **options)  # half a surrogate pair
+        super().__init__(file, errors="replace", **options)  # for lone surrogates
         self._has_header = file.seekable() and file.tell() > 0
 
     def start_exporting(self) -> None:
-        """Write the names of the columns."""
+        """Write the column names."""
         if self.include_headers_line and not self._has_header:
             self.csv_writer.writerow(COLUMNS)
 
     def export_item(self, item: Any) -> None:
-        """A row for each link of *item*, if it is a Page. 1 us a row."""
+        """Write a row for each link of *item* if it is a Page. Takes 1 us per row."""
         if isinstance(item, Page):
             rows = io.StringIO(newline="")
             csv.writer(rows).writerows(

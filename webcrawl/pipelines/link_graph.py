@@ -1,13 +1,13 @@
 """Link graph: the pages of the crawl and the links between them, as Parquet files.
 
-``scrapy pagerank`` ranks hosts by it, and anything that reads Parquet can ask it. Files::
+``scrapy pagerank`` ranks hosts from it, and any Parquet reader can query it. Files::
 
-    JOBDIR/graph/nodes/part-*.parquet    a row for each page, whatever its status; none for copies
-    JOBDIR/graph/edges/part-*.parquet    a row for each link of it, also of several to one URL, and
-                                         for its redirect
+    JOBDIR/graph/nodes/part-*.parquet    one row per page, whatever its status; none for copies
+    JOBDIR/graph/edges/part-*.parquet    one row per link, also of several to the same URL, and
+                                         one for the page's redirect
 
-See pipelines/parquet.py for files that grow. A page's edges are written before its node. A page
-that is fetched twice, after ``kill -9`` for instance, has its rows twice.
+pipelines/parquet.py explains how the files grow. A page's edges are written before its node. A page
+that is fetched twice, for example after ``kill -9``, has its rows twice.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 DIRECTORY = "graph"
 NODES = "nodes"
 EDGES = "edges"
-#: The kind of an edge to where a redirect points.
+#: The kind of an edge to a redirect's target.
 REDIRECT = "redirect"
 _TEXT_CHARACTERS = 256
 
 
 class LinkGraph(ProcessingModule):
-    """Writes nodes and edges of the link graph."""
+    """Processing module that writes the nodes and edges of the link graph."""
 
     statuses = frozenset()
     off_loop = True
@@ -67,7 +67,7 @@ class LinkGraph(ProcessingModule):
                 page.robots.nofollow or "nofollow" in link.rel.split(),
             )
             for link in chain(page.links, page.repeats)
-            if link.url != page.redirect_target  # which is among them
+            if link.url != page.redirect_target  # which is among the links, too
         ]
         if page.redirect_target:
             edges.append((page.url, page.redirect_target, REDIRECT, "", False))

@@ -1,20 +1,21 @@
-"""Main text of a page: what it says without its navigation, its title, language and rights signals.
+"""Main text of a page without its navigation, with its title, language and rights signals.
 
-Used by ``text`` and ``search_index``; a page that both get is read once. The way of a document::
+Used by ``text`` and ``search_index``; a page that goes to both is read only once. The path of a
+document::
 
     body ─► encoding ─► linear scan ─► tree of Resiliparse ─► main text ─► language
                                │                └───► TEXT_EXTRACTOR=trafilatura ──┘
                                └───► title, signals, declared language
 
-The encoding is that of text_encoding.py, the language that of language.py.
+text_encoding.py finds the encoding and language.py the language.
 
-Building the tree that the HTML Standard prescribes, and looking for the main text in it, take time
-that is quadratic in the depth of the document, in the attributes of a tag, in nested formatting and
-in the options of a form, and Resiliparse holds the interpreter meanwhile: 50 kB of ``<div>`` take
-8 s. The scan cuts the page into the tokens of the standard (urls/extraction/tokens.py) and leaves
-out what has no text of the page (comments, scripts, styles, SVG), formatting, and tags of many
-attributes. A page that is sound then, by the number of its tags and the depth of its tree, goes on
-as it is. Of one that is not, all tags that nest are left out, and its whole text is taken.
+Building the tree that the HTML Standard prescribes, and finding the main text in it, can take
+quadratic time: in the depth of the document, the attributes of a tag, nested formatting, or the
+options of a form. Resiliparse holds the interpreter lock meanwhile; 50 kB of ``<div>`` take 8 s. So
+the page is first cut into the tokens of the standard (urls/extraction/tokens.py). The scan leaves
+out comments, scripts, styles, SVG, formatting, and tags with many attributes. If the number of tags
+and the depth of the tree are then safe, the page continues as it is. If not, all tags that nest are
+removed and the page's whole text is used.
 """
 
 from __future__ import annotations
@@ -57,35 +58,36 @@ MAX_TITLE_CHARS = 500
 MAX_SIGNALS = 20
 MAX_SIGNAL_CHARS = 1000
 _MAX_SIGNAL_TAGS = 500
-_MAX_TAG_BYTES = 2048  # of a tag before the word that tells a licence
-# Steps of the scan: a real page takes 120, and so many take 0.1 s.
+_MAX_TAG_BYTES = 2048  # bytes of a tag that are searched back from a word about a licence
+# Steps of the scan. A real page takes 120; this many take 0.1 s.
 _MAX_STEPS = 1 << 16
-# Bytes of a page that is not sound.
+# Bytes that are read of a page whose tree would not be safe.
 _MAX_FLAT_BYTES = 1 << 19
-# A tree is built of so many tags, which takes 70 ms at worst. The main text is looked for in a page
-# of few tags, which takes as long, and in others if no element in it has so many around it.
+# A tree is built from at most this many tags, which takes up to 70 ms. The main text is searched
+# for in pages of at most _SAFE_TAGS, which takes as long, and in larger ones only if no element is
+# nested as deeply as _DEEP.
 _MAX_TAGS = 8000
 _SAFE_TAGS = 1800
 _DEEP = " > ".join(["*"] * 64)
-# The share of a page's text that its main text has at least.
+# If the main text is a smaller share of the page's text, the whole text is used.
 _MIN_SHARE = 0.05
 
-# Tags that are left out: of formatting, of which a few make the tree of others large; of what is
-# there once in a page; of MathML and SVG, so that there are no elements but HTML's.
+# Tags that are left out: formatting, as a few such tags can make the tree of others large; elements
+# that a page has once; MathML and SVG, so that only HTML elements are left.
 _LEFT_OUT = (
     rb"b|big|body|code|em|font|html|i|math|nobr|optgroup|option|s|small|strike|strong"
     rb"|svg|tt|u|xmp"
 )
 _NO_TEXT = b"|".join(sorted(RAW_TEXT - {b"xmp"}))
-# Parts of tags, from their names on.
+# Parts of tags, starting with the name.
 _END = rb"(?=[\t\n\f\r />])"
 _ATTRIBUTES = rb"[^\t\n\f\r />]*+(?:[\t\n\f\r /]*+%b)%%b[\t\n\f\r /]*+" % re.sub(
     rb"\((?!\?)", b"(?:", ATTRIBUTE.pattern
 )
 _FEW = _ATTRIBUTES % b"{0,50}+" + b">"
 _REST = _ATTRIBUTES % b"*+" + b">?+"
-# Text and tags that are kept, those with few attributes; and what is left out behind it, if it is
-# neither raw text nor odd: SVG up to its end, comments, scripts and tags.
+# Text and tags with few attributes, which are kept; then what is left out, unless it is raw text or
+# malformed: SVG up to its end, comments, scripts and tags.
 _PIECE = re.compile(
     rb"([^<]*+(?:<(?:(?![A-Za-z/!?])|(?!/?(?:%b|%b)%b)/?[a-z]%b)[^<]*+){0,4096}+)"
     % (_LEFT_OUT, _NO_TEXT, _END, _FEW)
@@ -95,11 +97,11 @@ _PIECE = re.compile(
     + rb"|(?:/(?:%b)|/?(?:%b))%b%b))*+" % (_NO_TEXT, _LEFT_OUT, _END, _REST)
 )
 _TAG = re.compile(rb"</?([a-z][^\t\n\f\r />]*+)" + _REST)
-# Tags that can nest, however they are written.
+# Tags that can nest, in upper or lower case.
 _NESTING = re.compile(
     rb"<(?!/?(?:a|br|li|link|meta|p|title)%b)/?[a-z]%b" % (_END, _FEW), re.IGNORECASE
 )
-# In XHTML an element of raw text that closes itself, which it does not in HTML.
+# A raw text element that closes itself, which is possible in XHTML but not in HTML.
 _CLOSED = re.compile(rb"<(?:%b|svg)\b[^<>]*+(?<=/)>" % _NO_TEXT)
 _LANGUAGE = re.compile(
     rb"""<html\s(?:[^>]*?\s)??(?:xml:)?lang\s*=\s*["']?([\w-]+)""", re.IGNORECASE
@@ -116,15 +118,16 @@ _LICENCE = re.compile(r"https?://creativecommons\.org/(?:licenses|publicdomain)/
 class MainText(msgspec.Struct, frozen=True):
     """Main text of a page, with its rights signals.
 
-    ``truncated``: whether the text lacks what came behind it.
-    ``language``, ``language_score``, ``language_source``: as in ``language.Language``. A page
-    declares its language by ``<html lang>``, or else as the HTML Standard says: by a meta element
-    or a header ``Content-Language``.
-    ``encoding``: name in the Encoding Standard, in lower case; ``encoding_source``: bom, header,
-    meta, utf8, or guessed.
-    ``robots``: ``name: content`` of meta elements for robots and of X-Robots-Tag headers.
-    ``licences``: URLs of links with ``rel=license`` or to Creative Commons.
-    ``tdm_reservation``, ``tdm_policy``: of the TDM Reservation Protocol, by header or element.
+    ``truncated``: whether the end of the text is missing.
+    ``language``, ``language_score``, ``language_source``: as in ``language.Language``. The declared
+        language is that of ``<html lang>``, or of a meta element or header ``Content-Language``, in
+        the order of the HTML Standard.
+    ``encoding``: name in the Encoding Standard, in lower case.
+    ``encoding_source``: bom, header, meta, utf8, or guessed.
+    ``robots``: ``name: content`` of robots meta elements and X-Robots-Tag headers.
+    ``licences``: URLs of links that have ``rel=license`` or point to Creative Commons.
+    ``tdm_reservation``, ``tdm_policy``: of the TDM Reservation Protocol, from a header or an
+        element.
     """
 
     title: str = ""
@@ -141,13 +144,16 @@ class MainText(msgspec.Struct, frozen=True):
     encoding_source: str = ""
 
 
-# By the id of a page, as long as the page lives. A page goes from module to module, so two of them
-# never read it at the same time.
+# By the id of a page, for as long as the page exists. Modules get a page one after the other, so
+# two of them never read it at the same time.
 _read_before: dict[int, tuple[weakref.ref[Page], MainText]] = {}
 
 
 def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
-    """``main_text`` as TEXT_MAX_CHARS and TEXT_EXTRACTOR have it; FatalError if they cannot be."""
+    """Return ``main_text`` with TEXT_MAX_CHARS and TEXT_EXTRACTOR applied.
+
+    Raises FatalError if they are not valid.
+    """
     extractor = settings.get("TEXT_EXTRACTOR", EXTRACTORS[0])
     if extractor not in EXTRACTORS:
         raise FatalError(f"TEXT_EXTRACTOR must be {' or '.join(EXTRACTORS)}, not {extractor!r}.")
@@ -157,8 +163,11 @@ def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
 
 
 def main_text(page: Page, *, max_chars: int, extractor: str = EXTRACTORS[0]) -> MainText:
-    """Main text of *page*, up to *max_chars* characters. 2 ms for a page of 170 kB, by Trafilatura
-    12 ms; nothing is raised for what a page may be."""
+    """Return the main text of *page*, at most *max_chars* characters.
+
+    Takes 2 ms for a page of 170 kB, with Trafilatura 12 ms. Raises nothing, whatever the page
+    contains.
+    """
     key = id(page)
     known = _read_before.get(key)
     if known is not None and known[0]() is page:
@@ -169,7 +178,7 @@ def main_text(page: Page, *, max_chars: int, extractor: str = EXTRACTORS[0]) -> 
 
 
 def _read(page: Page, max_chars: int, extractor: str) -> MainText:
-    robots = [f"x-robots-tag: {one}" for one in _headers(page, b"x-robots-tag")]
+    robots = [f"x-robots-tag: {value}" for value in _headers(page, b"x-robots-tag")]
     tdm = {
         name: next(_headers(page, name.encode()), "") for name in ("tdm-reservation", "tdm-policy")
     }
@@ -188,9 +197,9 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
         declared = found[1].decode() if found is not None else ""
         pieces, is_cut = _pieces(data)
         data = _with_shadow_roots(b"".join(pieces))
-        tree = _sound_tree(data)
+        tree = _safe_tree(data)
         if tree is None:
-            # One by one, as a search holds the interpreter.
+            # Piece by piece, as a search holds the interpreter lock.
             data = b"".join([_NESTING.sub(b" ", piece) for piece in pieces])
             is_cut = is_cut or len(data) > _MAX_FLAT_BYTES
             data = data[:_MAX_FLAT_BYTES]
@@ -210,25 +219,25 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
                 licences.append(normalize(href, page.url))
     text = printable(text)
     declared = declared or next(_headers(page, _CONTENT_LANGUAGE.encode()), "")
-    spoken = language_of(text, declared)
+    detected = language_of(text, declared)
     return MainText(
         title=printable(title[:MAX_TITLE_CHARS]),
         text=text[:max_chars],
         truncated=bool(is_cut or page.body_cut or page.truncated or len(text) > max_chars),
-        language=spoken.code,
+        language=detected.code,
         robots=tuple(robots[:MAX_SIGNALS]),
         licences=tuple(dict.fromkeys(filter(None, licences)))[:MAX_SIGNALS],
         tdm_reservation=tdm["tdm-reservation"],
         tdm_policy=tdm["tdm-policy"],
-        language_score=spoken.score,
-        language_source=spoken.source,
+        language_score=detected.score,
+        language_source=detected.source,
         encoding=charset.NAMES[codec],
         encoding_source=encoding_source,
     )
 
 
 def _pieces(source: bytes) -> tuple[list[bytes], bool]:
-    """The part of *source* that is kept, and whether its end was cut off."""
+    """Return the parts of *source* that are kept, and whether its end was cut off."""
     lower = source.lower()
     pieces: list[bytes] = []
     position = 0
@@ -236,7 +245,7 @@ def _pieces(source: bytes) -> tuple[list[bytes], bool]:
         if position >= len(source):
             break
         found = _PIECE.match(lower, position)
-        assert found is not None  # as it may be empty
+        assert found is not None  # the pattern also matches nothing
         if found.end() > position:
             pieces.append(source[position : found.end(1)])
             position = found.end()
@@ -254,8 +263,10 @@ def _pieces(source: bytes) -> tuple[list[bytes], bool]:
 
 
 def _with_shadow_roots(page: bytes) -> bytes:
-    """*page* with its declarative shadow roots in the elements that they are the roots of: a tree
-    has no text of templates."""
+    """Return *page* with its declarative shadow roots moved into their host elements.
+
+    A tree does not have the text of templates.
+    """
     if b"shadowrootmode" not in page:
         return page
     return TEMPLATE.sub(lambda tag: b"<wbr " if tag[2] else tag[0], page)
@@ -267,8 +278,8 @@ def _parsed(page: bytes) -> Any:
     return HTMLTree.parse(page.decode("utf-8", "replace"))
 
 
-def _sound_tree(page: bytes) -> Any:
-    """The tree of *page*, None if it is not soon built and searched."""
+def _safe_tree(page: bytes) -> Any:
+    """Return the tree of *page*, or None if building and searching it would take too long."""
     tags = page.count(b"<")
     if tags > _MAX_TAGS:
         return None
@@ -278,7 +289,10 @@ def _sound_tree(page: bytes) -> Any:
 
 
 def _text(tree: Any, page: bytes, extractor: str) -> str:
-    """The main text; the whole text without *extractor*, or where that is next to nothing of it."""
+    """Return the main text.
+
+    It is the whole text if *extractor* is empty, or if the extractor found almost nothing of it.
+    """
     from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # of `make modules`
 
     text = ""
@@ -288,7 +302,7 @@ def _text(tree: Any, page: bytes, extractor: str) -> str:
         text = extract(page.decode("utf-8", "replace"), include_comments=False, fast=True) or ""
     elif extractor == "resiliparse":
         text = extract_plain_text(tree, main_content=True, alt_texts=False).strip()
-    # Only seldom is it necessary to count: the text has spaces besides, and the page markup.
+    # The exact count is seldom needed: the text also has spaces, and the page has markup.
     most = len(text) / _MIN_SHARE
     if most < len(page) and most < sum(map(len, (tree.body.text or "").split())):
         text = extract_plain_text(tree, alt_texts=False).strip()
@@ -302,7 +316,7 @@ def _headers(page: Page, name: bytes) -> Iterator[str]:
 
 
 def _signals(page: bytes) -> Iterator[dict[str, str]]:
-    """The attributes of meta elements and links that may tell rights, or the language."""
+    """Yield the attributes of meta elements and links that may state rights or the language."""
     lower = page.lower()
     spans = [
         found.span(1)

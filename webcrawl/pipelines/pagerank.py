@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     Ids = np.ndarray[tuple[int], np.dtype[Any]]
     Shares = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-# The chance to go on by a link (Brin and Page).
+# The probability of following a link (Brin and Page).
 _DAMPING = 0.85
-# Of the shares, which sum up to 1, so much in all may change in the last round.
+# The rounds end when all shares, which add up to 1, change by less than this in total.
 _TOLERANCE = 1e-9
 _MAX_ROUNDS = 200
-# Links that are added up at once, in 24 bytes each.
-_SUMMED = 1 << 24
+# Links that are added up in one step, in 24 bytes each.
+_LINKS_PER_STEP = 1 << 24
 
 
 class Ranking(NamedTuple):
-    """PageRank and degrees, by node."""
+    """PageRank and degrees, indexed by node."""
 
     pagerank: Shares
     in_degree: Ids
@@ -28,30 +28,37 @@ class Ranking(NamedTuple):
 
 
 def rank(sources: Ids, targets: Ids, number: int) -> Ranking:
-    """The ranking of *number* nodes with links from *sources* to *targets*, each once. PageRank
-    sums up to 1; a node without links leads to all alike."""
+    """Return the ranking of *number* nodes with links from *sources* to *targets*, each listed
+    once.
+
+    PageRank adds up to 1; a node without links passes its share to all nodes equally.
+    """
     out_degree = _sums(sources, number).astype(np.int64)
-    leads_nowhere = out_degree == 0
-    by_degree = 1.0 / np.maximum(out_degree, 1)
-    each = 1.0 / max(number, 1)
-    shares = np.full(number, each)
+    is_dangling = out_degree == 0
+    inverse_degree = 1.0 / np.maximum(out_degree, 1)
+    equal_share = 1.0 / max(number, 1)
+    shares = np.full(number, equal_share)
     for _ in range(_MAX_ROUNDS):
-        came = _sums(targets, number, sources, shares * by_degree)
-        lost = shares[leads_nowhere].sum()
-        after = _DAMPING * (came + lost * each) + (1.0 - _DAMPING) * each
-        change = np.abs(after - shares).sum()
-        shares = after
+        received = _sums(targets, number, sources, shares * inverse_degree)
+        dangling_share = shares[is_dangling].sum()
+        new_shares = (
+            _DAMPING * (received + dangling_share * equal_share) + (1.0 - _DAMPING) * equal_share
+        )
+        change = np.abs(new_shares - shares).sum()
+        shares = new_shares
         if change < _TOLERANCE:
             break
     return Ranking(shares, _sums(targets, number).astype(np.int64), out_degree)
 
 
 def _sums(nodes: Ids, number: int, others: Ids | None = None, of: Shares | None = None) -> Shares:
-    """For each of *number* nodes how often it is in *nodes*; with *others*, nodes in the same
-    places, the sum of what they have in *of*."""
+    """Return for each of *number* nodes how often it is in *nodes*.
+
+    With *others*, the nodes at the same positions, return the sum of their values in *of* instead.
+    """
     sums = np.zeros(number)
-    for start in range(0, len(nodes), _SUMMED):
-        part = slice(start, start + _SUMMED)
+    for start in range(0, len(nodes), _LINKS_PER_STEP):
+        part = slice(start, start + _LINKS_PER_STEP)
         weights = None if others is None or of is None else of[others[part]]
         sums += np.bincount(nodes[part], weights, number)
     return sums

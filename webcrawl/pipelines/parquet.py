@@ -1,16 +1,17 @@
 """Parquet files that grow: rows go to a spool, and full spools become Parquet files.
 
-Parquet has no readable half file. So rows are appended to a spool, which outlives ``kill -9`` row
-by row, and which a thread turns into a Parquet file when it is full, or when the crawl ends::
+An incomplete Parquet file cannot be read. So rows are appended to a spool, which survives ``kill
+-9`` row by row. A thread turns the spool into a Parquet file when it is full or when the crawl
+ends::
 
     part-<time>-<serial>.spool.open     rows as they come: a record log (storage/record_log.py);
                                         the schema, then msgpack arrays of rows
-    part-<time>-<serial>.parquet.open   a Parquet file being made of it; disposable
-    part-<time>-<serial>.parquet        whole, fsynced; then the spool is deleted
+    part-<time>-<serial>.parquet.open   the Parquet file being made from it; disposable
+    part-<time>-<serial>.parquet        complete and fsynced; then the spool is deleted
 
-Invariant: each row that ``write`` took is in one spool or in one Parquet file under its final name;
-after a crash between the rename and the deletion it is in both, and ``open`` deletes the spool.
-Spools of a living process are locked and left alone, so several processes may share a directory.
+Invariant: each row passed to ``write`` is in one spool or in one Parquet file under its final name.
+After a crash between the rename and the deletion it is in both, and ``open`` deletes the spool.
+Spools of a running process are locked and left alone, so several processes may share a directory.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ENDS = (_SPOOL := ".spool.open", ".parquet")
-# What is made into Arrow arrays in one step, while other threads wait for the interpreter.
+_SUFFIXES = (_SPOOL := ".spool.open", ".parquet")
+# Rows and bytes converted to Arrow arrays in one step, while other threads cannot run.
 _STEP_ROWS = 1 << 12
 _STEP_BYTES = 1 << 21
-# The row groups of a Parquet file, which are in memory as a whole.
+# Size of the row groups of a Parquet file; each is held in memory.
 _GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 1 << 25
 
@@ -53,8 +54,8 @@ _decode = msgpack_decoder(list[list[Any]])
 class ParquetFiles:
     """Writer of rows into Parquet files in *directory*. Not thread-safe.
 
-    A spool is full with *max_rows*, or with *max_bytes* of them. *executor* has the thread that
-    turns spools into Parquet files; one of its own if there is none. pyarrow must be there.
+    A spool is full at *max_rows* or *max_bytes*. *executor* provides the thread that turns spools
+    into Parquet files; by default one is started. Needs pyarrow.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class ParquetFiles:
         clock: TimeSource = wall_time,
     ) -> None:
         self._directory = directory
-        self._files = GrowingFiles(directory=directory, prefix="part", ends=_ENDS, clock=clock)
+        self._files = GrowingFiles(
+            directory=directory, prefix="part", suffixes=_SUFFIXES, clock=clock
+        )
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="parquet")
@@ -79,7 +82,7 @@ class ParquetFiles:
         self._conversion: Future[None] | None = None
 
     def open(self, schema: pa.Schema) -> None:
-        """Make the directory, and turn spools that dead processes left into Parquet files.
+        """Make the directory, and turn spools of dead processes into Parquet files.
 
         Each row has the columns of *schema*, in its order. Blocks: a full spool takes seconds.
         """
@@ -88,8 +91,11 @@ class ParquetFiles:
             self._convert(path, lock)
 
     def write(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Append *rows*: all or none of them, by one write; they survive ``kill -9`` from here on,
-        and power loss after ``sync``. OSError if the disk is full."""
+        """Append *rows*, all or none of them, in one write.
+
+        From here on they survive ``kill -9``, and after ``sync`` a power failure. Raises OSError if
+        the disk is full.
+        """
         if not rows:
             return
         if self._spool is None:
@@ -108,8 +114,10 @@ class ParquetFiles:
             self._is_synced = True
 
     def close(self) -> None:
-        """Turn the rows that are left into a last Parquet file. Blocks until it is there. OSError:
-        the next run makes it."""
+        """Turn the remaining rows into a last Parquet file. Blocks until it is written.
+
+        On an OSError, the next run writes it.
+        """
         with self._executor:
             self._finish()
             if self._conversion is not None:
@@ -127,7 +135,7 @@ class ParquetFiles:
         return spool
 
     def _finish(self) -> None:
-        """Hand the spool over to the thread, when it is done with the one before."""
+        """Hand the spool to the thread, once that has finished the previous one."""
         if self._spool is None:
             return
         self.sync()
@@ -144,7 +152,9 @@ class ParquetFiles:
                 conversion.result()
             except OSError as error:
                 logger.error(  # noqa: TRY400  # the disk is full, or gone
-                    "%s (%s): the next run makes the Parquet file", self._directory, error
+                    "Cannot write a Parquet file in %s (%s): the next run makes it from the spool",
+                    self._directory,
+                    error,
                 )
 
     def _convert(self, path: Path, lock: int) -> None:
@@ -157,7 +167,7 @@ class ParquetFiles:
                     aside.replace(final)
                     sync_path(self._directory)
             except BaseException:
-                with suppress(OSError):  # room for what the disk is to have
+                with suppress(OSError):  # frees space on a full disk
                     aside.unlink()
                 raise
             path.unlink()
@@ -166,7 +176,7 @@ class ParquetFiles:
 
 
 def schema_of(names: str, **others: str) -> pa.Schema:
-    """A schema of columns of text; *others* are those of another type of Arrow's."""
+    """Return a schema of text columns; *others* gives the Arrow types of the other columns."""
     import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
     types = {"time": pa.timestamp("us", tz="UTC"), "strings": pa.list_(pa.string())}
@@ -175,8 +185,11 @@ def schema_of(names: str, **others: str) -> pa.Schema:
 
 
 def read_batches(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows in *directory*, with these *columns*: of Parquet files, and of spools up to the last
-    whole record. A process may be writing there. OSError, CorruptRecordError."""
+    """Yield the rows in *directory* with these *columns*.
+
+    They come from Parquet files, and from spools up to the last whole record. A process may be
+    writing there. Raises OSError or CorruptRecordError.
+    """
     import pyarrow as pa  # noqa: PLC0415  # of `make modules`
     import pyarrow.parquet as pq  # noqa: PLC0415  # of `make modules`
 
@@ -203,9 +216,9 @@ def _spool(final: Path) -> Path:
 
 
 def _write_parquet(spool: Path, to: Path) -> bool:
-    """Write the rows of *spool*, up to its torn tail, to the Parquet file *to*, and fsync it.
+    """Write the complete rows of *spool* to the Parquet file *to*, and fsync it.
 
-    False, and no file, if there are none.
+    Returns False, and makes no file, if there are none.
     """
     import pyarrow as pa  # noqa: PLC0415  # of `make modules`
     import pyarrow.parquet as pq  # noqa: PLC0415  # of `make modules`
@@ -231,7 +244,7 @@ def _write_parquet(spool: Path, to: Path) -> bool:
 
 
 def _batches(spool: Path) -> Generator[pa.RecordBatch, None, None]:
-    """The rows of *spool*, as many at once as are converted in a few milliseconds."""
+    """Yield the rows of *spool*, as many at a time as are converted within a few milliseconds."""
     import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
     with closing(read_records(spool)) as records:
@@ -239,15 +252,15 @@ def _batches(spool: Path) -> Generator[pa.RecordBatch, None, None]:
         if not head:
             return
         schema = pa.ipc.read_schema(pa.py_buffer(head))
-        for rows in _steps(payload for _, payload in records):
+        for rows in _row_batches(payload for _, payload in records):
             columns = zip(*rows, strict=True)
             arrays = [
-                pa.array(column, one.type) for column, one in zip(columns, schema, strict=True)
+                pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _steps(payloads: Iterable[bytes]) -> Iterator[list[list[Any]]]:
+def _row_batches(payloads: Iterable[bytes]) -> Iterator[list[list[Any]]]:
     rows: list[list[Any]] = []
     size = 0
     for payload in payloads:

@@ -5,11 +5,11 @@ Files, in SEARCH_DIR (default: JOBDIR/search)::
     meta.json, *.idx, *.store, ...    the index, which Tantivy reads and writes
     uncommitted.log                   pages since the last commit (storage/record_log.py)
 
-A commit is made with each checkpoint, and when the log is full. Invariant: each page that
-``process`` took is in the index or in the log; ``open`` adds those of the log again. A page
-replaces what the index has of its URL, so one that is added twice is there once. Pages with
-``robots.noindex`` or flags are left out, and so is what has moved or gone. Tantivy writes in one
-thread of its own, without the interpreter.
+There is a commit with each checkpoint, and when the log is full. Invariant: each page passed to
+``process`` is in the index or in the log; ``open`` adds those in the log again. A page replaces
+what the index has for its URL, so adding it twice does no harm. Pages with ``robots.noindex`` or
+flags are left out, and pages that moved or are gone are removed. Tantivy writes in one thread of
+its own, without holding the interpreter lock.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from webcrawl.pipelines.main_text import MainText
 
 PACKAGE = "tantivy"
-# For pages that are in no file yet; Tantivy wants at least 15 MB.
+# Memory for pages that are not in a file yet; Tantivy needs at least 15 MB.
 _HEAP_BYTES = 32 << 20
 MAX_LOG_BYTES = 64 << 20
 _LOG = "uncommitted.log"
-# How Tantivy names an error of the operating system.
+# How Tantivy writes an error of the operating system.
 _ERRNO = re.compile(r"(?:os error |code: )(\d+)")
 
 
 class IndexedPage(msgspec.Struct, array_like=True):
-    """Fields of a page in the index; one that is left out has its URL alone."""
+    """Fields of a page in the index; a page that is left out has only its URL."""
 
     url: str
     host: str = ""
@@ -65,7 +65,7 @@ _decode = msgpack_decoder(IndexedPage)
 
 
 class SearchIndex(ProcessingModule):
-    """Adds pages to the index."""
+    """Processing module that adds pages to the search index."""
 
     content_types = CONTENT_TYPES
     off_loop = True
@@ -84,21 +84,21 @@ class SearchIndex(ProcessingModule):
         return super().from_crawler(crawler, read=reader(crawler.settings), **values)
 
     def open(self) -> None:
-        """Add what was not committed when the last process was killed."""
+        """Open the index, and add pages that were not committed when the last process died."""
         import tantivy  # noqa: PLC0415  # of `make modules`
 
         sync_paths(make_directory(self.directory))
-        with _as_store_errors(errno.EEXIST):  # another process's, or another schema's
+        with _as_store_errors(errno.EEXIST):  # another process has it, or its schema differs
             try:
                 index = tantivy.Index(_schema(), path=str(self.directory))
-            except ValueError:  # of a job whose pages are not marked as truncated
+            except ValueError:  # an older index, without the field "truncated"
                 index = tantivy.Index(_schema(marks=False), path=str(self.directory))
             self._writer = index.writer(_HEAP_BYTES, 1)
         try:
             self._log = RecordLog.open(self.directory / _LOG)
         except CorruptRecordError as error:
             raise FatalError(
-                f"{error}: delete that file; the pages since the last commit are missing then."
+                f"{error}: delete that file; the pages since the last commit will be missing."
             ) from error
         try:
             for _, payload in read_records(self._log.path):
@@ -114,7 +114,7 @@ class SearchIndex(ProcessingModule):
             self.gone(page)
             return
         found = self._read(page)
-        self._take(
+        self._log_and_add(
             IndexedPage(
                 url=page.url,
                 host=host_of(page.url),
@@ -127,16 +127,16 @@ class SearchIndex(ProcessingModule):
         )
 
     def gone(self, page: Page) -> None:
-        self._take(IndexedPage(page.url, left_out=True))
+        self._log_and_add(IndexedPage(page.url, left_out=True))
 
-    def _take(self, one: IndexedPage) -> None:
-        self._log.append(msgspec.msgpack.encode(one))
-        self._add(one)
+    def _log_and_add(self, page: IndexedPage) -> None:
+        self._log.append(msgspec.msgpack.encode(page))
+        self._add(page)
         if self._log.size >= MAX_LOG_BYTES:
             self.sync()
 
     def sync(self) -> None:
-        """Commit, which fsyncs, and begin the log anew."""
+        """Commit, which fsyncs, and start a new log."""
         if self._log.size > HEADER_SIZE:
             with _as_store_errors():
                 self._writer.commit()
@@ -150,28 +150,31 @@ class SearchIndex(ProcessingModule):
             self._writer.wait_merging_threads()
         self._log.close()
 
-    def _add(self, one: IndexedPage) -> None:
+    def _add(self, page: IndexedPage) -> None:
         import tantivy  # noqa: PLC0415  # of `make modules`
 
         with _as_store_errors():
-            self._writer.delete_documents_by_term("url", one.url)
-            if not one.left_out:
+            self._writer.delete_documents_by_term("url", page.url)
+            if not page.left_out:
                 document = tantivy.Document(
-                    url=one.url,
-                    host=one.host,
-                    title=one.title,
-                    text=one.text,
-                    language=one.language,
-                    date=datetime.fromtimestamp(one.fetched_at, UTC),
-                    truncated=one.truncated,
+                    url=page.url,
+                    host=page.host,
+                    title=page.title,
+                    text=page.text,
+                    language=page.language,
+                    date=datetime.fromtimestamp(page.fetched_at, UTC),
+                    truncated=page.truncated,
                 )
                 self._writer.add_document(document)
 
 
 @contextmanager
 def _as_store_errors(otherwise: int = errno.EIO) -> Iterator[None]:
-    """Tantivy's writer is of no use after an error; the pages are in the log. *otherwise*: the
-    number of one that has none, such as that of its thread, which an error of the disk ends."""
+    """Turn errors of Tantivy into StoreErrors.
+
+    After an error its writer cannot be used; the pages are in the log. *otherwise* is the errno if
+    the error has none, such as that of the writer's thread, which a disk error ends.
+    """
     try:
         yield
     except ValueError as error:

@@ -1,14 +1,14 @@
-"""Statistics of documents: content types and sizes, tags of HTML, images (Mercator).
+"""Statistics of documents: content types and sizes, HTML tags, images (Mercator).
 
-Each is a table of counts, a row a name, that is saved with the crawl and written as JSON to
-JOBDIR/statistics at each checkpoint and at the end. Counted are new documents only: copies of one
-that was seen do not come to processing modules. After ``kill -9`` the counts since the last
+Each is a table of counts with a row per name. It is saved with the crawl, and written as JSON to
+JOBDIR/statistics at each checkpoint and at the end. Only new documents are counted: copies of a
+known document do not reach processing modules. After ``kill -9`` the counts since the last
 checkpoint are missing.
 
 Files: ``{"<name>": {"<count>": n, "<histogram>": {"<size>": n}}}``, the most common name first. A
-value is in the histogram's place of the largest power of two that is not greater, or of 0. A
-hostile server can make up names without end: of twice MOST_NAMES the rarer half are added up as
-``REST``.
+histogram counts each value at the largest power of two that is not greater, or at 0. A hostile
+server can make up any number of names. So when there are twice MOST_NAMES, the rarer half are added
+up as ``REST``.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 #: Mercator found 3,173 content types in 725 million documents.
 MOST_NAMES = 1000
-#: The row of all names that are not shown; none can be called so.
+#: The row of all names that are not listed; no real name can be equal to it.
 REST = "(rest)"
 
 _DIRECTORY = "statistics"
 _MAX_NAME_CHARS = 64
-# Places of a histogram: up to 512 GiB.
-_PLACES = 40
+# Bins of a histogram: up to 512 GiB.
+_BINS = 40
 
-# The names of start tags, and nothing for a comment; what is in scripts and styles is no tag.
+# The names of start tags, and nothing for a comment. Scripts and styles contain no tags.
 _TAGS = re.compile(
     rb"<(?:([a-z][^\s/>]*+)(?:(?:(?<=<script)|(?<=<style))(?:[^<]++|<(?!/s(?:cript|tyle)))*+)?"
     rb"|!--(?:[^-]++|-(?!->))*+)"
 )
 
-# The expression holds the interpreter: 34 ms at the worst for these, 0.4 s for 5 MB.
+# The expression holds the interpreter lock: up to 34 ms for this many bytes, 0.4 s for 5 MB.
 _MAX_TAGGED_BYTES = 1 << 19
 
-# Formats of the web whose header says what they are.
+# Image formats of the web that can be recognized by their header.
 _IMAGE_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP", "ICO", "TIFF")
 _UNREADABLE = "(unreadable)"
 
@@ -57,7 +57,7 @@ _decode = json_decoder(dict[str, list[Count]])
 
 
 class Statistics(ProcessingModule):
-    """A table of counts by name, the most common ones: *columns*, and *histograms* of sizes."""
+    """Base class of tables of counts by name, with *columns*, and *histograms* of sizes."""
 
     columns: ClassVar[tuple[str, ...]]
     histograms: ClassVar[tuple[str, ...]] = ()
@@ -76,8 +76,8 @@ class Statistics(ProcessingModule):
             row[place] += count
         start = len(self.columns)
         for size in sizes:
-            row[start + min(size.bit_length(), _PLACES - 1)] += 1
-            start += _PLACES
+            row[start + min(size.bit_length(), _BINS - 1)] += 1
+            start += _BINS
 
     def state(self) -> bytes:
         return msgspec.json.encode(self._rows)
@@ -86,11 +86,11 @@ class Statistics(ProcessingModule):
         self._rows = _decode(saved)
 
     def sync(self) -> Coroutine[Any, Any, None] | None:
-        """Write the file anew: what is counted by now, in another thread."""
+        """Write the file again, in another thread, with the counts as of now."""
         if self.jobdir is None:
             return None
-        rows = sorted(self._rows.items(), key=lambda one: (-one[1][0], one[0]))
-        shown = msgspec.json.encode({name: self._shown(row) for name, row in rows})
+        rows = sorted(self._rows.items(), key=lambda item: (-item[1][0], item[0]))
+        shown = msgspec.json.encode({name: self._as_dict(row) for name, row in rows})
         path = self.jobdir / _DIRECTORY / f"{self.name}.json"
         return asyncio.to_thread(write_atomic, path, msgspec.json.format(shown, indent=1))
 
@@ -101,33 +101,33 @@ class Statistics(ProcessingModule):
         row = self._rows.get(name)
         if row is None:
             if len(self._rows) >= 2 * MOST_NAMES:
-                self._add_up_the_rare()
-            width = len(self.columns) + _PLACES * len(self.histograms)
+                self._merge_rare_rows()
+            width = len(self.columns) + _BINS * len(self.histograms)
             row = self._rows[name] = [0] * width
         return row
 
-    def _add_up_the_rare(self) -> None:
-        rows = [one for one in self._rows.items() if one[0] != REST]
-        rows.sort(key=lambda one: -one[1][0])
+    def _merge_rare_rows(self) -> None:
+        rows = [item for item in self._rows.items() if item[0] != REST]
+        rows.sort(key=lambda item: -item[1][0])
         rare = [row for _, row in rows[MOST_NAMES:]] + [self._rows.get(REST, [])]
         self._rows = dict(rows[:MOST_NAMES])
         self._rows[REST] = [sum(column) for column in zip(*filter(None, rare), strict=True)]
 
-    def _shown(self, row: list[int]) -> dict[str, Any]:
+    def _as_dict(self, row: list[int]) -> dict[str, Any]:
         start = len(self.columns)
         shown: dict[str, Any] = dict(zip(self.columns, row, strict=False))
         for histogram in self.histograms:
-            places = enumerate(row[start : start + _PLACES])
+            places = enumerate(row[start : start + _BINS])
             shown[histogram] = {str(1 << n >> 1): count for n, count in places if count}
-            start += _PLACES
+            start += _BINS
         return shown
 
 
 class ContentTypes(Statistics):
-    """Documents and bytes by content type, with histograms of sizes (Mercator, figures 7, 8).
+    """Documents and bytes by content type, with histograms of sizes (Mercator, figures 7 and 8).
 
-    ``bytes`` are of documents, decoded; ``wire_bytes`` as they came; ``cut`` are documents that are
-    not whole. 5 us a page.
+    ``bytes`` are those of decoded documents, ``wire_bytes`` as received. ``cut`` counts documents
+    that are not complete. Takes 5 us per page.
     """
 
     name = "content_types"
@@ -142,10 +142,11 @@ class ContentTypes(Statistics):
 
 
 class TagCounter(Statistics):
-    """Start tags of HTML by name: pages that have them, and their number (Mercator, section 3).
+    """HTML start tags by name: how many there are, and on how many pages.
 
-    Found by one expression over the first 512 KiB, 0.2 us a tag: tags in comments, scripts and
-    styles are none, tags that a browser adds are missing.
+    This is an example of Mercator, section 3. One expression finds the tags in the first 512 KiB,
+    in 0.2 us per tag. Tags in comments, scripts and styles are not counted, nor are tags that a
+    browser would add.
     """
 
     content_types = ("text/html", "application/xhtml+xml")
@@ -160,10 +161,10 @@ class TagCounter(Statistics):
 
 
 class ImageStatistics(Statistics):
-    """Images by format: how many, bytes, animated ones, histograms of bytes, width and height.
+    """Images by format: number, bytes, animated ones, histograms of bytes, width and height.
 
-    Pillow reads the header, nothing is decoded. Of more pixels than its limit, twice
-    ``Image.MAX_IMAGE_PIXELS``, an image counts as unreadable.
+    Pillow reads only the header. An image with more pixels than its limit, twice
+    ``Image.MAX_IMAGE_PIXELS``, counts as unreadable.
     """
 
     content_types = ("image/*",)
@@ -174,12 +175,12 @@ class ImageStatistics(Statistics):
     histograms = ("sizes", "widths", "heights")
 
     def process(self, page: Page) -> None:
-        from PIL import Image  # noqa: PLC0415  # a plain crawl does without
+        from PIL import Image  # noqa: PLC0415  # a plain crawl does not need it
 
         size = len(page.body)
         try:
             with Image.open(io.BytesIO(page.body), formats=_IMAGE_FORMATS) as image:
                 animated = bool(getattr(image, "is_animated", False))
                 self.add(image.format or "", (1, size, animated), (size, *image.size))
-        except Exception:  # noqa: BLE001  # of a hundred kinds, whatever the bytes are
+        except Exception:  # noqa: BLE001  # Pillow raises many kinds for broken images
             self.add(_UNREADABLE, (1, size, 0), (size,))

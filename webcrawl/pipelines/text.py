@@ -1,11 +1,11 @@
-"""Text dataset: the main text of each page, with what it takes to choose among them.
+"""Text dataset: the main text of each page, with fields to select pages by.
 
 Files, by the setting TEXT_FORMAT, in TEXT_DIR (default: JOBDIR/text)::
 
-    part-*.parquet                    parquet; see pipelines/parquet.py for those that grow
+    part-*.parquet                    parquet; pipelines/parquet.py explains how they grow
     text.jsonl, text-NNNNNN.jsonl     jsonl; see storage/line_log.py
 
-A page that is fetched twice, after ``kill -9`` for instance, has two rows.
+A page that is fetched twice, for example after ``kill -9``, has two rows.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 MAX_JSONL_BYTES = 1 << 30
 MAX_SIMHASH_CHARS = 100_000
 _WORD = re.compile(r"\w+")
-# Odd, with bits in all places (splitmix64).
+# Odd numbers with bits in all positions (splitmix64).
 _FACTORS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
-# Of its columns, those that are no text.
+# The types of columns that are not text.
 _TYPES = {
     "fetched_at": "time",
     "status": "int16",
@@ -52,7 +52,10 @@ _TYPES = {
 
 
 class TextRow(msgspec.Struct):
-    """A row of the dataset. ``fetched_at`` is microseconds of the epoch, in JSON a string."""
+    """A row of the dataset.
+
+    ``fetched_at`` is in microseconds since the epoch; in JSON it is a string.
+    """
 
     url: str
     host: str
@@ -77,7 +80,10 @@ class TextRow(msgspec.Struct):
 
 
 class TextDataset(ProcessingModule):
-    """Writes the main text of pages, which *read* finds, to Parquet files, or to a log of JSON."""
+    """Processing module that writes the main text of pages as Parquet or JSON lines.
+
+    *read* finds the main text.
+    """
 
     content_types = CONTENT_TYPES
     off_loop = True
@@ -147,17 +153,18 @@ class TextDataset(ProcessingModule):
 
 
 def simhash(text: str) -> int:
-    """64 bits of which near-duplicates share most (Charikar; Manku et al., "Detecting
-    near-duplicates for web crawling": up to 3 differ). 0 for no words.
+    """Return 64 bits, most of which near-duplicates share; 0 if there are no words.
 
-    Of all runs of three words in its first 100,000 characters. 0.3 ms for 1,000 words.
+    After Charikar, and Manku et al., "Detecting near-duplicates for web crawling", where up to 3
+    differ. Built from all runs of three words in the first 100,000 characters. Takes 0.3 ms for
+    1,000 words.
     """
     found = "\n".join(_WORD.findall(text[:MAX_SIMHASH_CHARS].lower())).encode().split()
     if not found:
         return 0
     words = np.fromiter(map(xxhash.xxh64_intdigest, found), np.uint64, len(found))
     if len(words) > 2:
-        # A factor for each place, as the order of words counts.
+        # One factor per position, so that the order of words matters.
         words = words[:-2] + _FACTORS[0] * words[1:-1] + _FACTORS[1] * words[2:]
     runs = (words * _FACTORS[2]).astype("<u8")
     runs ^= runs >> np.uint64(32)

@@ -1,8 +1,8 @@
-"""A guess at the encoding of a text that declares none and is not UTF-8.
+"""Encoding detection for text that declares no encoding and is not UTF-8.
 
-It is for text only: links are resolved as ``charset.detect`` says. UTF-16 and ISO-2022-JP are told
-by bytes that no other encoding has, UTF-8 with errors by the rest of it, and all others by
-Resiliparse's detector, which takes up to 1 ms.
+It is used for text only; links are resolved as ``charset.detect`` says. UTF-16 and ISO-2022-JP are
+recognized by bytes that no other encoding has, and UTF-8 with errors by its valid part. For all
+others Resiliparse's detector is asked, which takes up to 1 ms.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import re
 
 from webcrawl.urls.extraction import charset
 
-# How many bytes are searched for text, and how much text the detector gets.
+# How many bytes are searched for text, and how many bytes of text the detector gets.
 _SEARCHED_BYTES = 1 << 19
 _SAMPLE_BYTES = 1 << 12
-# Characters of ASCII have a zero byte in UTF-16, always on the same side: how many there are at
-# least, and how many times as many as on the other side, where Chinese characters have some.
+# In UTF-16, ASCII characters have a zero byte, always on the same side. There must be at least
+# _MIN_ZEROS, and _TIMES as many as on the other side, where Chinese characters have some.
 _MIN_ZEROS = 8
 _TIMES = 3
-# Shares of bytes that are not ASCII: in the sample, below which it is not enough to tell; and of
-# errors in them, up to which it is UTF-8.
+# The sample needs at least this share of bytes that are not ASCII. If at most _MAX_ERRORS of those
+# are errors, it is UTF-8.
 _MIN_SHARE = 0.02
 _MAX_ERRORS = 0.2
 
 _TEXT = re.compile(rb"(?:[^<>\x80-\xff]*+[<>])*+([^<>\x80-\xff]*+[\x80-\xff][^<>]*+)")
 _ISO_2022_JP = re.compile(rb"\x1b\$[@B]")
-# Names of the detector for which the web has others; an encoding with more letters; and encodings
-# that only its mistakes name.
+# The web's names for some encodings of the detector, a superset for KOI8-R, and encodings that the
+# detector only names by mistake.
 _LABELS = {
     "cp949": "euc-kr",
     "euc_jp": "euc-jp",
@@ -34,8 +34,8 @@ _LABELS = {
     "koi8-r": "koi8-u",
     **dict.fromkeys([f"iso8859-{part}" for part in (3, 4, 10, 14, 15, 16)], ""),
 }
-# Encodings of Windows that the detector takes for ISO's, which have no characters in 80 to 9F. In
-# Greek, A2 before a letter is a letter in one and a quotation mark in the other.
+# Windows encodings that the detector mistakes for ISO ones, which have no characters in 80 to 9F.
+# In Greek, A2 before a letter is a letter in one and a quotation mark in the other.
 _WINDOWS = {
     "iso8859-2": "cp1250",
     "iso8859-6": "cp1256",
@@ -43,8 +43,8 @@ _WINDOWS = {
     "iso8859-8": "cp1255",
     "iso8859-13": "cp1257",
 }
-# Latin encodings and the languages in them. The detector also names them for other languages, which
-# are in windows-1252 then.
+# Latin encodings and the languages written in them. If the detector names one for a text in another
+# language, that text is in windows-1252.
 _LATIN = {
     **dict.fromkeys(("cp1250", "iso8859-2"), "bs cs hr hu pl ro sk sl sr"),
     **dict.fromkeys(("cp1257", "iso8859-13"), "et lt lv"),
@@ -55,10 +55,10 @@ _ONLY_WINDOWS = re.compile(rb"[\x80-\x9f]|\xa2[\xc0-\xfe]")
 
 
 def encoding_of(body: bytes, *, declared: str) -> tuple[str, str]:
-    """Return the Python codec of the text of *body*, and what it goes by.
+    """Return the Python codec for the text of *body*, and the source of that decision.
 
-    That is bom, header, meta, utf8, or guessed; *declared* is the header's label. Linear in the
-    length of *body*.
+    The source is bom, header, meta, utf8, or guessed; *declared* is the label in the header. Takes
+    time linear in the length of *body*.
     """
     codec, source = charset.evidence(body, declared=declared)
     if source == "guessed" or (source == "utf8" and (b"\0" in body or b"\x1b" in body)):
@@ -83,7 +83,7 @@ def _guess(body: bytes) -> str | None:
 
 
 def _sample(body: bytes) -> bytes:
-    """The first texts between tags of *body* that are not ASCII."""
+    """Return the first pieces of text in *body* that are not ASCII."""
     sample = b""
     at = 0
     while len(sample) < _SAMPLE_BYTES and (found := _TEXT.match(body, at, _SEARCHED_BYTES)):

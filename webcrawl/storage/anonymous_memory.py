@@ -1,8 +1,8 @@
-"""Anonymous memory for a table that is read and written all over.
+"""Anonymous memory for a table that is read and written in random order.
 
-Private, and in huge pages where the system gives them: the first touch of a page of 4 kB takes
-3.9 us if it is shared, as Python's ``mmap`` has it by default, and 2.1 if it is private; that of a
-huge page of 2 MB takes 0.2 ms.
+It is private, and in huge pages if the system provides them. The first access to a page of 4 kB
+takes 3.9 us if it is shared, the default of Python's ``mmap``, and 2.1 us if it is private. The
+first access to a huge page of 2 MB takes 0.2 ms.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import mmap
 
 
 def anonymous_memory(size: int) -> mmap.mmap:
-    """*size* bytes of zeros, taken from the system as they are touched; OSError without room."""
+    """Return *size* bytes of zeros, which use memory when they are accessed.
+
+    Raises OSError if there is none.
+    """
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(OSError):  # a kernel without them
+    with contextlib.suppress(OSError):  # a kernel without huge pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory

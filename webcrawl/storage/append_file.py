@@ -1,4 +1,4 @@
-"""Append file: after an error it ends where it ended before, so it has whole appends only."""
+"""Append file: after an error it ends where it ended before, so it has only complete appends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AppendFile:
-    """The file *path*, made if need be. Not thread-safe."""
+    """The file *path*, created if it does not exist. Not thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -20,8 +20,10 @@ class AppendFile:
         self.size = os.fstat(self._fd).st_size
 
     def append(self, data: bytes) -> None:
-        """Append *data* with one write: it survives ``kill -9``. On OSError nothing was appended,
-        unless the file cannot be cut either."""
+        """Append *data* with one write, so that it survives ``kill -9``.
+
+        On an OSError nothing was appended, unless the file cannot be cut back either.
+        """
         try:
             write_all(self._fd, data)
         except BaseException:
@@ -30,7 +32,7 @@ class AppendFile:
         self.size += len(data)
 
     def cut(self, size: int) -> None:
-        """Cut what is behind *size*. OSError."""
+        """Cut the file to *size*. Raises OSError."""
         os.ftruncate(self._fd, size)
         self.size = size
 

@@ -1,6 +1,6 @@
-"""Atomic publication of files: write aside, fsync, rename, fsync the directory.
+"""Atomic replacement of files: write a new file, fsync, rename, fsync the directory.
 
-All functions block on the disk: call them from a thread when the file is large.
+All functions block on the disk: call them in a thread if the file is large.
 """
 
 from __future__ import annotations
@@ -14,54 +14,59 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-_OWNERS = 0o600
+_OWNER_ONLY = 0o600
 
 
 def write_atomic(path: Path, data: bytes, *, aside: str = ".tmp", is_secret: bool = False) -> None:
-    """Replace *path* by *data*: after a crash or power loss it has its old content or the new. As
-    ``replacing``. Only its owner can read a secret."""
-    with replacing(path, aside=aside) as beside, beside.open("wb", buffering=0) as file:
+    """Replace *path* by *data*: after a crash or power failure it has its old content or the new.
+
+    Other rules as in ``replacing``. A secret can only be read by its owner.
+    """
+    with replacing(path, aside=aside) as new, new.open("wb", buffering=0) as file:
         if is_secret:
-            os.fchmod(file.fileno(), _OWNERS)
+            os.fchmod(file.fileno(), _OWNER_ONLY)
         write_all(file.fileno(), data)
 
 
 def restrict(path: Path) -> bool:
-    """Have only the owner of the file *path* read it, if that is us; whether others could."""
-    is_open = bool(path.stat().st_mode & ~_OWNERS & 0o777)
+    """Let only the owner read the file *path*, if that is us; return whether others could."""
+    is_open = bool(path.stat().st_mode & ~_OWNER_ONLY & 0o777)
     if is_open:
         with suppress(PermissionError):
-            path.chmod(_OWNERS)
+            path.chmod(_OWNER_ONLY)
     return is_open
 
 
 def unshare(path: Path) -> None:
-    """Put a copy in the place of the file *path*, so that its other names keep what they have
-    whatever is written here. Durable; after a crash or power loss *path* is the one or the other.
+    """Replace the file *path* by a copy, so that its other names keep their content.
 
-    On OSError nothing was changed.
+    Durable: after a crash or power failure *path* is one or the other. On an OSError nothing was
+    changed.
     """
-    with replacing(path) as beside:
-        shutil.copyfile(path, beside)
+    with replacing(path) as new:
+        shutil.copyfile(path, new)
 
 
 @contextmanager
 def replacing(path: Path, *, aside: str = ".tmp") -> Iterator[Path]:
-    """The name of a new file beside *path*, with the end *aside*. If all goes well it is fsynced
-    and takes the place of *path*; on an error it is deleted, and *path* stays as it was."""
-    beside = path.with_name(path.name + aside)
+    """Yield the name of a new file next to *path*, with the suffix *aside*.
+
+    On success it is fsynced and replaces *path*. On an error it is deleted, and *path* stays as it
+    was.
+    """
+    new = path.with_name(path.name + aside)
     try:
-        yield beside
-        sync_path(beside)
-        beside.replace(path)
+        yield new
+        sync_path(new)
+        new.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
         raise
     sync_path(path.parent)
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write every byte of *data*: ``os.write`` may stop early at a full disk or a signal."""
+    """Write all of *data*: ``os.write`` may stop early at a full disk or a signal."""
     done = os.write(fd, data)
     while done < len(data):
         done += os.write(fd, memoryview(data)[done:])
@@ -80,14 +85,14 @@ def sync_path(path: Path) -> None:
 
 
 def sync_paths(paths: Iterable[Path]) -> None:
-    """fsync each of *paths* once, files before directories: no name before its bytes."""
+    """fsync each of *paths* once, files before directories, so that contents come before names."""
     unique = dict.fromkeys(paths)
     for path in sorted(unique, key=lambda path: path.is_dir()):
         sync_path(path)
 
 
 def make_directory(path: Path) -> list[Path]:
-    """Make *path* with its parents; returns the directories that got a new name in them."""
+    """Make *path* with its parents; return the directories in which an entry was added."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -98,15 +103,18 @@ def make_directory(path: Path) -> list[Path]:
 
 
 def remove_new(path: Path, before: frozenset[str] | None) -> None:
-    """Remove what came into the directory *path* since it had the names *before*, and the directory
-    if that is None, as it was not there. What cannot be removed is left."""
+    """Remove what was added to the directory *path* since it had the names *before*.
+
+    If *before* is None, the directory did not exist, and is removed, too. What cannot be removed is
+    left.
+    """
     with suppress(OSError):
-        for one in path.iterdir():
-            if before is not None and one.name in before:
+        for entry in path.iterdir():
+            if before is not None and entry.name in before:
                 continue
-            if one.is_dir() and not one.is_symlink():
-                shutil.rmtree(one, ignore_errors=True)
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
             else:
-                one.unlink()
+                entry.unlink()
         if before is None:
             path.rmdir()

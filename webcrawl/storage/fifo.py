@@ -1,22 +1,22 @@
 """Disk FIFO: a queue of byte strings that keeps only its head and tail in memory.
 
 Mercator, section 3.1: "each of the FIFO queues stores the bulk of its URLs on disk, and buffers
-only a fixed number of the URLs at its head and tail in memory". The front-end queues are these, and
-so are the back-end queues of hosts with more URLs than fit in memory.
+only a fixed number of the URLs at its head and tail in memory". The front-end queues are disk
+FIFOs, and so are the back-end queues of hosts with more URLs than fit in memory.
 
 Order of the items: ``head`` (memory), then the overflow (disk), then ``tail`` (memory)::
 
     pop <- head  <-  000003.log 000004.log ... 000007.log  <-  tail <- push
 
-A full tail is written as one frame of ``chunk`` items. An empty head takes the next frame, or, if
-nothing is on disk, the tail itself, so a short queue never touches the disk. Segments are record
-logs (record_log.py) whose payloads are ``pack_many``, compressed. An empty record ends a full
-segment: a segment without one has lost its last frames.
+A full tail is written as one frame of ``chunk`` items. An empty head takes the next frame, or the
+tail itself if nothing is on disk, so a short queue never uses the disk. Segments are record logs
+(record_log.py) whose payloads are ``pack_many``, compressed. An empty record ends a full segment; a
+segment without one has lost its last frames.
 
-Restart: ``snapshot()`` holds head and tail, and the range of the overflow by segment and offset.
-``open(snapshot)`` cuts what was written after it. Segments that were read to their end after the
-snapshot are still there: ``forget()`` deletes them only once a newer snapshot has been published.
-No file is held open between calls, so a million queues cost no descriptors.
+Restart: ``snapshot()`` has head and tail, and the range of the overflow by segment and offset.
+``open(snapshot)`` cuts off what was written after it. Segments that were read to their end after
+the snapshot still exist: ``forget()`` deletes them only once a newer snapshot has been published.
+No file is open between calls, so a million queues use no file descriptors.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ if TYPE_CHECKING:
 #: The record that ends a full segment.
 SEGMENT_END = b""
 _SUFFIX = ".log"
-# Bytes of segments that one ``forget`` deletes, as that takes 0.2 ms a megabyte.
+# Bytes of segments that one ``forget`` deletes, as that takes 0.2 ms per megabyte.
 _DELETED_BYTES = 64 << 20
-# zlib's format at ISA-L's lowest level: a third to a sixth of the bytes of URLs, 0.2 to 0.5 us each
+# zlib's format at ISA-L's lowest level reduces URLs to a third or a sixth, in 0.2 to 0.5 us each
 # (docs/decisions.md, 2026-11-25).
 _LEVEL = 0
 _COMPRESSED = b"\x78"
-#: How far a full segment is vouched for: up to its end record, wherever that is.
+#: The end of a full segment: its end record, wherever that is.
 TO_SEGMENT_END = sys.maxsize
 
 
 class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """State of a ``DiskFifo``: the items in memory, and the range of those on disk.
 
-    The overflow goes from ``head_offset`` in segment ``head_segment`` to ``tail_offset`` in segment
-    ``tail_segment`` and holds ``overflow`` items; a ``tail_offset`` of 0 means that the tail
-    segment does not exist yet.
+    The overflow is from ``head_offset`` in segment ``head_segment`` to ``tail_offset`` in segment
+    ``tail_segment``, and has ``overflow`` items. A ``tail_offset`` of 0 means that the tail segment
+    does not exist yet.
     """
 
     head: list[bytes]
@@ -76,27 +76,27 @@ class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
 
 
 def unpack_frame(payload: bytes) -> list[bytes]:
-    """The items of a frame. ValueError if it is none."""
+    """Return the items of a frame. Raises ValueError if it is not valid."""
     return unpack_many(_decompressed(payload))
 
 
 def _decompressed(payload: bytes) -> bytes:
-    # Until 2026-11 frames were not compressed. These begin with their count, 256 or 16.
+    # Older frames are not compressed. They begin with their count, 256 or 16.
     if not payload.startswith(_COMPRESSED):
         return payload
     try:
         return isal_zlib.decompress(payload)
-    except isal_zlib.error as error:  # type: ignore[misc]  # isal's stub takes it for an instance
+    except isal_zlib.error as error:  # type: ignore[misc]  # isal's stub says it is an instance
         raise ValueError(f"not packed items: {error}") from error
 
 
 class DiskFifo:
-    """A FIFO queue on disk. Not thread-safe; touches the disk once per *chunk* items.
+    """A FIFO queue on disk. Not thread-safe; uses the disk once per *chunk* items.
 
-    *path* is the directory of its segments, which have numbers from *first* on: queues may share a
-    directory. The owner of many passes two sets that they share, too. *written* collects what is to
-    be fsynced, so that ``written`` of one queue answers for all. *used_up* collects the queues for
-    which ``forget`` has work.
+    *path* is the directory of its segments, whose numbers begin at *first*; queues may share a
+    directory. The owner of many queues also passes two sets that they share. *written* collects the
+    files to be fsynced, so that ``written`` of one queue answers for all. *used_up* collects the
+    queues for which ``forget`` has work.
     """
 
     def __init__(
@@ -115,12 +115,12 @@ class DiskFifo:
         self._segment_bytes = segment_bytes
         self._written: set[Path] = set() if written is None else written
         self._used_up = used_up
-        self._take_up(self._nothing())
+        self._restore(self._empty_state())
 
-    def _nothing(self) -> FifoSnapshot:
+    def _empty_state(self) -> FifoSnapshot:
         return FifoSnapshot([], [], self.first, HEADER_SIZE, self.first, 0, 0)
 
-    def _take_up(self, state: FifoSnapshot) -> None:
+    def _restore(self, state: FifoSnapshot) -> None:
         self._head, self._tail = deque(state.head), list(state.tail)
         self._overflow = state.overflow
         self._head_segment, self._head_offset = state.head_segment, state.head_offset
@@ -129,22 +129,22 @@ class DiskFifo:
             # No file is needed, so none is kept: writing starts over at the tail segment.
             self._head_segment, self._head_offset = self._tail_segment, HEADER_SIZE
             self._tail_offset = 0
-        # Segments that are still there begin at the first number; those below the second are not
-        # named by the newest snapshot.
+        # Segments exist from the first number on. The newest snapshot does not name those below the
+        # second one.
         self._kept_from = self._snapshot_from = self._head_segment
 
     def open(self, snapshot: FifoSnapshot | None, found: Iterable[int] | None = None) -> None:
-        """Take up the state of *snapshot* (None: an empty queue) and delete all other files.
+        """Restore the state of *snapshot* (None: an empty queue), and delete all other files.
 
-        *found* are the segments that are there, None if all in the directory are its own.
-        CorruptRecordError if one is gone or too short. Reads no item.
+        *found* are the existing segments, None if all in the directory belong to this queue. Raises
+        CorruptRecordError if one is missing or too short. Does not read items.
         """
-        self._take_up(self._nothing() if snapshot is None else snapshot)
+        self._restore(self._empty_state() if snapshot is None else snapshot)
         live_to = self._tail_segment if self._tail_offset else self._tail_segment - 1
         live = set(range(self._head_segment, live_to + 1))
         found = segments_in(self.path) if found is None else {*found}
-        if gone := live - found:
-            raise CorruptRecordError(self._file(min(gone)), 0, "the segment is gone")
+        if missing := live - found:
+            raise CorruptRecordError(self._file(min(missing)), 0, "the segment is gone")
         for segment in found - live:
             self._file(segment).unlink()
         if self._tail_offset:
@@ -154,7 +154,7 @@ class DiskFifo:
         return len(self._head) + self._overflow + len(self._tail)
 
     def push(self, item: bytes) -> None:
-        """Append *item*. In memory until the tail is full; OSError leaves it in memory."""
+        """Append *item*. It stays in memory until the tail is full, and also on an OSError."""
         self._tail.append(item)
         if len(self._tail) >= self._chunk:
             self._spill()
@@ -166,17 +166,17 @@ class DiskFifo:
             self._spill()
 
     def push_front(self, item: bytes) -> None:
-        """Put *item* before all others: something popped that comes back."""
+        """Put *item* before all others: for an item that was popped and comes back."""
         self._head.appendleft(item)
 
     def pop(self) -> bytes:
-        """Remove and return the oldest item. IndexError when empty."""
+        """Remove and return the oldest item. Raises IndexError when empty."""
         if not self._head:
             self._refill()
         return self._head.popleft()
 
     def snapshot(self) -> FifoSnapshot:
-        """The present state; costs the items in memory, whatever the number on disk."""
+        """Return the current state. Takes time for the items in memory, not for those on disk."""
         self._snapshot_from = self._head_segment
         return FifoSnapshot(
             list(self._head),
@@ -189,16 +189,19 @@ class DiskFifo:
         )
 
     def written(self) -> list[Path]:
-        """Files and directories written since the last call, to be fsynced before publishing."""
+        """Return what was written since the last call, to be fsynced before publishing.
+
+        These are files and directories.
+        """
         paths = [*self._written]
         self._written.clear()
         return paths
 
     def forget(self) -> bool:
-        """Delete the segments that only snapshots before the last one name, as that one is
-        published. Returns False if nothing is left for a next call.
+        """Delete segments that only snapshots before the last one name, once that one is published.
 
-        Of many segments some are deleted with the next calls, or by ``open``.
+        If there are many, some are left to later calls, or to ``open``. Returns False if nothing is
+        left.
         """
         end = min(self._snapshot_from, self._kept_from + _DELETED_BYTES // self._segment_bytes)
         for segment in range(self._kept_from, end):
@@ -207,15 +210,15 @@ class DiskFifo:
         return self._kept_from < self._head_segment
 
     def clear(self) -> None:
-        """Delete all segments; the queue is empty then."""
+        """Delete all segments. The queue is empty afterwards."""
         for segment in range(self._kept_from, self._tail_segment + 1):
             self._file(segment).unlink(missing_ok=True)
-        self._take_up(self._nothing())
+        self._restore(self._empty_state())
 
     def _spill(self) -> None:
         """Write the oldest *chunk* items of the tail as one frame."""
         if not self._overflow and not self._head:
-            # Nothing is before them: they are the head, and the disk is not needed.
+            # Nothing is before them, so they become the head, and the disk is not needed.
             self._head.extend(self._tail[: self._chunk])
             del self._tail[: self._chunk]
             return
@@ -232,17 +235,17 @@ class DiskFifo:
         del self._tail[: self._chunk]
 
     def _append(self, payload: bytes) -> int:
-        """Write *payload* at the end of the tail segment; returns the offset after it."""
+        """Write *payload* at the end of the tail segment; return the offset after it."""
         path = self._file(self._tail_segment)
-        # What other names it has got since ``open`` are of checkpoints that are kept, to which
-        # bytes behind their own do no harm: to copy a segment for each would hold up the crawl.
+        # Names added since ``open`` belong to checkpoints, which ignore bytes after their own end.
+        # Copying a segment for each checkpoint would delay the crawl.
         with RecordLog.open(path, size=self._tail_offset, shares=True) as log:
             offset = log.append(payload)
         self._written.add(path)
         return offset
 
     def _refill(self) -> None:
-        """Fill the empty head from the disk, or from the tail if nothing is there."""
+        """Fill the empty head from the disk, or from the tail if nothing is on disk."""
         if not self._overflow:
             self._head.extend(self._tail)
             self._tail.clear()
@@ -266,7 +269,7 @@ class DiskFifo:
         self._overflow -= len(items)
 
     def _end(self, segment: int) -> int:
-        """The offset at which *segment* ends."""
+        """Return the offset at which *segment* ends."""
         return self._tail_offset if segment == self._tail_segment else TO_SEGMENT_END
 
     def _file(self, segment: int) -> Path:
@@ -278,12 +281,12 @@ def read_fifo(
     snapshot: FifoSnapshot,
     on_damage: Callable[[CorruptRecordError], object] | None = None,
 ) -> Iterator[bytes]:
-    """The items of the queue at *path* as of *snapshot*, the oldest first, in pieces as
-    ``pack_many`` makes them. For readers beside the queue's owner: changes nothing on disk.
+    """Yield the items of the queue at *path* as of *snapshot*, the oldest first.
 
-    Raises CorruptRecordError for damage, and when the owner has deleted a segment since, as it may
-    when a newer snapshot was published. With *on_damage* that is called, and the next segment is
-    read.
+    They come in pieces as made by ``pack_many``. For readers other than the queue's owner: changes
+    nothing on disk. Raises CorruptRecordError for damage, and if the owner has deleted a segment
+    since, as it may after publishing a newer snapshot. With *on_damage*, that is called instead,
+    and the next segment is read.
     """
     if snapshot.head:
         yield pack_many(snapshot.head)
@@ -299,7 +302,7 @@ def read_fifo(
 
 
 def _frames(file: Path, start: int, end: int) -> Iterator[bytes]:
-    """The records of one segment with items."""
+    """Yield the records of one segment that have items."""
     for at, payload in read_records(file, start=start, end=end):
         if payload == SEGMENT_END:
             break
@@ -310,8 +313,11 @@ def _frames(file: Path, start: int, end: int) -> Iterator[bytes]:
 
 
 def segments_of(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, int, int]]:
-    """The segments of the queue at *path* with items as of *snapshot*, each from its first record
-    on to its end, which is TO_SEGMENT_END where a record tells it."""
+    """Yield the segments of the queue at *path* that have items as of *snapshot*.
+
+    Each comes with the offset of its first record and its end, which is TO_SEGMENT_END if a record
+    marks it.
+    """
     first, last = snapshot.head_segment, snapshot.tail_segment
     for segment in range(first, last + bool(snapshot.tail_offset)) if snapshot.overflow else ():
         start = snapshot.head_offset if segment == first else HEADER_SIZE
@@ -320,20 +326,20 @@ def segments_of(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, int,
 
 
 def length_of(snapshot: FifoSnapshot) -> int:
-    """How many items the queue had."""
+    """Return the number of items in the queue."""
     return len(snapshot.head) + snapshot.overflow + len(snapshot.tail)
 
 
 def segments_in(path: Path) -> set[int]:
-    """The numbers of the segments in the directory *path*, none if that is not there."""
-    # Not glob, which makes a Path of each: at a restart there may be 100,000 in all.
+    """Return the numbers of the segments in the directory *path*, none if it does not exist."""
+    # Not glob, which makes a Path for each: at a restart there may be 100,000.
     try:
-        names = os.listdir(path)  # noqa: PTH208  # as said
+        names = os.listdir(path)  # noqa: PTH208  # see above
     except FileNotFoundError:
         return set()
     return {int(name[: -len(_SUFFIX)]) for name in names if name.endswith(_SUFFIX)}
 
 
 def segment_file(path: Path, segment: int) -> Path:
-    """The file of a segment of the queue at *path*."""
+    """Return the file of a segment of the queue at *path*."""
     return path / f"{segment:08d}{_SUFFIX}"

@@ -1,10 +1,10 @@
-"""Growing files: files of a directory that have another name until they are whole.
+"""Growing files: files with a temporary name until they are complete.
 
     <prefix>-<time>-<serial><growing>    locked by the process that writes it
-    <prefix>-<time>-<serial><whole>      finished
+    <prefix>-<time>-<serial><whole>      complete
 
-The name has the time of the beginning, UTC with milliseconds. A growing file without a lock was
-left by a process that died. Several processes may share a directory.
+The name has the time when the file was started, in UTC with milliseconds. A growing file without a
+lock was left by a process that died. Several processes may share a directory.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _WHOLE = re.compile(r".+-\d{17}-\d{5,}(?:\.(?!open\b)\w+)+")
 
 
 class GrowingFiles:
-    """Names and locks of the growing files in *directory*. Not thread-safe, but for ``whole``.
+    """Names and locks of the growing files in *directory*. Not thread-safe, except for ``whole``.
 
-    *ends*: those of the names of growing files, and of whole ones.
+    *suffixes* are those of growing files and of complete ones.
     """
 
     def __init__(
@@ -37,19 +37,22 @@ class GrowingFiles:
         *,
         directory: Path,
         prefix: str,
-        ends: tuple[str, str],
+        suffixes: tuple[str, str],
         clock: TimeSource = wall_time,
     ) -> None:
         self._directory = directory
         self._prefix = prefix
-        self._growing, self._whole = ends
+        self._growing, self._whole = suffixes
         self._clock = clock
         self._serial = 0
 
     def open(self) -> Iterator[tuple[Path, int]]:
-        """Make the directory. Yields the files that dead processes left, oldest first, each with
-        its lock, a descriptor to be closed. OSError if nothing can be written there."""
-        # Its own name, too, if a process made it that died before it was on the platter.
+        """Make the directory, and yield the files that dead processes left, oldest first.
+
+        Each comes with its lock, a file descriptor that the caller must close. Raises OSError if
+        nothing can be written there.
+        """
+        # The parent, too: the process that made the directory may have died before syncing it.
         sync_paths([*make_directory(self._directory), self._directory.parent])
         if not self._directory.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(self._directory))
@@ -61,7 +64,10 @@ class GrowingFiles:
                 yield path, fd
 
     def begin(self) -> tuple[Path, int]:
-        """A new growing file, and a descriptor that appends to it and has its lock. OSError."""
+        """Create a growing file; return it with a descriptor that appends to it and holds its lock.
+
+        Raises OSError.
+        """
         while True:
             moment = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d%H%M%S%f")[:17]
             path = self._directory / f"{self._prefix}-{moment}-{self._serial:05d}{self._growing}"
@@ -70,10 +76,10 @@ class GrowingFiles:
                 return path, fd
 
     def whole(self, growing: Path) -> Path:
-        """The path that *growing* has when it is whole."""
+        """Return the path of *growing* when it is complete."""
         return growing.with_name(growing.name.removesuffix(self._growing) + self._whole)
 
 
 def is_whole(path: Path) -> bool:
-    """Whether *path* is, by its name, a growing file that is finished."""
+    """Return whether *path* is, by its name, a growing file that is complete."""
     return _WHOLE.fullmatch(path.name) is not None

@@ -1,11 +1,13 @@
-"""Line log: lines of text in files of bounded size, readable while they are written.
+"""Line log: lines of text in files of limited size, readable while they are written.
 
-For what the crawl reports about itself; its state is in record logs. Invariant: a line is in a file
-whole, with its end, or it is the torn last one, which the next ``open`` cuts.
+It is for what the crawl reports about itself; the crawl's state is in record logs. Invariant: a
+line is in a file completely, including its end, or it is the torn last one, which the next ``open``
+cuts off.
 
-    <name>.jsonl             appended to
-    <name>-NNNNNN.jsonl      full files, the oldest first; never read by the crawl, so they may be
-                             compressed (``.jsonl.gz``), and deleted by ``remove_before`` alone
+    <name>.jsonl             the file that is appended to
+    <name>-NNNNNN.jsonl      full files, the oldest first. The crawl never reads them, so they may
+    be
+                             compressed (``.jsonl.gz``). Only ``remove_before`` deletes them.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ from webcrawl.storage.atomic import make_directory, sync_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-# How much of a file is looked at in one step for the end of its last whole line.
+# Bytes of a file that are searched in one step for the end of its last complete line.
 _STEP_BYTES = 1 << 16
-# Of the beginning of a file, in which a line has its time. Within strings quotes are escaped.
+# Bytes at the beginning of a file that are searched for the time of a line. Quotes in strings are
+# escaped, so they do not match.
 _HEAD_BYTES = 1 << 17
 _AT = re.compile(rb'"at":(\d{1,15}(?:\.\d+)?)')
 
@@ -35,9 +38,8 @@ _AT = re.compile(rb'"at":(\d{1,15}(?:\.\d+)?)')
 class LineLog:
     """The writer of a line log. *path* is the file that is appended to, *max_bytes* its full size.
 
-    It is full *max_secs* after its first line by *clock*, too, if the lines have their times.
-
-    ``append`` and ``sync`` may run in two threads at once, all else belongs to one.
+    If the lines have times, it is also full *max_secs* after its first line, by *clock*. ``append``
+    and ``sync`` may run in two threads at the same time; everything else belongs to one thread.
     """
 
     def __init__(
@@ -57,9 +59,9 @@ class LineLog:
         self._unsynced: list[Path] = []
 
     def open(self) -> None:
-        """Make the directory if need be, cut a torn last line, go on behind the last whole one.
+        """Make the directory if necessary, cut off a torn last line, and continue after it.
 
-        Full files may have a torn line, too: a power failure takes what was not synced.
+        Full files may have a torn line, too: a power failure loses what was not synced.
         """
         self._unsynced += [*make_directory(self.path.parent), self.path.parent]
         for path in [*numbered(self.path), self.path]:
@@ -68,14 +70,14 @@ class LineLog:
         self._file = AppendFile(self.path)
 
     def append(self, line: bytes) -> None:
-        """Append *line*, which has no end of line in it, with one write: it survives ``kill -9``.
+        """Append *line*, without a line end, with one write, so that it survives ``kill -9``.
 
-        On OSError (disk full) nothing was appended, and the log stays usable.
+        On an OSError (disk full) nothing was appended, and the log stays usable.
         """
         assert self._file is not None
         now = self._clock()
         if self._file.size >= self._max_bytes or (self._file.size and now >= self._full_at):
-            self._file = self._turned_over(self._file)
+            self._file = self._rotated(self._file)
         if not self._file.size:
             self._full_at = now + self._max_secs
         self._file.append(line + b"\n")
@@ -87,8 +89,8 @@ class LineLog:
             self.append(line)
         self._unsynced.clear()
 
-    def _turned_over(self, old: AppendFile) -> AppendFile:
-        """Give the full file its final name; a new one."""
+    def _rotated(self, old: AppendFile) -> AppendFile:
+        """Give the full file its final name, and return a new one."""
         full = numbered(self.path, packed=True)
         final = numbered_path(self.path, number_of(full[-1]) + 1 if full else 1)
         self.path.rename(final)
@@ -102,30 +104,35 @@ class LineLog:
         return new
 
     def sync(self) -> None:
-        """fsync what was appended; blocks. After an OSError the next call tries all of it again."""
+        """fsync what was appended; blocks.
+
+        After an OSError the next call tries everything again.
+        """
         more = True
         while more:
             paths, self._unsynced = self._unsynced, []
             try:
                 sync_path(self.path)
                 for path in dict.fromkeys(paths):
-                    with suppress(FileNotFoundError):  # compressed or deleted meanwhile
+                    with suppress(FileNotFoundError):  # it was compressed or deleted meanwhile
                         sync_path(path)
             except OSError:
                 self._unsynced += paths
                 raise
-            more = bool(self._unsynced)  # a file was turned over meanwhile
+            more = bool(self._unsynced)  # a file became full meanwhile
 
     def close(self) -> None:
-        """Close without fsync. Calling it again does nothing."""
+        """Close without fsync. Idempotent."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 def cut_torn_line(path: Path) -> int:
-    """Cut what follows the last end of a line in the file *path*, which is made if it is not there;
-    returns its length then."""
+    """Cut what follows the last line end in the file *path*; return its length then.
+
+    Creates the file if it does not exist.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         length = os.fstat(fd).st_size
@@ -138,34 +145,39 @@ def cut_torn_line(path: Path) -> int:
 
 
 def whole_bytes(path: Path) -> int:
-    """The length of the file *path* without a torn last line."""
+    """Return the length of the file *path* without a torn last line."""
     with path.open("rb") as file:
         return _end_of_lines(file.fileno(), os.fstat(file.fileno()).st_size)
 
 
 def numbered(path: Path, *, packed: bool = False) -> list[Path]:
-    """The full files of the log that is appended to at *path*, the oldest first; with *packed*
-    also those that are there as ``.gz`` only."""
+    """Return the full files of the log that is appended to at *path*, the oldest first.
+
+    With *packed* also those that exist only as ``.gz``.
+    """
     end = r"(?:\.gz)?" if packed else ""
     pattern = re.compile(rf"{re.escape(path.stem)}-(\d{{6,}}){re.escape(path.suffix)}{end}")
-    names = sorted((one.name for one in path.parent.glob(f"{path.stem}-*")), reverse=True)
+    names = sorted((file.name for file in path.parent.glob(f"{path.stem}-*")), reverse=True)
     files = {int(found[1]): name for name in names if (found := pattern.fullmatch(name))}
     return [path.with_name(files[number]) for number in sorted(files)]
 
 
 def numbered_path(path: Path, number: int) -> Path:
-    """The full file with that *number* of the log that is appended to at *path*."""
+    """Return the path of the full file *number* of the log that is appended to at *path*."""
     return path.with_name(f"{path.stem}-{number:06d}{path.suffix}")
 
 
 def number_of(path: Path) -> int:
-    """The number of a full file."""
+    """Return the number of a full file."""
     return int(path.name.partition(".")[0].rpartition("-")[2])
 
 
 def begins_at(path: Path) -> float:
-    """The time of the first line of the file *path*, which may be compressed: the field ``at``,
-    epoch seconds; infinite if none at its beginning has one, or it cannot be read."""
+    """Return the time of the first line of the file *path*, which may be compressed.
+
+    It is the field ``at``, in epoch seconds. Infinite if no line at its beginning has one, or the
+    file cannot be read.
+    """
     with suppress(OSError, EOFError, zlib.error):
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             found = _AT.search(file.read(_HEAD_BYTES))
@@ -174,18 +186,20 @@ def begins_at(path: Path) -> float:
 
 
 def remove_before(path: Path, at: float) -> int:
-    """Delete the full files of the log at *path* all of whose lines are from before *at*, epoch
-    seconds, but never the last full one, whose number says how many there were; returns how many.
-    OSError."""
+    """Delete the full files of the log at *path* with only lines from before *at*; return how many.
+
+    *at* is in epoch seconds. The last full file always stays, as its number says how many there
+    were. Raises OSError.
+    """
     files = numbered(path, packed=True)
-    last = max((number for number, one in enumerate(files) if begins_at(one) < at), default=0)
-    for one in files[:last]:
-        one.unlink(missing_ok=True)
+    last = max((number for number, file in enumerate(files) if begins_at(file) < at), default=0)
+    for file in files[:last]:
+        file.unlink(missing_ok=True)
     return last
 
 
 def _end_of_lines(fd: int, length: int) -> int:
-    """The offset after the last whole line of the file *fd*, which has *length* bytes."""
+    """Return the offset after the last complete line of the file *fd* of *length* bytes."""
     end = length
     while end:
         start = max(0, end - _STEP_BYTES)

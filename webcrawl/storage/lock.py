@@ -1,4 +1,4 @@
-"""Locks of directories and of growing files: advisory ones that die with their holder."""
+"""Advisory locks of directories and of growing files, which end with their process."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ class LockedError(Exception):
 
 
 class DirectoryLock:
-    """A lock by ``flock`` on a file. The kernel frees it when the process ends, however it ends."""
+    """A lock by ``flock`` on a file.
+
+    The kernel releases it when the process ends, however it ends.
+    """
 
     def __init__(self, *, path: Path) -> None:
         self._path = path
         self._fd = -1
 
     def acquire(self) -> None:
-        """Take the lock and write our process number into the file, or raise LockedError.
+        """Take the lock and write our process ID into the file, or raise LockedError.
 
-        Any other OSError, of a full disk for instance, leaves the lock free.
+        Any other OSError, for example of a full disk, leaves the lock free.
         """
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -50,7 +53,7 @@ class DirectoryLock:
         self._fd = fd
 
     def release(self) -> None:
-        """Free the lock; the file stays. Without the lock this does nothing."""
+        """Release the lock; the file stays. Does nothing if it is not held."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -58,8 +61,11 @@ class DirectoryLock:
 
 @contextmanager
 def work_directory(path: Path, *, of: str) -> Iterator[Path]:
-    """The directory *path*, for one process at a time; deleted if all goes well, else it stays for
-    the next one. FatalError if another one has it; *of* says what is done in it. OSError."""
+    """Yield the directory *path*, for one process at a time; it is deleted on success.
+
+    On failure it stays for the next run. Raises FatalError if another process has it; *of* says
+    what it is used for. Raises OSError.
+    """
     path.mkdir(parents=True, exist_ok=True)
     lock = DirectoryLock(path=path / "lock")
     try:
@@ -74,7 +80,7 @@ def work_directory(path: Path, *, of: str) -> Iterator[Path]:
 
 
 def create_locked(path: Path) -> int | None:
-    """A descriptor of the new file *path*, locked; None if another process has the name."""
+    """Create the file *path*; return a locked descriptor, None if another process has the name."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
     except FileExistsError:
@@ -83,7 +89,10 @@ def create_locked(path: Path) -> int | None:
 
 
 def lock_existing(path: Path) -> int | None:
-    """A descriptor of *path*, locked; None if another process has the file, or has ended it."""
+    """Lock the file *path* and return a descriptor.
+
+    None if another process has locked or finished it.
+    """
     try:
         fd = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -92,7 +101,10 @@ def lock_existing(path: Path) -> int | None:
 
 
 def _locked(path: Path, fd: int) -> int | None:
-    """*fd* with a lock, or None, closed, if another process was quicker to lock or end *path*."""
+    """Lock *fd* and return it; if another process was first to lock or finish *path*, close it.
+
+    Returns None then.
+    """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if path.stat().st_ino == os.fstat(fd).st_ino:

@@ -1,17 +1,16 @@
-"""Manifests: the numbered descriptions of saved states, and ``CURRENT``, the name of the live one.
+"""Manifests: numbered descriptions of saved states, and ``CURRENT``, the name of the live one.
 
     CURRENT                  the name of the live manifest and a newline
     manifest-NNNNNN.json     {"format": 2, "sequence": NNNNNN, ...the content,
                               "crc32": checksum}
 
-*checksum* is the CRC-32 (zlib) of the other members as compact JSON; it may be removed to edit a
-manifest by hand.
+*checksum* is the CRC-32 (zlib) of the other members as compact JSON. It may be removed to edit a
+manifest by hand. Only its owner can read a manifest, which contains the seed of the job's
+fingerprints.
 
-Only its owner can read a manifest, which has the seed of the job's fingerprints.
-
-As LevelDB's ``SetCurrentFile``: a manifest is written and fsynced under a new name, then CURRENT is
-replaced by rename. A crash at any point leaves the old state live or the new one. What the live
-manifest does not name is disposable.
+As in LevelDB's ``SetCurrentFile``, a manifest is written and fsynced under a new name, then CURRENT
+is replaced by rename. A crash at any point leaves the old state live or the new one. Files that the
+live manifest does not name are disposable.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 if TYPE_CHECKING:
     from pathlib import Path
 
-# 1: of before the first version, when the manifest of a job was that of its shard, too.
+# Format 1 is from before the first release, when a job and its shard had one manifest.
 FORMAT = 2
 _NAME = re.compile(r"manifest-(\d{6,})\.json")
 _decode = json_decoder(dict[str, Any])
@@ -43,10 +42,10 @@ class ManifestStore:
         self._sequence = 0
 
     def load(self) -> dict[str, Any] | None:
-        """The live manifest, or None if none was ever published here. Changes nothing on disk.
+        """Return the live manifest, or None if none was ever published here.
 
-        CorruptRecordError if CURRENT names something unreadable, NewerFormatError if a later
-        webcrawl wrote it.
+        Changes nothing on disk. Raises CorruptRecordError if CURRENT names something unreadable,
+        and NewerFormatError if a later webcrawl wrote it.
         """
         current = self._path / "CURRENT"
         try:
@@ -62,17 +61,17 @@ class ManifestStore:
         try:
             manifest = _decode(path.read_bytes())
         except (OSError, UndecodableError) as error:
-            raise CorruptRecordError(path, 0, f"no readable manifest ({error})") from error
+            raise CorruptRecordError(path, 0, f"not a readable manifest ({error})") from error
         checksum = manifest.pop("crc32", None)
         if not isinstance(manifest.get("format"), int):
             raise CorruptRecordError(path, 0, "the manifest has no format number")
         if manifest["format"] > FORMAT and checksum != _checksum({**manifest, "format": FORMAT}):
             raise NewerFormatError(path, manifest["format"], FORMAT)
-        # Of the present format, but for the number, which was hit, or of another one altogether.
+        # Either just the number of the format is damaged, or it really is another format.
         if checksum is not None and checksum != _checksum(manifest):
             raise CorruptRecordError(path, 0, "checksum mismatch")
         if manifest["format"] < FORMAT:
-            raise CorruptRecordError(path, 0, "it is of before webcrawl 0.1, and not read any more")
+            raise CorruptRecordError(path, 0, "it is from before webcrawl 0.1 and not supported")
         self._sequence = int(match[1])
         return manifest
 
@@ -81,15 +80,16 @@ class ManifestStore:
         self._sequence = sequence
 
     def next_sequence(self) -> int:
-        """The number of the next published manifest; also free for the files it names."""
+        """Return the number of the next manifest; it may also be used in names of its files."""
         return self._sequence + 1
 
     def publish(self, content: dict[str, Any]) -> None:
-        """Make *content* the live manifest, then delete the older ones.
+        """Make *content* the live manifest, then delete older ones.
 
-        Everything that *content* names must have been fsynced before. On OSError the old manifest
-        stays live; or the new one is live, if only the last fsync of the directory failed. So a
-        number is used once, and a second attempt cannot overwrite files of the first.
+        Everything that *content* names must have been fsynced before. On an OSError the old
+        manifest stays live. Only if the last fsync of the directory failed, the new one may be
+        live. So a number is used only once, and a second attempt cannot overwrite files of the
+        first.
         """
         self._sequence = sequence = self._sequence + 1
         name = f"manifest-{sequence:06d}.json"

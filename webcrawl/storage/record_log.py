@@ -1,7 +1,7 @@
-"""Record log: an append-only file of framed records, the one format under the crawl's state.
+"""Record log: an append-only file of framed records, the basic format of the crawl's state.
 
 Used by the frontier's queues and done log, the eliminator's URL log and the snapshots. Invariant: a
-record is either wholly readable with a matching checksum, or it is the torn tail.
+record is completely readable with a matching checksum, or it belongs to the torn tail.
 
 Format, little-endian::
 
@@ -9,12 +9,12 @@ Format, little-endian::
     header := magic "WCLG" | version u16 | flags u16 (0)
     frame  := length u32 | crc32 u32 (zlib, of the magic and the payload) | payload
 
-A crash can only tear the frame that was being written; a power loss can tear everything after the
-last fsync. A reader that knows how far the file was synced (``end``, from a manifest) treats damage
-before it as corruption. Without an ``end`` the log ends at the first bad frame. A power loss often
-leaves zeros in blocks that were never synced: the checksum begins with the magic so that eight of
-them are not a good empty record, and a header that ends early or in zeros is one that was never
-synced.
+A crash can only tear the frame that was being written; a power failure can tear everything after
+the last fsync. A reader that knows how far the file was synced (``end``, from a manifest) treats
+damage before it as corruption. Without an ``end`` the log ends at the first bad frame. A power
+failure often leaves zeros in blocks that were never synced. So the checksum includes the magic, to
+keep eight zero bytes from being a valid empty record. A header that ends early or in zeros was
+never synced.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ assert HEADER_SIZE == 8
 FRAME = struct.Struct("<II")
 assert FRAME.size == 8
 _HEADER_BYTES = HEADER.pack(MAGIC, VERSION, 0)
-# ISA-L's takes a thirtieth of the time of zlib's for the links of a page.
+# ISA-L's CRC takes a thirtieth of the time of zlib's for the links of a page.
 _CRC_START = isal_zlib.crc32(MAGIC)
-# No writer makes a frame larger than this: a larger length is damage, not data, and must not
-# make the reader allocate it.
+# Writers do not make larger frames. A larger length means damage, and must not make the reader
+# allocate that much memory.
 MAX_PAYLOAD = 1 << 28
 _READ_BYTES = 1 << 18
 
 
 class CorruptRecordError(Exception):
-    """The error of a damaged record that must be there: *path*, *offset* in bytes and *why*."""
+    """The error of a damaged or missing record: *path*, *offset* in bytes and *why*."""
 
     def __init__(self, path: Path, offset: int, why: str) -> None:
         super().__init__(f"{path}: damaged at byte {offset}: {why}")
@@ -58,7 +58,7 @@ class CorruptRecordError(Exception):
         self.why = why
 
 
-#: What a broken or damaged disk makes the parts of a crawl raise.
+#: The exceptions that parts of a crawl raise for a broken or damaged disk.
 DISK_ERRORS = (OSError, CorruptRecordError)
 
 
@@ -82,25 +82,26 @@ class RecordLog:
 
     @classmethod
     def open(cls, path: Path, *, size: int | None = None, shares: bool = False) -> Self:
-        """Open *path* for appending, making it if need be.
+        """Open *path* for appending, and create it if necessary.
 
         With *size*, from a manifest, the file is cut to it. Without, the file is read, and a torn
-        tail is cut. A file that has other names, in a checkpoint for instance, is copied first, and
-        they keep what they have; unless it *shares*: then they get what is appended, too.
+        tail is cut. A file with other names, for example in a checkpoint, is copied first, so that
+        these keep their content. With *shares* it is not copied, and they get the appended data,
+        too.
 
-        CorruptRecordError if the file is shorter than *size* or no record log, NewerFormatError if
-        a later webcrawl wrote it; nothing is changed then. With a *size* of 0 any file is
-        overwritten.
+        Raises CorruptRecordError if the file is shorter than *size* or not a record log, and
+        NewerFormatError if a later webcrawl wrote it. In both cases nothing is changed. With a
+        *size* of 0 any file is overwritten.
         """
         if size is None:
             records = read_records(path) if path.exists() else iter(())
             size = max((offset for offset, _ in records), default=HEADER_SIZE)
-        # A file that must have records is not made.
-        makes = 0 if size > HEADER_SIZE else os.O_CREAT
+        # A file that must have records is not created.
+        create_flag = 0 if size > HEADER_SIZE else os.O_CREAT
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | makes, 0o644)
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | create_flag, 0o644)
         except FileNotFoundError:
-            if makes:
+            if create_flag:
                 raise
             raise CorruptRecordError(path, 0, f"{size} bytes expected") from None
         found = os.fstat(fd)
@@ -114,7 +115,7 @@ class RecordLog:
             raise CorruptRecordError(path, length, f"{size} bytes expected")
         try:
             if size == HEADER_SIZE and os.pread(fd, HEADER_SIZE, 0) == _HEADER_BYTES:
-                # The header is vouched for as well: no moment without one.
+                # The header must stay, too: the file is never without one.
                 os.ftruncate(fd, HEADER_SIZE)
             elif size <= HEADER_SIZE:
                 os.ftruncate(fd, 0)
@@ -133,19 +134,18 @@ class RecordLog:
     def append(self, payload: bytes) -> int:
         """Append one record with one write and return the offset after it.
 
-        It survives ``kill -9`` from here on, and power loss after ``sync()``. On OSError (disk
-        full) the half-written frame is cut off again, so that the log stays usable.
-
-        ValueError for more than MAX_PAYLOAD bytes, which no reader takes.
+        From here on it survives ``kill -9``, and after ``sync()`` a power failure. On an OSError
+        (disk full) the incomplete frame is cut off again, so the log stays usable. Raises
+        ValueError for more than MAX_PAYLOAD bytes, which readers reject.
         """
         length = len(payload)
         if length > MAX_PAYLOAD:
-            raise ValueError(f"a record of {length} bytes, {MAX_PAYLOAD} is the most")
+            raise ValueError(f"a record has {length} bytes; the limit is {MAX_PAYLOAD}")
         data = FRAME.pack(length, isal_zlib.crc32(payload, _CRC_START)) + payload
         try:
             write_all(self._fd, data)
         except BaseException:
-            # In this order: should the cut fail too, the next append goes over the torn frame.
+            # In this order: if the cut fails, too, the next append overwrites the torn frame.
             os.lseek(self._fd, self.size, os.SEEK_SET)
             os.ftruncate(self._fd, self.size)
             raise
@@ -157,7 +157,7 @@ class RecordLog:
         os.fsync(self._fd)
 
     def close(self) -> None:
-        """Close without fsync. Calling it again does nothing."""
+        """Close without fsync. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -178,9 +178,9 @@ def read_records(
 ) -> Generator[tuple[int, bytes], None, None]:
     """Yield ``(offset after the frame, payload)`` from *start*.
 
-    With *end* the records up to that offset must be there: damage before it, or a missing file,
-    raises CorruptRecordError, and nothing after it is read. Without, reading stops at the first bad
-    frame. In either case a file with another header raises CorruptRecordError, and one of a later
+    With *end* the records up to that offset must exist: damage before it, or a missing file, raises
+    CorruptRecordError, and nothing after it is read. Without *end*, reading stops at the first bad
+    frame. In both cases a file with another header raises CorruptRecordError, and one of a later
     version NewerFormatError.
     """
     try:
@@ -210,7 +210,7 @@ def read_records(
 
 
 def read_payload(file: BinaryIO) -> bytes:
-    """The payload of the next frame; ValueError with the reason if there is none."""
+    """Return the payload of the next frame; raise ValueError with the reason if there is none."""
     frame = file.read(FRAME.size)
     if len(frame) < FRAME.size:
         raise ValueError("the file ends within a frame" if frame else "the file ends here")
@@ -226,9 +226,9 @@ def read_payload(file: BinaryIO) -> bytes:
 
 
 def read_record(path: Path, offset: int, end: int) -> tuple[int, bytes]:
-    """The record at *offset* of a file that must be good up to *end*; as ``read_records``.
+    """Return the record at *offset* of a file that must be good up to *end*; as ``read_records``.
 
-    Unbuffered: reads this record and no more.
+    Unbuffered: reads only this record.
     """
     for found in read_records(path, start=offset, end=end, buffering=0):
         return found
@@ -236,15 +236,15 @@ def read_record(path: Path, offset: int, end: int) -> tuple[int, bytes]:
 
 
 def _is_torn(header: bytes) -> bool:
-    """Whether *header* is the beginning of a header, and the rest is missing or zeros."""
+    """Return whether *header* is the beginning of a header, and the rest is missing or zeros."""
     return header != _HEADER_BYTES and _HEADER_BYTES.startswith(header.rstrip(b"\0"))
 
 
 def check_header(path: Path, header: bytes) -> None:
-    """CorruptRecordError or NewerFormatError if *header* is not that of a record log."""
+    """Raise CorruptRecordError or NewerFormatError if *header* is not that of a record log."""
     magic, version, _ = HEADER.unpack(header.ljust(HEADER_SIZE, b"\0"))
     if magic != MAGIC or not version:
-        raise CorruptRecordError(path, 0, "no record log header")
+        raise CorruptRecordError(path, 0, "not a record log header")
     if version > VERSION:
         raise NewerFormatError(path, version, VERSION)
 
@@ -252,13 +252,13 @@ def check_header(path: Path, header: bytes) -> None:
 def header_fields(
     path: Path, header: bytes, layout: struct.Struct, magic: bytes, newest: int, *, what: str
 ) -> list[Any]:
-    """The fields of *header* after *magic*, version and flags: *layout*, then its crc32.
+    """Return the fields of *header* after *magic*, version and flags: *layout*, then its crc32.
 
-    CorruptRecordError, which says *what* the header is of, or NewerFormatError.
+    Raises CorruptRecordError, which says *what* the header belongs to, or NewerFormatError.
     """
     size = layout.size
     if len(header) < size + 4 or not header.startswith(magic):
-        raise CorruptRecordError(path, 0, f"no {what} header")
+        raise CorruptRecordError(path, 0, f"not a {what} header")
     _, version, _, *fields = layout.unpack_from(header)
     if version > newest:
         raise NewerFormatError(path, version, newest)
@@ -268,13 +268,13 @@ def header_fields(
 
 
 def pack_many(items: Sequence[bytes]) -> bytes:
-    """Many items as one payload: ``count u32 | length u32 * count | bytes``."""
+    """Return many items as one payload: ``count u32 | length u32 * count | bytes``."""
     count = len(items)
     return struct.pack(f"<I{count}I", count, *map(len, items)) + b"".join(items)
 
 
 def unpack_many(payload: bytes) -> list[bytes]:
-    """The items of ``pack_many``. ValueError if the lengths do not add up."""
+    """Return the items of ``pack_many``. Raises ValueError if the lengths do not add up."""
     try:
         (count,) = struct.unpack_from("<I", payload)
         lengths = struct.unpack_from(f"<{count}I", payload, 4)
@@ -287,7 +287,10 @@ def unpack_many(payload: bytes) -> list[bytes]:
 
 
 def unpacked(path: Path, offset: int, payload: bytes) -> list[bytes]:
-    """``unpack_many`` of what *path* has at *offset* and must be sound: CorruptRecordError."""
+    """Return ``unpack_many`` of the record at *offset* of *path*.
+
+    Raises CorruptRecordError if it is invalid.
+    """
     try:
         return unpack_many(payload)
     except ValueError as error:
@@ -295,7 +298,10 @@ def unpacked(path: Path, offset: int, payload: bytes) -> list[bytes]:
 
 
 def count_packed(payload: bytes) -> int:
-    """The number of items in *payload*, made by ``pack_many``; ValueError if it was not."""
+    """Return the number of items in *payload*, made by ``pack_many``.
+
+    Raises ValueError if it was not made by it.
+    """
     if len(payload) < 4:
         raise ValueError("not packed items: no count")
     return int.from_bytes(payload[:4], "little")

@@ -1,13 +1,12 @@
 """Scan of damaged record logs: every good record, and the gaps between them.
 
-For checking a job; the crawl itself stops at damage (record_log.py). Invariant: each
-byte of a file from *start* on is in exactly one of the pieces, in order, and the payload of a
-``FoundRecord`` has a matching checksum.
+For checking a job; the crawl itself stops at damage (record_log.py). Invariant: each byte of a file
+from *start* on is in exactly one of the pieces, in order, and the payload of a ``FoundRecord`` has
+a matching checksum.
 
-After damage the next good record is where the damaged one ends. If none is there, it is searched at
-every byte. A length field within text cannot be
-taken for one, as four bytes of text are a number beyond ``MAX_PAYLOAD``. Among fingerprints one in
-4,000 may be, and costs the checksum of a megabyte.
+After damage the next good record is usually where the damaged one ends. If none is there, every
+byte is tried. Text cannot be mistaken for a length field, as four bytes of text are a number beyond
+``MAX_PAYLOAD``. Among fingerprints one in 4,000 may be, which costs the checksum of a megabyte.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ if TYPE_CHECKING:
 _CRC_START = isal_zlib.crc32(MAGIC)
 _READ_BYTES = 1 << 20
 _PAGE = 4096
-# After damage only records up to this size are found again: no queue and no log writes larger. One
-# that is larger than the second number is believed only if another one, or the end, follows it.
+# After damage only records up to _MAX_FOUND are found again, as no queue or log writes larger ones.
+# One that is larger than _MAX_ALONE is accepted only if another one, or the end, follows it.
 _MAX_FOUND = 1 << 24
 _MAX_ALONE = 1 << 20
-# So many zeros at the end, on a page of their own, are what a power failure leaves.
+# At least this many zeros at the end, on a separate page, are typical of a power failure.
 _LOST_ZEROS = 16
 
 
@@ -57,8 +56,8 @@ class FoundRecord(NamedTuple):
 class Gap(NamedTuple):
     """An unreadable range from byte *start* to byte *end*.
 
-    *is_torn*: it is the end of the file and looks like a record that was being written when the
-    process or the machine died.
+    *is_torn*: whether it is the end of the file and looks like a record that was being written when
+    the process or the machine died.
     """
 
     start: int
@@ -70,10 +69,10 @@ class Gap(NamedTuple):
 def scan_records(
     path: Path, *, start: int = HEADER_SIZE, end: int | None = None
 ) -> Iterator[FoundRecord | Gap]:
-    """The records and gaps of *path* from byte *start* to *end*, or to the end of the file.
+    """Yield the records and gaps of *path* from byte *start* to *end*, or to the end of the file.
 
-    With *end* the log has no torn end. A missing file is one gap. OSError, and NewerFormatError if
-    a later webcrawl wrote it.
+    With *end* the log cannot have a torn end. A missing file is one gap. Raises OSError, and
+    NewerFormatError if a later webcrawl wrote it.
     """
     try:
         opened = path.open("rb", buffering=0)
@@ -122,7 +121,7 @@ class _Scan:
             yield self._last_gap(offset)
 
     def _frame(self, offset: int) -> FoundRecord | str:
-        """The record at *offset*, or why there is none."""
+        """Return the record at *offset*, or why there is none."""
         self._file.seek(offset)
         try:
             payload = read_payload(self._file)
@@ -134,24 +133,23 @@ class _Scan:
         return FoundRecord(offset, end, payload)
 
     def _next_frame(self, bad: int) -> int | None:
-        """The offset of the next good record after the bad one at *bad*."""
+        """Return the offset of the next good record after the bad one at *bad*."""
         head = os.pread(self._fd, FRAME.size, bad)
         if len(head) == FRAME.size:
             at: int = bad + FRAME.size + FRAME.unpack(head)[0]
             if at < self._limit and isinstance(self._frame(at), FoundRecord):
                 return at
-        at = bad + 1  # it is the length that is damaged
+        at = bad + 1  # the length itself is damaged
         while at + FRAME.size <= self._limit:
             data = os.pread(self._fd, _READ_BYTES + FRAME.size - 1, at)
             for offset in self._candidates(data, at):
-                if self._may_be(offset) and isinstance(self._frame(offset), FoundRecord):
+                if self._is_plausible(offset) and isinstance(self._frame(offset), FoundRecord):
                     return offset
             at += _READ_BYTES
         return None
 
     def _candidates(self, data: bytes, at: int) -> list[int]:
-        """Offsets in *data*, read at byte *at*, where a record that fits into the file may
-        begin."""
+        """Return the offsets in *data*, read at byte *at*, where a record that fits may begin."""
         raw = np.frombuffer(data, np.uint8).astype(np.uint32)
         if len(raw) < FRAME.size:
             return []
@@ -159,22 +157,22 @@ class _Scan:
         lengths, sums = words[:-4], words[4:]
         offsets = at + np.arange(len(lengths))
         room = np.minimum(self._limit - offsets - FRAME.size, _MAX_FOUND)
-        # Zeros are no record, and there may be megabytes of them.
+        # Zeros are not a record, and there may be megabytes of them.
         fits = (lengths <= room) & ((lengths > 0) | (sums == _CRC_START))
         found: list[int] = offsets[fits].tolist()
         return found
 
-    def _may_be(self, offset: int) -> bool:
-        """Whether the possible record at *offset* is worth reading."""
+    def _is_plausible(self, offset: int) -> bool:
+        """Return whether the possible record at *offset* is worth reading."""
         length, _ = FRAME.unpack(os.pread(self._fd, FRAME.size, offset))
-        behind = offset + FRAME.size + length
-        if length <= _MAX_ALONE or behind == self._limit:
+        end = offset + FRAME.size + length
+        if length <= _MAX_ALONE or end == self._limit:
             return True
-        following = os.pread(self._fd, FRAME.size, behind)
+        following = os.pread(self._fd, FRAME.size, end)
         return len(following) == FRAME.size and FRAME.unpack(following)[0] <= MAX_PAYLOAD
 
     def _last_gap(self, offset: int) -> Gap:
-        """The rest of the file after the last record."""
+        """Return the rest of the file after the last record."""
         if self._end is not None:
             why = self._frame(offset)
             what = why if isinstance(why, str) and offset < self._limit else "the file ends here"
@@ -203,8 +201,10 @@ class _Scan:
 
 
 def scan_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, FoundRecord | Gap]]:
-    """The items on disk of the queue at *path* as of *snapshot*: its records, each with many items
-    (``unpack_frame``), and its gaps, with their files."""
+    """Yield the records and gaps of the queue at *path* as of *snapshot*, with their files.
+
+    Only items on disk are included. Each record has many items (``unpack_frame``).
+    """
     for file, start, end in segments_of(path, snapshot):
         at, has_ended = start, end != TO_SEGMENT_END
         for piece in scan_records(file, start=start, end=end if has_ended else None):

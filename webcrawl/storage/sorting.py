@@ -1,4 +1,4 @@
-"""Sorting of files of lines by coreutils' sort: in bounded memory, whatever their size."""
+"""Sorting of files of lines with coreutils' sort, in limited memory, whatever their size."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _MEMORY = "64M"
 def sorted_lines(
     paths: Iterable[Path], *options: str, beside: Path, of: str, memory: str = _MEMORY
 ) -> Iterator[bytes]:
-    """The lines of the files *paths*, with their ends, sorted by bytes; *options* are those of
-    sort. What does not fit in memory goes into the directory *beside*.
+    """Yield the lines of the files *paths*, with their ends, sorted by bytes.
 
-    FatalError if there is no sort, or it fails; *of* is what needs it.
+    *options* are those of sort. It uses the directory *beside* for what does not fit in memory.
+    Raises FatalError if there is no sort command, or it fails; *of* says what needs it.
     """
     where = (f"--temporary-directory={beside}", f"--buffer-size={memory}", "--files0-from=-")
     try:
-        sorting = subprocess.Popen(  # noqa: S603  # no word of it is anybody else's
-            ["sort", *options, *where],  # noqa: S607  # wherever the system has it
+        sorting = subprocess.Popen(  # noqa: S603  # all arguments are ours
+            ["sort", *options, *where],  # noqa: S607  # it is found in PATH
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "LC_ALL": "C"},
         )
     except FileNotFoundError as error:
-        raise FatalError(f"{of} needs coreutils' sort, and there is none.") from error
+        raise FatalError(f"{of} needs the command sort: install coreutils.") from error
     with sorting:
         assert sorting.stdin is not None
         assert sorting.stdout is not None
         assert sorting.stderr is not None
-        # It reads all names before it writes.
+        # sort reads all names before it writes.
         sorting.stdin.write(b"\0".join(os.fsencode(path) for path in paths))
         sorting.stdin.close()
         yield from sorting.stdout

@@ -1,11 +1,11 @@
-"""Watched rules: a file of rules, one a line, read again when it changes during the crawl.
+"""Watched rules: a file with one rule per line, read again when it changes during the crawl.
 
 Used for the exclusion file, the trap exceptions and the ranks of hosts. ``reload_if_changed`` is
-called with every slice of background work; the file is read in a thread. control/ has itself told
-of changes by ``on_change``, and reads as its command ``reload`` does.
+called in every slice of background work; the file is read in a thread. control/ sets ``on_change``
+to be told of changes, and then reads the file like its command ``reload``.
 
-Invariant: ``rules`` are one whole version of the file, the newest that could be read. A file that
-vanishes or cannot be read takes no rule away. Nothing is kept over a restart.
+Invariant: ``rules`` are one complete version of the file, the newest that could be read. If the
+file disappears or cannot be read, its rules stay. Nothing survives a restart.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Seconds between two looks at the file, however often ``reload_if_changed`` is called.
-_LOOK_EVERY = 0.9
-# And after a reading that the system has refused: each is in the journal of commands.
-_LOOK_AFTER_ERROR = 60.0
+# Seconds between two checks of the file, however often ``reload_if_changed`` is called.
+_CHECK_EVERY = 0.9
+# Seconds until the next check after the file could not be read, as each attempt is in the journal.
+_CHECK_AFTER_ERROR = 60.0
 _LOGGED_BAD_LINES = 10
-# A reader that lets go of the interpreter every few lines takes it back before another thread has
-# noticed: with buffers of 8 kB the event loop stood still for 0.5 s, with these for 15 ms.
+# A thread that releases the interpreter lock every few lines gets it back before another one can
+# take it: with buffers of 8 kB the event loop stopped for 0.5 s, with these for 15 ms.
 _READ_BYTES = 1 << 20
 
 
@@ -42,8 +42,10 @@ class Rules(Protocol):
     def __len__(self) -> int: ...
 
     def add(self, line: str) -> None:
-        """Add the rule of *line*, if there is one. ValueError, with the end of a sentence, for a
-        bad one, which changes nothing."""
+        """Add the rule in *line*, if there is one.
+
+        ValueError, with the end of a sentence, for a bad one, which changes nothing.
+        """
 
 
 R = TypeVar("R", bound=Rules)
@@ -56,12 +58,12 @@ class Reading(Protocol):
 
 
 class RulesFile(Generic[R]):
-    """The rules of the file *path*, none if it is None or empty.
+    """The rules in the file *path*, none if it is None or empty.
 
-    With *is_whole* a bad line spoils all of a version, else only itself.
-    *make* makes an empty set of rules, each time the file is read, and *complete* is called with it
-    when it has all of them. *setting* names the file, and *idle* is the effect of a bad line or an
-    empty file, for messages ("excludes nobody").
+    With *is_whole* a bad line invalidates the whole version, else only itself. *make* returns an
+    empty set of rules, each time the file is read, and *complete* is called with it when all rules
+    were added. *setting* is the setting that names the file. *idle* is the effect of a bad line or
+    an empty file, for messages ("excludes nobody").
     """
 
     def __init__(
@@ -86,89 +88,93 @@ class RulesFile(Generic[R]):
         self.reloads = 0
         self._bad_lines = 0
         self._version: tuple[int, int, int] | None = None  # of the rules in force
-        self._seen: tuple[int, int, int] | None = None  # at the last look
-        self._looked_at = -_LOOK_EVERY
+        self._seen: tuple[int, int, int] | None = None  # at the last check
+        self._checked_at = -_CHECK_EVERY
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="rules")
         #: Called when the file has changed; its result is done when it has been read.
         self.on_change: Callable[[], Reading] = self.read_again
         self.reading: Reading | None = None
-        self._complained = False
+        self._has_reported = False
 
     def open(self) -> None:
-        """Read the file, in the calling thread. FatalError with one sentence if it cannot be
-        read."""
+        """Read the file, in the calling thread.
+
+        Raises FatalError with one sentence if it cannot be read.
+        """
         if self._path is None:
             return
         try:
             self._read(self._path)
         except OSError as e:
             raise FatalError(
-                f"{self.setting} {self._path} cannot be read ({e.strerror}): create it, an empty "
-                f"one {self._idle}."
+                f"{self.setting} {self._path} cannot be read ({e.strerror}): create it; an empty "
+                f"file {self._idle}."
             ) from e
 
     def close(self) -> None:
-        """Stop watching, and reading. Does not wait for it. Idempotent."""
+        """Stop watching, and reading, without waiting for it. Idempotent."""
         self._path = None
         self._executor.shutdown(wait=False)
 
     def reload_if_changed(self) -> None:
-        """Begin to read the file again, in a thread, if it has changed.
+        """Start to read the file again, in a thread, if it has changed.
 
-        Costs one stat a second; raises nothing. A changed file is read once two looks have found it
-        the same: many editors empty a file before they write it.
+        Takes one stat per second; raises nothing. A changed file is read once two checks have found
+        it unchanged: many editors empty a file before they write it.
         """
         now = self._clock()
-        if self._path is None or now - self._looked_at < _LOOK_EVERY:
+        if self._path is None or now - self._checked_at < _CHECK_EVERY:
             return
         if self.reading is not None and not self.reading.done():
             return
-        self._looked_at = now
+        self._checked_at = now
         before = self._seen
         try:
             self._seen = _version_of(self._path.stat())
         except OSError as e:
-            self._complain(e)
+            self._report_unreadable(e)
             return
         if self._seen == self._version:
-            self._complained = False
+            self._has_reported = False
         elif self._seen == before:
             self.reading = self.on_change()
 
     def read_again(self) -> Future[str]:
-        """Begin to read the file, in a thread; the result says why it cannot be, or is empty.
-        FatalError without a file."""
+        """Start to read the file, in a thread; the result says why it cannot be used, or is empty.
+
+        Raises FatalError if there is no file.
+        """
         if self._path is None:
             raise FatalError(f"{self.setting} is not set, so there is nothing to read.")
         return self._executor.submit(self._read_again, self._path)
 
     def stats(self) -> dict[str, int]:
-        """Number of rules in force, number of bad lines, number of times read again."""
+        """Return the number of rules in force, of bad lines, and of reloads."""
         return {"rules": len(self.rules), "bad_lines": self._bad_lines, "reloads": self.reloads}
 
     def _read_again(self, path: Path) -> str:
-        """In the executor's thread."""
+        """Read the file in the executor's thread, and return the error or ""."""
         try:
             self._read(path)
         except OSError as e:
-            self._looked_at = self._clock() + _LOOK_AFTER_ERROR
-            return self._complain(e)
+            self._checked_at = self._clock() + _CHECK_AFTER_ERROR
+            return self._report_unreadable(e)
         except FatalError as e:
-            error = f"{e} The last rules stay in force ({len(self.rules)})."
-            logger.error(error)  # noqa: TRY400  # its text says all
+            error = f"{e} The previous rules ({len(self.rules)}) stay in force."
+            logger.error(error)  # noqa: TRY400  # the message says enough
         except Exception:
-            error = f"{self.setting} {path} cannot be used as it is now"
+            error = f"{self.setting} {path} could not be read"
             logger.exception(error)
         else:
             self.reloads += 1
-            self._complained = False
+            self._has_reported = False
             return ""
         self._version = self._seen  # it is not read again before it changes
         return error
 
     def _read(self, path: Path) -> None:
         with path.open("rb", buffering=_READ_BYTES) as file:
-            # Before the content: a change while it is being read makes it be read again.
+            # Before the content, so that a change while it is being read is noticed later.
             version = _version_of(os.fstat(file.fileno()))
             rules = self._make()
             bad_lines = 0
@@ -191,20 +197,20 @@ class RulesFile(Generic[R]):
     def _report(self, path: Path, number: int, error: ValueError, bad_lines: int) -> None:
         if bad_lines <= _LOGGED_BAD_LINES:
             last = bad_lines == _LOGGED_BAD_LINES
-            more = "; further such lines are only counted" if last else ""
+            more = "; further bad lines are only counted" if last else ""
             logger.warning("%s, line %d %s: %s%s", path, number, self._idle, error, more)
 
-    def _complain(self, error: OSError) -> str:
-        said = (
-            f"{self.setting} {self._path} cannot be read ({error.strerror}): its last rules stay "
-            f"in force ({len(self.rules)})"
+    def _report_unreadable(self, error: OSError) -> str:
+        message = (
+            f"{self.setting} {self._path} cannot be read ({error.strerror}): its previous rules "
+            f"({len(self.rules)}) stay in force"
         )
-        if not self._complained:
-            self._complained = True
-            logger.error(said)
-        return said
+        if not self._has_reported:
+            self._has_reported = True
+            logger.error(message)
+        return message
 
 
 def _version_of(stat: os.stat_result) -> tuple[int, int, int]:
-    """The identity of one state of a file; another file at its path has another inode."""
+    """Return the identity of a state of a file; another file at its path has another inode."""
     return stat.st_mtime_ns, stat.st_size, stat.st_ino

@@ -1,17 +1,17 @@
-"""From the bytes of a page to the URLs worth asking for.
+"""From the bytes of a page to the URLs worth fetching.
 
-A link passes through these modules in this order, and nothing enters the frontier
-without having passed all of them::
+A link passes through these modules in this order, and nothing enters the frontier without passing
+all of them::
 
     page bytes ─► charset ─► extraction ─► normalizer ─► filters ─► host
                                 (Link)     (one spelling   (refused,   (the politeness
                                             per URL)        by name)    key)
 
-``normalize`` answers with the one spelling under which the crawl knows a URL, or None for
-what cannot be fetched. It never changes which server is contacted. ``host_of`` gives the key
-under which politeness, robots rules and shards are kept; ``registered_domain`` groups hosts by
-their registration. Everything here is pure computation: no disk, no network, no Scrapy, and
-nothing that a page or a seed list can contain makes it raise.
+``normalize`` returns the one spelling under which the crawl knows a URL, or None if it cannot be
+fetched. It never changes which server is contacted. ``host_of`` returns the key for politeness,
+robots rules and shards. ``registered_domain`` groups hosts by their registration. Everything here
+is pure computation: no disk, no network, no Scrapy. Nothing that a page or a seed list can contain
+makes it raise.
 """
 
 from __future__ import annotations

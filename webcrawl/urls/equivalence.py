@@ -1,34 +1,34 @@
-"""Comparison form of URLs, the same for spellings of one URL; it is never fetched.
+"""Comparison form of URLs, which is the same for all spellings of a URL and is never fetched.
 
 LARM: "the normalized form of a URL is used internally for comparisons, but to the outside (i.e. for
-accessing the file), the original form is applied". So what is fetched is what ``normalize`` gives,
-and the eliminator takes the fingerprint of its ``Equivalence.comparison_form``. Of several
-spellings the one found first is fetched; a spelling that is wrongly taken for another one is lost.
-Hence each rule below is named, can be switched, and says what it risks.
+accessing the file), the original form is applied". So the URL from ``normalize`` is fetched, and
+the eliminator uses the fingerprint of its ``Equivalence.comparison_form``. Of several spellings,
+the one found first is fetched. A URL that is wrongly taken for another spelling is lost. So each
+rule below has a name, can be switched on or off, and says what it risks.
 
 The rules of the URL Standard (``STANDARD``: host_case, idn, default_port, dot_segments, empty_path,
-fragment) have already been applied when a URL comes here, and cannot be switched off: they are part
-of what a browser requests. The others, in the order in which they are applied:
+fragment) have already been applied when a URL comes here. They cannot be switched off, as browsers
+apply them, too. The other rules, in the order in which they are applied:
 
 >>> def form(rule: str, url: str) -> str:
 ...     return Equivalence(frozenset({rule})).comparison_form(url)
 
-percent_case: escapes in capitals (RFC 3986, section 6.2.2.1). Risks nothing.
+percent_case: escapes in upper case (RFC 3986, section 6.2.2.1). Risks nothing.
 
 >>> form("percent_case", "http://a.test/caf%c3%a9")
 'http://a.test/caf%C3%A9'
 
-unreserved: letters, digits and ``-._~`` need no escape (RFC 3986, section 6.2.2.2). Risks nothing;
-behind a ``%`` that begins no escape, where a digit could make it one, escapes are left as they are.
+unreserved: letters, digits and ``-._~`` are not escaped (RFC 3986, section 6.2.2.2). Risks nothing.
+Escapes stay after a ``%`` that is not an escape, as a digit could turn it into one.
 
 >>> form("unreserved", "http://a.test/%7Eme/%41%2f")
 'http://a.test/~me/A%2f'
 
-session_ids: ``;jsessionid=`` and the like in the path, ASP.NET's ``/(S(...))/``, and session
-parameters by name, all with a value that looks drawn by lot: at least 16 letters and digits that
-change into one another twice, so numbers and words stay; ColdFusion's pair of numbers has its own
-rule. Names that no platform has for itself (``sessionid``, ``sid``) stay where the path is about
-sessions, as the page is told apart by them. Risks pages that a server tells apart by such values.
+session_ids: drops ``;jsessionid=`` and the like in the path, ASP.NET's ``/(S(...))/``, and session
+parameters by name. The value must look random: at least 16 letters and digits that alternate at
+least twice, so numbers and words stay. ColdFusion's pair of numbers has its own rule. General names
+(``sessionid``, ``sid``) stay if the path is about sessions, as they then identify the page. Risks
+pages that differ only in such values.
 
 >>> form("session_ids", "http://a.test/x;jsessionid=0A1B2C3D4E5F6A7B?id=3&PHPSESSID=44f3a9c08e1d72b5")
 'http://a.test/x?id=3'
@@ -37,42 +37,41 @@ sessions, as the page is told apart by them. Risks pages that a server tells apa
 >>> form("session_ids", "http://a.test/SessionDetails.aspx?SessionID=44f3a9c08e1d72b5")
 'http://a.test/SessionDetails.aspx?SessionID=44f3a9c08e1d72b5'
 
-duplicate_slashes: file systems and most servers take ``//`` in a path for ``/``. Risks servers that
-route by empty segments.
+duplicate_slashes: ``//`` in a path becomes ``/``, as in file systems and most servers. Risks
+servers that route by empty segments.
 
 >>> form("duplicate_slashes", "http://a.test//x///y?u=http://b.test//")
 'http://a.test/x/y?u=http://b.test//'
 
-index_names: what a server gives for a directory. Off by default: where ``/index.html`` greets and
-leads to ``/index.php``, as on many an old site, the site would be lost for one fetch that is saved.
-LARM drops ``index.*``; only names of pages are dropped here, as ``/index.xml`` is a feed.
+index_names: drops the name of the page that a server returns for a directory. Off by default: on
+many old sites ``/index.html`` is a welcome page that links to ``/index.php``, and the whole site
+would be lost to save one fetch. LARM drops ``index.*``; here only names of pages are dropped, as
+``/index.xml`` is a feed.
 
 >>> form("index_names", "http://a.test/docs/index.html")
 'http://a.test/docs/'
 >>> form("index_names", "http://a.test/Default.aspx?id=3")
 'http://a.test/?id=3'
 
-lower_case: paths in lower case, as Windows servers have them. Off by default: it is wrong on all
-others, whose ``/README`` and ``/readme`` are two files, and short links end in letters of both
-cases.
+lower_case: paths in lower case, as on Windows servers. Off by default: it is wrong on all others,
+where ``/README`` and ``/readme`` are two files, and for short links, which use both cases.
 
 >>> form("lower_case", "http://a.test/Docs/%C3%89.HTM?Q=A")
 'http://a.test/docs/%c3%89.htm?Q=A'
 
-tracking: parameters that tell the site's operator where a visitor came from (utm_source, gclid).
-Risks nothing but a page that shows them.
+tracking: drops parameters that tell the site's operator where a visitor came from (utm_source,
+gclid). Risks only pages that show them.
 
 >>> form("tracking", "http://a.test/?utm_source=mail&id=3&fbclid=IwAR2")
 'http://a.test/?id=3'
 
-empty_query: ``?`` with nothing behind it, and empty parameters. Risks nothing known.
+empty_query: drops a ``?`` with nothing after it, and empty parameters. It has no known risks.
 
 >>> form("empty_query", "http://a.test/x?&a=1&")
 'http://a.test/x?a=1'
 
-sorted_query: parameters in the order of their names; those of one name keep theirs, and a query
-with a parameter that has no ``=`` is left alone, as it may go by position. Risks servers that do so
-nevertheless.
+sorted_query: sorts parameters by name; those with the same name keep their order. A query with a
+parameter without ``=`` is left alone, as its order may matter. Risks other servers where it does.
 
 >>> form("sorted_query", "http://a.test/?b=1&a=2&b=0")
 'http://a.test/?a=2&b=1&b=0'
@@ -96,18 +95,18 @@ DEFAULT = frozenset(
 )
 RULES = STANDARD | DEFAULT | {"index_names", "lower_case"}
 
-# Answers that are remembered: origins by their canonical form, names of parameters that count.
+# Sizes of caches: of the canonical forms of origins, and of the names of parameters that matter.
 _CACHED_ORIGINS = 1 << 14
 _CACHED_NAMES = 1 << 12
 _LONGEST_CACHED_NAME = 50
-# A query of more is compared as it stands: 2 kB of nothing but & would take 0.6 ms.
+# A query with more parameters is compared unchanged: 2 kB of & alone would take 0.6 ms.
 _MOST_PARAMETERS = 200
 
 _PARTS = re.compile(r"(https?://[^/?#]+)(/[^?#]*)(?:\?([^#]*))?")
 _ORIGIN = re.compile(r"([a-z]+://)([^:/@\[\]]+)((?::[0-9]+)?)")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
-# Escapes that percent_case or unreserved may change: with a small letter, or of 2D, 2E, 30 to 39,
-# 41 to 5A, 5F, 61 to 7A, 7E.
+# Escapes that percent_case or unreserved may change: with a lower-case letter, or of 2D, 2E, 30 to
+# 39, 41 to 5A, 5F, 61 to 7A, 7E.
 _LOOSE_ESCAPE = re.compile(r"%(?:.?[a-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)", re.DOTALL)
 _FREE_ESCAPE = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%[0-9A-Fa-f]{2}")
 _NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -118,12 +117,12 @@ _INDEX = re.compile(
 )
 _UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 
-# Servlets, PHP and others that put what should be a cookie behind a semicolon.
+# Servlets, PHP and others put what should be a cookie after a semicolon.
 _PATH_SESSION = re.compile(
     r";(?:jsessionid|phpsessid|sessionid|session_id|sid|s)=([^/;]*)", re.IGNORECASE
 )
 _ASP_NET_SESSION = re.compile(r"/\((?:[a-z]\(([0-9a-z_-]+)\))+\)(?=/)", re.IGNORECASE)
-# Of platforms, and general ones, by which a page may be told apart.
+# Parameters of certain platforms, and general ones, which may instead identify a page.
 _SESSION = frozenset(
     {
         *("jsessionid", "phpsessid", "phpsession", "aspsessionid", "asp.net_sessionid"),
@@ -134,12 +133,12 @@ _MAYBE_SESSION = frozenset(
     {"sessionid", "session_id", "sessid", "sid", "s", "session", "sess", "sesskey", "psid"}
 )
 _COLD_FUSION = frozenset({"cfid", "cftoken"})
-# What a server draws by lot, perhaps with the name of a machine behind it; base64 and UUIDs too.
+# A random token, perhaps followed by the name of a machine; also base64 and UUIDs.
 _TOKEN = re.compile(r"[0-9a-z_-]{16,}(?=[.!~:%]|\Z)", re.IGNORECASE)
 _CHANGE = re.compile(r"(?<=[0-9])[a-z]|(?<=[a-z])[0-9]", re.IGNORECASE)
-# Names and titles with a year have one.
+# Names and titles with a year have one change from letters to digits.
 _FEWEST_CHANGES = 2
-_FEWEST_DIGITS = 8  # of a CFTOKEN
+_FEWEST_DIGITS = 8  # in a CFTOKEN
 _TRACKING = frozenset(
     {
         # search engines and networks
@@ -161,11 +160,10 @@ _TRACKING_PREFIXES = ("utm_", "mtm_", "matomo_", "hsa_")
 
 
 class Equivalence:
-    """The form under which URLs are compared, by the rules named in *rules*.
+    """The form in which URLs are compared, by the rules named in *rules*.
 
-    *hosts* adds LARM's host rules. They are applied to the compared form only: the host that is
-    contacted, and for which politeness is kept, is always the true one. Raises ValueError for a
-    name that is no rule.
+    *hosts* adds LARM's host rules. They affect only the compared form: the true host is contacted,
+    and politeness is kept for it. Raises ValueError for an unknown rule name.
     """
 
     def __init__(
@@ -174,11 +172,11 @@ class Equivalence:
         unknown = ", ".join(sorted(rules - RULES))
         if unknown:
             known = ", ".join(sorted(RULES))
-            raise ValueError(f"There is no rule {unknown} for URLs; there are {known}.")
+            raise ValueError(f"Unknown URL rule: {unknown}. The rules are {known}.")
         self._canonical = (
             None if hosts is None else lru_cache(_CACHED_ORIGINS)(partial(_canonical, hosts))
         )
-        self._counting: set[str] = set()
+        self._significant: set[str] = set()
         self._escapes = _escapes(case="percent_case" in rules, unreserved="unreserved" in rules)
         self._case = "percent_case" in rules
         self._sessions = "session_ids" in rules
@@ -191,12 +189,11 @@ class Equivalence:
         self._prefixes = _TRACKING_PREFIXES if "tracking" in rules else ()
 
     def comparison_form(self, url: str) -> str:
-        """The form by which *url*, normalized, is compared. Never raises; idempotent without host
-        rules.
+        """Return the form in which *url*, normalized, is compared.
 
-        Without host rules scheme, host and port stay what they are. URLs of other schemes than http
-        and https are compared as they stand, but for host rules: a Gopher selector means nothing to
-        anybody else.
+        Never raises. Idempotent without host rules, which are also the only rules that change
+        scheme, host or port. For schemes other than http and https only host rules apply: the parts
+        of a Gopher selector, for example, have no general meaning.
         """
         if (
             ("%" in url and _LOOSE_ESCAPE.search(url) is not None)
@@ -255,12 +252,15 @@ class Equivalence:
         return path
 
     def _query(self, query: str, before: str) -> str | None:
-        """The part of *query* that is compared, None without. *before* ends in the path."""
+        """Return the part of *query* that is compared, None if nothing is left.
+
+        *before* ends with the path.
+        """
         if query.count("&") >= _MOST_PARAMETERS:
             return query
         parts = kept = query.split("&")
         names = [part.partition("=")[0] for part in parts]
-        if not self._counting.issuperset(names):
+        if not self._significant.issuperset(names):
             kept = [part for part in parts if not self._is_dropped(part, before)]
             if self._sessions:
                 kept = _without_cold_fusion(kept)
@@ -287,40 +287,40 @@ class Equivalence:
             return True
         if self._sessions:
             if lower in _SESSION or lower.startswith("aspsessionid"):
-                return _is_drawn_by_lot(value)
+                return _is_random(value)
             if lower in _MAYBE_SESSION:
                 about_sessions = "session" in before.rpartition("://")[2].partition("/")[2].lower()
-                return not about_sessions and _is_drawn_by_lot(value)
+                return not about_sessions and _is_random(value)
             if lower in _COLD_FUSION:
                 return False
         if len(name) <= _LONGEST_CACHED_NAME:
-            if len(self._counting) >= _CACHED_NAMES:
-                self._counting.clear()
-            self._counting.add(name)
+            if len(self._significant) >= _CACHED_NAMES:
+                self._significant.clear()
+            self._significant.add(name)
         return False
 
 
 def _canonical(hosts: UrlHostRules, origin: str) -> str:
-    """*origin* with the host that its own is taken for."""
+    """Return *origin* with the canonical host in place of its own."""
     found = _ORIGIN.fullmatch(origin)
     return origin if found is None else found[1] + hosts.canonical(found[2]) + found[3]
 
 
-def _is_drawn_by_lot(value: str) -> bool:
+def _is_random(value: str) -> bool:
     token = _TOKEN.match(value)
     return token is not None and len(_CHANGE.findall(token[0])) >= _FEWEST_CHANGES
 
 
 def _without_token(found: re.Match[str]) -> str:
-    return "" if _is_drawn_by_lot(found[1]) else found[0]
+    return "" if _is_random(found[1]) else found[0]
 
 
 def _without_cold_fusion(parts: list[str]) -> list[str]:
-    """*parts* without CFID and CFTOKEN, which go together; the second is drawn by lot."""
+    """Return *parts* without CFID and CFTOKEN, which belong together; the second is random."""
     pair = {name.lower(): value for name, _, value in (part.partition("=") for part in parts)}
     token = pair.get("cftoken", "")
-    drawn = len(token) >= _FEWEST_DIGITS if token.isdecimal() else _is_drawn_by_lot(token)
-    if "cfid" not in pair or not drawn:
+    is_random = len(token) >= _FEWEST_DIGITS if token.isdecimal() else _is_random(token)
+    if "cfid" not in pair or not is_random:
         return parts
     return [part for part in parts if part.partition("=")[0].lower() not in _COLD_FUSION]
 
@@ -331,7 +331,7 @@ def _is_index(url: str) -> bool:
 
 
 def _escapes(*, case: bool, unreserved: bool) -> dict[str, str]:
-    """The form of each escape, by all of its spellings."""
+    """Return the form of each escape, by all of its spellings."""
     table = {}
     digits = "0123456789abcdefABCDEF"
     for escape in (f"%{high}{low}" for high in digits for low in digits):

@@ -1,8 +1,8 @@
-"""Seed of the hashes by which URLs and documents are known: drawn for each job, kept with it.
+"""Seed of the hashes of URLs and documents: random, drawn for each job and stored with it.
 
-Without one, anyone can make pages that collide and hide each other. One is in use in a process, set
-when a job is opened; until then, and for jobs of before 2026-11-24, it is 0. Who can read the job
-knows it.
+Without a seed, anyone could make pages that collide and so hide each other. A process uses one
+seed, which is set when a job is opened. Before that, and for jobs from before 2026-11-24, it is 0.
+Anyone who can read the job knows its seed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ _in_use = [0]
 
 @cache
 def new_seed() -> int:
-    """One drawn from the random source of the operating system. All new jobs of a process have the
-    same, as two may be open at once."""
+    """Return a seed from the operating system's random source.
+
+    All new jobs of a process get the same one, as two may be open at the same time.
+    """
     return secret_generator("hash seed").getrandbits(64)
 
 
 def seed_in_use() -> int:
-    """The seed of the job that is open."""
+    """Return the seed of the job that is open."""
     return _in_use[0]
 
 
 def use_seed(seed: int) -> None:
-    """Hash by *seed* from now on."""
+    """Use *seed* for hashes from now on."""
     _in_use[0] = seed

@@ -1,7 +1,7 @@
-"""The host of a URL: the key of politeness, robots rules and shards.
+"""The host of a URL: the key for politeness, robots rules and shards.
 
-Called for every link that is found, so there is no second parse: one regular expression for the
-usual normalized URL (0.25 µs), another for all others (0.6 µs).
+Called for every link, so the URL is not parsed a second time. One regular expression handles usual
+normalized URLs (0.25 µs), another handles all others (0.6 µs).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _AUTHORITY = re.compile(
 
 
 def host_of(url: str) -> str:
-    """The politeness key of a normalized *url*: its host in lower case, without port.
+    """Return the politeness key of a normalized *url*: its host in lower case, without port.
 
-    The brackets of an IPv6 address are stripped, and so is the dot that ends a fully qualified
-    name: ``example.com.`` is the same server. Ports share a key because they share the machine.
-    Empty when *url* has no authority.
+    The brackets of an IPv6 address are removed, and so is the final dot of a fully qualified name:
+    ``example.com.`` is the same server. All ports have the same key because they share the machine.
+    Empty if *url* has no authority.
     """
     found = _USUAL.match(url)
     if found is not None:
@@ -43,9 +43,10 @@ def host_of(url: str) -> str:
 
 @lru_cache(maxsize=1024)
 def origin_of(url: str) -> str:
-    """``scheme://host[:port]`` of *url*, the scope of one robots.txt; empty without authority.
+    """Return ``scheme://host[:port]`` of *url*, the scope of a robots.txt; empty without authority.
 
-    A URL that is dispatched or released is asked for a dozen times in a row; links never are.
+    Cached, as it is called a dozen times in a row for a URL that is dispatched or released. It is
+    never called for links.
     """
     found = _USUAL.match(url)
     if found is not None:
@@ -58,7 +59,7 @@ def origin_of(url: str) -> str:
 
 @lru_cache(maxsize=1024)
 def host_and_origin(url: str) -> tuple[str, str]:
-    """``host_of`` and ``origin_of`` of *url*, for what is asked for a few times in a row."""
+    """Return ``host_of`` and ``origin_of`` of *url*; cached for a few calls in a row."""
     found = _USUAL.match(url)
     if found is not None:
         return found[1], found[0][:-1]
@@ -66,8 +67,10 @@ def host_and_origin(url: str) -> tuple[str, str]:
 
 
 def domain_among(names: Container[str], host: str) -> str | None:
-    """The one of *names* that *host* is or lies below, the longest; "" is above all hosts. None if
-    there is none."""
+    """Return the longest of *names* that *host* is or is below; None if there is none.
+
+    "" is above all hosts.
+    """
     while host and host not in names:
         host = host.partition(".")[2]
     return host if host in names else None

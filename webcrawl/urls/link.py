@@ -1,4 +1,4 @@
-"""One link of a page, as it travels in the page's link batch."""
+"""A link of a page, as it is passed on in the page's link batch."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ Kind: TypeAlias = str
 """How a link was written: the name of the element, ``refresh`` (meta refresh, ``Refresh`` header),
 the relation of a ``<link>`` element or a ``Link`` header (``canonical``, ``next``, ...), ``css``
 (``url()``); see ``kinds.KINDS``. In a sitemap it is ``loc`` for a page and ``sitemap`` for another
-sitemap, in a feed ``item``. A sitemap that robots.txt names is a ``sitemap``, too. Entries that no
-document named carry ``seed`` or ``redirect``."""
+sitemap, in a feed ``item``. A sitemap in robots.txt is a ``sitemap``, too. Entries that do not come
+from a document have ``seed`` or ``redirect``."""
 
 
 class Link(msgspec.Struct, gc=False):
     """A URL that a page points to.
 
-    ``url`` is absolute and normalized. ``text`` is the anchor or alternative text with white space
-    collapsed, cut at a bounded length. ``rel`` is the lower-case relation list of the element,
-    ``nofollow ugc`` for instance. ``modified`` is when its document was changed last, epoch
-    seconds, as a sitemap says; 0.0 if it does not. A page has tens to thousands of these, so they
-    are kept out of the garbage collector: they hold nothing but strings and a number.
+    ``url`` is absolute and normalized. ``text`` is the anchor or alternative text, with white space
+    collapsed and limited in length. ``rel`` is the lower-case relation list of the element, for
+    example ``nofollow ugc``. ``modified`` is when its document last changed, in epoch seconds,
+    according to a sitemap; 0.0 if unknown. A page has tens to thousands of links, so they are not
+    tracked by the garbage collector: they only contain strings and a number.
     """
 
     url: str

@@ -1,18 +1,18 @@
-"""One spelling per URL, by the WHATWG URL Standard (ada), for everything that enters the frontier.
+"""One spelling per URL, by the WHATWG URL Standard (ada), for all URLs that enter the frontier.
 
-Parsing resolves dot segments, lower-cases scheme and host, turns an international host into its
-``xn--`` form, an odd IPv4 spelling into the usual one, drops the default port and escapes what must
-be escaped: what a browser would ask for. On top of that the fragment goes, because servers never
-see it, and so do user name and password (RFC 9110, section 4.2.4: in a link from an untrusted
-source they serve to disguise the authority).
+Parsing does what a browser does. It resolves dot segments, lower-cases scheme and host, and
+converts an international host to its ``xn--`` form and an odd IPv4 spelling to the usual one. It
+drops the default port and escapes what must be escaped. In addition the fragment is dropped,
+because servers never see it, and so are user name and password. In a link from an untrusted source
+those serve to disguise the authority (RFC 9110, section 4.2.4).
 
-For gopher (RFC 4266), gemini and all others the URL Standard has no rules of its own: it resolves
-references and dot segments, and leaves host and port as they were written. What is missing is done
-by its rules for hosts of http; what names no host is no URL to fetch.
+For gopher (RFC 4266), gemini and all other schemes the URL Standard only resolves references and
+dot segments, and leaves host and port as written. Here the rules for http hosts are applied to
+them, too. A URL without a host cannot be fetched.
 
-The invariant: scheme, host and port of the answer are those that a browser would contact; of other
-schemes those that it would contact for http with the same authority.
-Normalizing twice is the same as normalizing once.
+Invariant: scheme, host and port of the result are those that a browser would contact; for other
+schemes, those it would contact for http with the same authority. Normalizing twice is the same as
+normalizing once.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ class _AllSchemes:
         return True
 
 
-#: All schemes of URLs that name a host; the download handlers say which of them a crawl follows.
+#: All schemes of URLs with a host. The download handlers decide which of them a crawl follows.
 SCHEMES: Container[str] = _AllSchemes()
-# Of those that the URL Standard has rules for, and that name hosts.
+# Schemes with hosts for which the URL Standard has rules.
 _STANDARD = HTTP_SCHEMES | {"ftp", "ws", "wss"}
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d+(?:[/?#]|\Z))")
 _HIGH_BYTE = re.compile(rb"[\x80-\xff]")
 
-# Default ports of the other schemes; of those that are not here a port stays as it is written.
+# Default ports of other schemes. For schemes that are not listed a port stays as it is written.
 _PORTS = {"gopher": "70", "gemini": "1965"}
 _GOPHER_MENU = "/1"
 _AUTHORITY = re.compile(r"[a-z0-9+.-]+://(?:[^/?]*@)?([^/?@]*?)(?::(\d*))?(?=[/?]|\Z)")
-# Nearly all hosts: nothing to do but to lower the case.
+# Almost all hosts: only the case may have to be changed.
 _USUAL_HOST = re.compile(r"(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*")
 
 
 def normalize(
     url: str | bytes, base: str | None = None, *, schemes: Container[str] = HTTP_SCHEMES
 ) -> str | None:
-    """The spelling of *url*, resolved against *base*, under which the crawl knows it.
+    """Return the spelling of *url*, resolved against *base*, under which the crawl knows it.
 
-    None when it is no URL, or its scheme is not among *schemes*. Bytes are read as browsers read a
-    Location header: UTF-8, or byte for byte where they are not UTF-8. Never raises; the answer is
-    ASCII. About 2 µs.
+    None if it is not a URL, or its scheme is not among *schemes*. Bytes are read as browsers read a
+    Location header: as UTF-8, or byte by byte if they are not valid UTF-8. Never raises; the result
+    is ASCII. Takes about 2 µs.
     """
     if isinstance(url, bytes):
         url = _text_of(url)
@@ -73,10 +73,10 @@ def normalize(
 
 
 def normalize_seed(text: str) -> str | None:
-    """Like ``normalize`` for what people write in seed lists, where the scheme may be missing.
+    """Normalize a line of a seed list, where the scheme may be missing.
 
     ``example.com``, ``example.com:8080/x`` and ``//example.com`` get http. All of ``SCHEMES`` are
-    read, and the crawl's filters refuse those that it does not follow, by name.
+    accepted; the crawl's filters refuse those that it does not follow, by name.
     """
     text = text.strip()
     if text.startswith("//"):
@@ -87,7 +87,7 @@ def normalize_seed(text: str) -> str | None:
 
 
 def fetchable(href: str, schemes: Container[str]) -> str | None:
-    """The rest of a parsed and serialized *href*, None if its scheme is not among *schemes*."""
+    """Finish a parsed and serialized *href*; None if its scheme is not among *schemes*."""
     scheme, _, rest = href.partition(":")
     if scheme not in schemes:
         return None
@@ -95,21 +95,21 @@ def fetchable(href: str, schemes: Container[str]) -> str | None:
     if cut >= 0:
         href = href[:cut]
     if scheme not in _STANDARD:
-        return _of_other(scheme, href)
+        return _other_scheme_url(scheme, href)
     if "@" in href and rest.startswith("//"):
         authority, slash, path = href[len(scheme) + 3 :].partition("/")
         href = f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
     return href
 
 
-def _of_other(scheme: str, href: str) -> str | None:
-    """``fetchable`` for other schemes; *href* has no fragment. None if it has no host."""
+def _other_scheme_url(scheme: str, href: str) -> str | None:
+    """Finish *href*, without its fragment, for other schemes. None if it has no host."""
     found = _AUTHORITY.match(href)
     if found is None:
         return None
     host = found[1].lower()
     if _USUAL_HOST.fullmatch(host) is None or "xn--" in host:
-        host = _host_as_of_http(found[1])
+        host = _host_as_in_http(found[1])
     if not host:
         return None
     port = "" if found[2] == _PORTS.get(scheme) else found[2]
@@ -117,13 +117,13 @@ def _of_other(scheme: str, href: str) -> str | None:
     if rest[:1] != "/":
         rest = "/" + rest
     elif rest == _GOPHER_MENU and scheme == "gopher":
-        rest = "/"  # the type that is meant where there is none
+        rest = "/"  # 1 is the default type
     return f"{scheme}://{host}:{port}{rest}" if port else f"{scheme}://{host}{rest}"
 
 
-def _host_as_of_http(written: str) -> str:
+def _host_as_in_http(host: str) -> str:
     try:
-        parsed = normalize_url(f"http://{written}/")
+        parsed = normalize_url(f"http://{host}/")
     except ValueError:
         return ""
     return parsed.removeprefix("http://").removesuffix("/")
@@ -137,5 +137,5 @@ def _text_of(url: bytes) -> str:
 
 
 def _scalar_values(url: str) -> str:
-    """Replace surrogates, which have no UTF-8, as the standard's conversion to USVString does."""
+    """Replace surrogates, which UTF-8 cannot encode, as the URL Standard does."""
     return url.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -66,7 +66,7 @@ def test_command_updates_the_list_of_new_crawls_or_leaves_it(server, tmp_path):
     server.body = NEW.encode()[:-5]
     done = suffixlist(*update)
     assert (done.returncode, file.read_text()) == (1, NEW)
-    said = f"suffixlist: {url}: is no public suffix list, or not a whole one; nothing was changed."
+    said = f"suffixlist: {url}: is not a public suffix list, or is incomplete; nothing was changed."
     assert done.stderr.splitlines() == [said]
 
 
@@ -76,7 +76,7 @@ def test_bad_file_of_the_user_is_one_sentence(tmp_path):
     with pytest.raises(FatalError, match="cannot be read"):
         suffix_list_of(settings)
     file.write_text("<html>")
-    with pytest.raises(FatalError, match="is no public suffix list"):
+    with pytest.raises(FatalError, match="is not a public suffix list"):
         suffix_list_of(settings)
     file.write_text(NEW)
     assert suffix_list_of(settings).version == "new"

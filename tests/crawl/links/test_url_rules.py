@@ -157,7 +157,7 @@ def test_settings_choose_the_filters(values, url, refused):
         ({"URL_PORTS": [70000]}, "URL_PORTS must be port numbers, not [70000]."),
         (
             {"URL_RESTRICT_TO": "("},
-            f"URL_RESTRICT_TO has '(', no regular expression: {UNBALANCED}.",
+            f"URL_RESTRICT_TO has '(', which is not valid: {UNBALANCED}.",
         ),
         ({"URL_REFUSE": 101 * ["x"]}, TOO_MANY),
     ],
@@ -193,7 +193,7 @@ def test_host_rules_come_from_a_file(tmp_path):
 def test_a_line_that_is_no_rule_is_one_sentence(tmp_path):
     path = tmp_path / "rules"
     path.write_text("\nwww.\n")
-    sentence = r"^URL_HOST_RULES_FILE: .*/rules, line 2: 'www.' is no ru"
+    sentence = r"^URL_HOST_RULES_FILE: .*/rules, line 2: 'www.' is not a rule"
     with pytest.raises(FatalError, match=sentence):
         equivalence_of(of_project(URL_HOST_RULES_FILE=str(path)))
 

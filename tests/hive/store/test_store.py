@@ -526,7 +526,7 @@ def test_no_name_in_a_checkpoint_leads_out_of_the_store_or_the_shard(whole, name
     for change, told in (
         ((b'"CURRENT"', f'"{name}"'.encode()), "it names the file"),
         ((b'"CURRENT"', b'"seen"'), "it names the file 'seen/"),
-        ((b'"%b"' % first, f'"{name}"'.encode()), "is no name of an object"),
+        ((b'"%b"' % first, f'"{name}"'.encode()), "is not a valid object name"),
     ):
         with changed_file(path, resealed(text, change)), refused(told):
             read_all(store, target)
@@ -534,9 +534,12 @@ def test_no_name_in_a_checkpoint_leads_out_of_the_store_or_the_shard(whole, name
     shutil.rmtree(target, ignore_errors=True)
     facts = (folder / "hive.json").read_bytes()
     change = (b'"suffixes-', f'"{name}'.encode())
-    with changed_file(folder / "hive.json", resealed(facts, change)), refused("is no name of"):
+    with (
+        changed_file(folder / "hive.json", resealed(facts, change)),
+        refused("is not a valid object name"),
+    ):
         read_all(store, target)
-    with refused("is no name of"):
+    with refused("is not a valid object name"):
         store.alive([name])
 
 

@@ -207,7 +207,7 @@ def test_an_unchanged_file_is_not_read_again_and_looked_at_once_a_second(path, w
 def test_a_file_that_vanishes_takes_no_rule_away_and_is_missed_once(path, watched, clock, caplog):
     away = path.rename(path.with_name("away"))
     assert watched.look(6) == ["a.test"]
-    why = "(No such file or directory): its last rules stay in force (1)"
+    why = "(No such file or directory): its previous rules (1) stay in force"
     assert said(caplog, "ERROR") == [f"EXCLUSION_FILE {path} cannot be read {why}"]
     # A directory has no lines either.
     path.mkdir()
@@ -236,5 +236,5 @@ def test_bad_lines_are_named_by_file_and_number_and_the_others_act(path, watched
     path.write_bytes(b"a b\n" * 1000)
     watched.look()
     assert len(said(caplog, "WARNING")) == 10
-    assert said(caplog, "WARNING")[-1].endswith("further such lines are only counted")
+    assert said(caplog, "WARNING")[-1].endswith("further bad lines are only counted")
     assert watched.file.stats()["bad_lines"] == 1000

@@ -85,9 +85,9 @@ TABLES = [
     ("delay = 1", "needs owner_allows = true"),
     ('link_kinds = ["img"]', "LINK_KINDS, which lacks img"),
     (f'headers = {{User-Agent = "{SECRET}"}}', "User-Agent cannot be set"),
-    (f'headers = {{X-Key = "{SECRET}\\r\\nHost: b"}}', "'X-Key' is none that can be sent"),
-    (f'cookies = {{a = "{SECRET};"}}', "cookie 'a' is none that can be sent"),
-    (f'proxy = "socks://{SECRET}@b.test"', "proxy is no URL by http or https"),
+    (f'headers = {{X-Key = "{SECRET}\\r\\nHost: b"}}', "'X-Key' is not valid"),
+    (f'cookies = {{a = "{SECRET};"}}', "cookie 'a' is not valid"),
+    (f'proxy = "socks://{SECRET}@b.test"', "proxy is not an http or https URL"),
     (f'headers = {{X-Key = "{SECRET}" "', "it is not valid TOML"),
     (f'headers = "{SECRET}"', "Expected `object`"),
 ]
@@ -117,7 +117,7 @@ def test_a_version_with_an_error_changes_nothing(opened, tmp_path, clock, caplog
         rules.policies.reload_if_changed()
     rules.policies.reading.result()
     assert rules.of("a.test").budget == 1
-    assert "The last rules stay in force (1)." in caplog.text
+    assert "The previous rules (1) stay in force." in caplog.text
     assert "Traceback" not in caplog.text
     assert SECRET not in caplog.text + repr(rules.of("a.test"))
 

@@ -94,7 +94,7 @@ def test_graph_without_links_has_equal_shares(monkeypatch):
     rng = np.random.default_rng(3)
     sources, targets = rng.integers(0, 50, (2, 400))
     at_once = rank(sources, targets, 50)
-    monkeypatch.setattr("webcrawl.pipelines.pagerank._SUMMED", 7)
+    monkeypatch.setattr("webcrawl.pipelines.pagerank._LINKS_PER_STEP", 7)
     for one, other in zip(at_once, rank(sources, targets, 50), strict=True):
         assert one == pytest.approx(other)
 

@@ -46,7 +46,7 @@ def resolver_with(client, *, secs=60.0, tries=2, hosts=None):
 
 
 def hosts_in(monkeypatch, tmp_path, system, own=None):
-    monkeypatch.setattr(hosts_file, "_SYSTEMS", tmp_path / "system")
+    monkeypatch.setattr(hosts_file, "_SYSTEM_FILE", tmp_path / "system")
     if system is not None:
         (tmp_path / "system").write_bytes(system)
     if own is None:
@@ -71,8 +71,8 @@ def test_a_hosts_file_goes_before_that_of_the_system(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("own", "why"),
     [
-        (b"10.0.0.1 a.test\nb.test 10.0.0.1", "line 2 begins with no address"),
-        (b"10.0.0.1 a.test\n" * 100, "it has more than 0 MiB"),
+        (b"10.0.0.1 a.test\nb.test 10.0.0.1", "line 2 does not begin with an address"),
+        (b"10.0.0.1 a.test\n" * 100, "it is larger than 0 MiB"),
     ],
 )
 def test_a_hosts_file_that_cannot_be_is_told_in_a_sentence(monkeypatch, tmp_path, own, why):

@@ -35,7 +35,7 @@ def silence(query):
 
 
 async def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeypatch):
-    monkeypatch.setattr(dnsquery, "MAX_UNDER_WAY", 20)
+    monkeypatch.setattr(dnsquery, "MAX_IN_PROGRESS", 20)
     held = []
 
     def answer(query):
@@ -64,7 +64,7 @@ async def test_thousands_of_questions_that_cannot_be_sent_fail_one_after_the_oth
 
 
 async def test_closing_answers_the_questions_that_wait_for_their_turn(monkeypatch):
-    monkeypatch.setattr(dnsquery, "MAX_UNDER_WAY", 2)
+    monkeypatch.setattr(dnsquery, "MAX_IN_PROGRESS", 2)
     async with asking(silence) as (resolver, _):
         lookups = [asyncio.create_task(resolver.resolve(f"{n}.test")) for n in range(9)]
         await asyncio.sleep(0)

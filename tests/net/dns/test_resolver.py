@@ -145,8 +145,8 @@ def alias_without_end(query):
 @pytest.mark.parametrize(
     ("answer", "error", "why", "asked"),
     [
-        (refuse, LookupFailedError, "says SERVFAIL", "u"),
-        (partial(respond, rcode="REFUSED"), LookupFailedError, "says REFUSED", "u"),
+        (refuse, LookupFailedError, "answered SERVFAIL", "u"),
+        (partial(respond, rcode="REFUSED"), LookupFailedError, "answered REFUSED", "u"),
         (refuse_at_length, LookupFailedError, "SERVFAIL", "ut"),
         (lambda query: truncate(query).to_wire(), LookupFailedError, "over TCP, too", "ut"),
         (silence, LookupTimeoutError, "a.test", "uuu"),
@@ -456,7 +456,7 @@ def test_name_servers_are_given_as_address_and_port(text, address):
 
 @pytest.mark.parametrize("text", ["", "dns.test", "1.2.3", "127.0.0.1:0", "127.0.0.1:x", "[::1"])
 def test_what_is_no_name_server_is_refused_with_a_sentence(text):
-    with pytest.raises(FatalError, match=r"^DNS_SERVERS must name addresses .*\.$"):
+    with pytest.raises(FatalError, match=r"^DNS_SERVERS must have addresses .*\.$"):
         server_address(text)
 
 

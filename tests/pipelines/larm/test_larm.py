@@ -178,7 +178,7 @@ def test_pages_that_were_taken_away_are_no_reason_to_cut_the_logs(tmp_path):
     written(tmp_path, linked(1), linked(2), max_file_bytes=10)
     logs = [(tmp_path / name).read_bytes() for name in ("store.log", "links.log")]
     (tmp_path / "pagefile_2.pfl").unlink()
-    with pytest.raises(LarmError, match=r"pagefile_2.pfl, which store.log names, is gone"):
+    with pytest.raises(LarmError, match=r"pagefile_2.pfl, which store.log lists, is missing"):
         writer(tmp_path)
     assert logs == [(tmp_path / name).read_bytes() for name in ("store.log", "links.log")]
 
@@ -188,7 +188,7 @@ def test_page_of_an_impossible_size_is_an_error_of_the_log(tmp_path):
     line = (tmp_path / "store.log").read_text().split("\t")
     line[6] = "9" * 19
     (tmp_path / "store.log").write_text("\t".join(line))
-    with pytest.raises(LarmError, match="no number where one must be"):
+    with pytest.raises(LarmError, match="text where a number must be"):
         find(tmp_path, linked(1).url)
 
 

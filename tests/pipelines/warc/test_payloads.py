@@ -156,7 +156,7 @@ def test_a_table_that_cannot_be_opened_for_now_is_kept(tmp_path, caplog):
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
         opened(tmp_path).close()
-        assert "stored whole from now on" in caplog.text
+        assert "stored in full from now on" in caplog.text
     other.close()
     again = opened(tmp_path)
     assert again.find(digest(1)) == FirstCopy("http://a.test/", 1e9)
@@ -186,7 +186,7 @@ def test_a_damaged_table_is_begun_anew_and_stops_nothing(tmp_path, caplog, damag
     again.add(digest(1000), FirstCopy("http://c.test/", 3e9))
     again.commit()
     assert found is None
-    is_told = "documents that were seen before are stored whole from now on" in caplog.text
+    is_told = "copies of known documents are stored in full from now on" in caplog.text
     assert is_told == (again.find(digest(1000)) is None)
     assert is_told == (damage == "a directory")
     again.close()

@@ -253,8 +253,8 @@ async def test_settings_say_where_and_how(tmp_path, jobdir):
     table("""
         WARC_MAX_FILE_BYTES | 0   | a whole number of at least 1, not '0'.
         WARC_MAX_FILE_BYTES | 1.5 | a whole number of at least 1, not '1.5'.
-        WARC_PREFIX         | a/b | of letters, digits, dots, dashes and underscores, not 'a/b'.
-        WARC_PREFIX         |     | of letters, digits, dots, dashes and underscores, not ''.
+        WARC_PREFIX         | a/b | letters, digits, dots, dashes or underscores, not 'a/b'.
+        WARC_PREFIX         |     | letters, digits, dots, dashes or underscores, not ''.
     """),
 )
 def test_setting_that_cannot_be_is_one_sentence(jobdir, setting, value, sentence):
@@ -264,7 +264,7 @@ def test_setting_that_cannot_be_is_one_sentence(jobdir, setting, value, sentence
 
 
 def test_no_directory_at_all_is_one_sentence():
-    with pytest.raises(FatalError, match=r"^WARC_DIR is not set, nor JOBDIR, .*\.$"):
+    with pytest.raises(FatalError, match=r"^Neither WARC_DIR nor JOBDIR is set: .*\.$"):
         Warc("")
 
 

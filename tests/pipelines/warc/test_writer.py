@@ -175,7 +175,7 @@ def test_left_over_file_gets_its_final_name(tmp_path, opened, cut):
     final = left.with_suffix("")
     whole = final.stat().st_size
     assert names(tmp_path) == [final.name]
-    assert line == f"{final}: pages recovered: {3 - cut}, cut {size - whole} of {size} bytes"
+    assert line == f"{final}: pages recovered: {3 - cut}, {size - whole} of {size} bytes cut off"
     assert complaints(final) == {}
     assert numbers(final) == [0, 1, 2][: 3 - cut]
     assert two.written.recovered == 1
@@ -203,7 +203,7 @@ def test_left_over_file_without_a_whole_page_is_removed(tmp_path, data):
     left = tmp_path / "test-1-0.warc.gz.open"
     left.write_bytes(data)
     one = writer(tmp_path)
-    assert one.open() == [f"{left}: removed, as it had no whole page in {len(data)} bytes"]
+    assert one.open() == [f"{left}: removed, as it had no complete page in {len(data)} bytes"]
     assert names(tmp_path) == []
     assert one.written.recovered == 0
 

@@ -78,7 +78,7 @@ def lines(read, before, count, body):
 
 
 def listing(machine, body):
-    deque(map(ftp_listing.row_of, ftp_listing.entries(body, machine=machine)), maxlen=0)
+    deque(map(ftp_listing.row_of, ftp_listing.entries(body, is_mlsd=machine)), maxlen=0)
 
 
 def menu(body):

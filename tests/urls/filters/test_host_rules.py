@@ -114,17 +114,26 @@ def test_international_names_may_be_written_as_such():
     ("text", "sentence"),
     [
         *table("""
-        ends(a)=            | rules, line 1: 'ends' is none of startsWith, endsWith and synonym.
-        startsWith()=x      | rules, line 1: startsWith() names no host.
-        synonym(a.test)=    | rules, line 1: synonym(a.test) names no other host.
-        synonym(a.test)=b/c | rules, line 1: 'b/c' is no part of a host name.
-        synonym(a b)=c      | rules, line 1: 'a b' is no part of a host name.
-        synonym(ü b)=c      | rules, line 1: 'ü b' is no part of a host name.
+        ends(a)=            | rules, line 1: 'ends' must be startsWith, endsWith or synonym.
+        startsWith()=x      | rules, line 1: startsWith() has no host.
+        synonym(a.test)=    | rules, line 1: synonym(a.test) has no other host.
+        synonym(a.test)=b/c | rules, line 1: 'b/c' is not a valid part of a host name.
+        synonym(a b)=c      | rules, line 1: 'a b' is not a valid part of a host name.
+        synonym(ü b)=c      | rules, line 1: 'ü b' is not a valid part of a host name.
         """),
-        ("\n# x\nwww.a.test", "rules, line 3: 'www.a.test' is no rule like startsWith(www.)=."),
-        ("endsWith(a)=" + 254 * "x", f"rules, line 1: '{80 * 'x'}' is no part of a host name."),
-        ("\nstartsWith(a\\\n.)=" + 999 * "x", "rules, line 2: a rule has at most 1000 characters."),
-        (2000 * "x\\\n", "rules, line 1: a rule has at most 1000 characters."),
+        (
+            "\n# x\nwww.a.test",
+            "rules, line 3: 'www.a.test' is not a rule such as startsWith(www.)=.",
+        ),
+        (
+            "endsWith(a)=" + 254 * "x",
+            f"rules, line 1: '{80 * 'x'}' is not a valid part of a host name.",
+        ),
+        (
+            "\nstartsWith(a\\\n.)=" + 999 * "x",
+            "rules, line 2: a rule may have at most 1000 characters.",
+        ),
+        (2000 * "x\\\n", "rules, line 1: a rule may have at most 1000 characters."),
     ],
 )  # fmt: skip
 def test_what_is_no_rule_is_told_with_its_line(text, sentence):
@@ -136,19 +145,19 @@ def test_what_is_no_rule_is_told_with_its_line(text, sentence):
 def test_file_that_is_not_utf_8_is_told_with_its_line(tmp_path):
     path = tmp_path / "rules"
     path.write_bytes(b"# caf\xc3\xa9\n\n# caf\xe9\n")
-    with pytest.raises(ValueError, match="line 3: this is not UTF-8"):
+    with pytest.raises(ValueError, match="line 3: not valid UTF-8"):
         UrlHostRules.read(path)
 
 
 def test_files_and_rules_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(host_rules, "MAX_RULES", 3)
     text = "".join(f"synonym(a{number}.test)=a.test\n" for number in range(4))
-    with pytest.raises(ValueError, match="line 4: a file has at most 3 rules"):
+    with pytest.raises(ValueError, match="line 4: a file may have at most 3 rules"):
         UrlHostRules.parse(text)
     monkeypatch.setattr(host_rules, "_MAX_BYTES", 10)
     path = tmp_path / "rules"
     path.write_text(text)
-    with pytest.raises(ValueError, match="that is no file of rules"):
+    with pytest.raises(ValueError, match="it is not a file of host rules"):
         UrlHostRules.read(path)
 
 

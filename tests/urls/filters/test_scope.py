@@ -129,9 +129,9 @@ def test_each_expression_has_its_own_flags_alternatives_and_groups():
 @pytest.mark.parametrize(
     ("expressions", "sentence"),
     [
-        (["("], r"has '\(', no regular expression: missing \)"),
-        (["a", "*"], r"has '\*', no regular expression: nothing to repeat"),
-        (["x{99999999999}"], "no regular expression: the repetition number is too large"),
+        (["("], r"has '\(', which is not valid: missing \)"),
+        (["a", "*"], r"has '\*', which is not valid: nothing to repeat"),
+        (["x{99999999999}"], "which is not valid: the repetition number is too large"),
         ((MAX_PATTERNS + 1) * ["a"], "has more than 100 regular expressions"),
     ],
 )

@@ -92,7 +92,7 @@ def test_an_exception_refuses_and_is_logged_once(caplog):
     judged.judge(["http://a.test/", "http://a.test/2"], 1, VIA)
     assert [line[4] for line in lines] == 2 * ["ZeroDivisionError('division by zero')"]
     assert [record.getMessage() for record in caplog.records] == [
-        "The URL filter own0 cannot judge http://a.test/: refused"
+        "The URL filter own0 failed for http://a.test/; URL refused"
     ]
 
 

@@ -1,1 +1,1 @@
-"""Names to addresses: resolver, cache, messages."""
+"""Host names to addresses: resolver, cache, DNS messages."""

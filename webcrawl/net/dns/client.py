@@ -1,6 +1,6 @@
-"""A user's DNS client in place of the name servers: DNS_CLIENT_CLASS, for instance DNS over HTTPS.
+"""A user's DNS client in place of name servers: DNS_CLIENT_CLASS, for example DNS over HTTPS.
 
-Invariant, as of query.py: `done` of every question is called exactly once, within the time-outs.
+Invariant, as in query.py: `done` of every question is called exactly once, within the timeouts.
 """
 
 from __future__ import annotations
@@ -13,29 +13,32 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from webcrawl.net.dns import wire as dnswire
-from webcrawl.net.dns.query import MAX_UNDER_WAY, DnsResult, Done, Unanswered
+from webcrawl.net.dns.query import MAX_IN_PROGRESS, DnsResult, Done, Unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 logger = logging.getLogger(__name__)
 
-# Of one answer; those that are kept are fewer.
+# Addresses that are read of one answer; fewer are kept.
 _MAX_ADDRESSES = 512
 _CLOSED = Unanswered("the resolver was closed", timed_out=False)
 
 
 class DnsClient(Protocol):
-    """Interface of a client. It may have ``async close()``, too."""
+    """Interface of a DNS client. It may also have ``async close()``."""
 
     async def addresses(self, name: str) -> tuple[Iterable[str], float]:
-        """The IPv4 and IPv6 addresses of *name*, none if it does not exist, and the seconds for
-        which they hold. Any exception: no answer, to be tried again. Must not block."""
+        """Return the addresses of *name* and the seconds for which they are valid.
+
+        They are IPv4 and IPv6 addresses, none if the name does not exist. Any exception means that
+        there was no answer and that it can be tried again. Must not block.
+        """
         ...
 
 
 class ClientQuestions:
-    """The questions of a resolver to *client*, 1,024 at once.
+    """The questions of a resolver to *client*, up to 1,024 at a time.
 
     *timeout*, in seconds, is for the first of the *tries* and doubles with each.
     """
@@ -45,11 +48,11 @@ class ClientQuestions:
         self._client = client
         self._timeout = timeout
         self._tries = tries
-        self._room = asyncio.Semaphore(MAX_UNDER_WAY)
+        self._room = asyncio.Semaphore(MAX_IN_PROGRESS)
         self._tasks: set[asyncio.Task[DnsResult]] = set()
 
     def ask(self, name: bytes, qtype: int, done: Done) -> None:
-        """As ``NameServers.ask``."""
+        """Ask as in ``NameServers.ask``."""
         task = asyncio.get_running_loop().create_task(self._answer(name, qtype))
         self._tasks.add(task)
 
@@ -82,15 +85,17 @@ class ClientQuestions:
                 self.counts["queries"] += 1
                 async with asyncio.timeout(secs):
                     found, ttl = await self._client.addresses(name)
-            parsed = [ipaddress.ip_address(str(one)) for one in islice(found, _MAX_ADDRESSES)]
-            kept = int(ttl)
+            parsed = [
+                ipaddress.ip_address(str(address)) for address in islice(found, _MAX_ADDRESSES)
+            ]
+            ttl = int(ttl)
         except TimeoutError:
             self.counts["query_timeouts"] += 1
-            return Unanswered("the DNS client has no answer in time", timed_out=True)
+            return Unanswered("the DNS client did not answer in time", timed_out=True)
         except Exception as error:
-            logger.exception("DNS_CLIENT_CLASS failed for %s", name)
+            logger.exception("The client of DNS_CLIENT_CLASS failed for %s", name)
             return Unanswered(f"the DNS client failed: {error!r:.200}", timed_out=False)
         version = 4 if qtype == dnswire.A else 6
         rcode = dnswire.NOERROR if parsed else dnswire.NXDOMAIN
-        addresses = tuple(str(one) for one in parsed if one.version == version)
-        return dnswire.DnsAnswer(rcode, truncated=False, addresses=addresses, ttl=kept, alias=None)
+        addresses = tuple(str(address) for address in parsed if address.version == version)
+        return dnswire.DnsAnswer(rcode, truncated=False, addresses=addresses, ttl=ttl, alias=None)

@@ -1,12 +1,12 @@
-"""DNS queries: name servers, repetition, and evaluation of the answers.
+"""DNS queries: choice of name server, retries, and evaluation of the answers.
 
-Called by the resolver only. A question is a small state machine on the event loop's callbacks
-instead of a task with a future and a timeout: ten thousand may wait at once, and one costs little
-more than its two system calls.
+Called by the resolver only. A question is a small state machine that runs on callbacks of the event
+loop instead of a task with a future and a timeout. So ten thousand may wait at a time, and one
+costs little more than its two system calls.
 
-Invariants: `done` of every question is called exactly once, within the time-outs, and after it
-nothing of the question is left behind: no timer, no message id, no task. An id belongs to one
-question, drawn at random, until that question is done.
+Invariants: `done` of every question is called exactly once, within the timeouts. After that nothing
+of the question is left: no timer, message id or task. A message id is drawn at random and belongs
+to one question until that is done.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
 
     from webcrawl.net.dns.servers import Address
 
-# Drawn at once for message ids.
+# Random bytes that are drawn together for message ids.
 _RANDOM_BYTES = 1024
-# Seconds after which a name server that fell silent is asked one question again, and through
-# another socket if it has said nothing at all: this machine may have another address now.
+# Seconds after which a name server that stopped answering is tried with one question. If it has not
+# answered at all, another socket is used, as this machine may have another address now.
 _PROBE_EVERY = 30.0
-#: Questions under way; the others wait their turn. A name server drops what it has no room for:
-# unbound takes 1,024 for each of its threads, and its socket holds fewer. At 200 ms each these are
-# 5,000 answers a second.
-MAX_UNDER_WAY = 1024
-# Connections under way, each for one answer that was truncated.
+#: Questions in progress; others wait their turn. A name server drops what it has no room for:
+#: unbound accepts 1,024 per thread, and its socket holds fewer. At 200 ms each this allows 5,000
+#: answers per second.
+MAX_IN_PROGRESS = 1024
+# TCP connections at a time, each for one truncated answer.
 _MAX_OVER_TCP = 64
-# Messages that answer no open question and come to one port before another port is taken. To
-# guess the id of an open question takes a forger 2**15 on average (RFC 5452, section 4.5).
+# Messages to one port that do not answer an open question before another port is used. A forger
+# needs 2**15 on average to guess the id of an open question (RFC 5452, section 4.5).
 _MAX_UNWANTED = 1000
-# Then the loop has its turn again.
+# Messages that are read before the event loop continues.
 _MESSAGES_PER_WAKE = 64
-# Answers to a thousand questions sent in one go fit into the socket.
+# Large enough for the answers to a thousand questions.
 _RECEIVE_BUFFER = 1 << 20
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-# What a name server says of a name; anything else is of itself.
-_SAYS = (dnswire.NOERROR, dnswire.NXDOMAIN)
+# Response codes that are about the name; all others are about the name server.
+_ABOUT_NAMES = (dnswire.NOERROR, dnswire.NXDOMAIN)
 _RCODES = {1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED"}
 
 
 class Unanswered(NamedTuple):
-    """No server gave a usable answer; *timed_out* if none of them said anything."""
+    """The result if no server gave a usable answer; *timed_out* if none answered at all."""
 
     why: str
     timed_out: bool
@@ -67,11 +67,11 @@ Done: TypeAlias = "Callable[[DnsResult], None]"
 class NameServers:
     """The name servers and the questions to them.
 
-    The first server is preferred. One that fell silent is not asked while another answers, but
-    for a question now and then.
+    The first server is preferred. A server that stopped answering is not asked while another one
+    answers, except for a question now and then.
 
-    *servers* are used as they change. *timeout*, in seconds, is for the first of the *tries* and
-    doubles with each.
+    *servers* is called each time, as they may change. *timeout*, in seconds, is for the first of
+    the *tries* and doubles with each.
     """
 
     servers: Callable[[], Sequence[Address]]
@@ -80,7 +80,7 @@ class NameServers:
     rng: random.Random
     counts: Counter[str] = field(default_factory=Counter)
     over_tcp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_OVER_TCP))
-    #: The questions under way by message id.
+    #: The questions in progress, by message id.
     open: dict[int, _Question] = field(default_factory=dict)
     _idents: array[int] = field(default_factory=lambda: array("H"))
     _channels: dict[Address, _Channel] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class NameServers:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def ask(self, name: bytes, qtype: int, done: Done) -> None:
-        """Ask for *name* (wire form) and call *done* with the answer, perhaps at once."""
+        """Ask for *name* (wire form) and call *done* with the answer, perhaps immediately."""
         self._queue.append(_Question(self, dnswire.question(name, qtype), done))
         self.begin()
 
@@ -106,18 +106,18 @@ class NameServers:
         for channel in self._channels.values():
             channel.close()
 
-    # The rest is for the questions and channels.
+    # Used by the questions and channels.
 
     def begin(self) -> None:
-        """Ask the questions that wait, as many as may be under way.
+        """Send waiting questions, as many as may be in progress.
 
-        Not again from within: where nothing can be sent a thousand of them end at once.
+        Not reentrant: if nothing can be sent, a thousand of them end in this call.
         """
         if self._beginning:
             return
         self._beginning = True
         try:
-            while self._queue and len(self.open) < MAX_UNDER_WAY:
+            while self._queue and len(self.open) < MAX_IN_PROGRESS:
                 ident = self._new_ident()
                 self.open[ident] = question = self._queue.popleft()
                 question.begin(ident)
@@ -125,29 +125,29 @@ class NameServers:
             self._beginning = False
 
     def _new_ident(self) -> int:
-        """A message id that no question under way has."""
+        """Return a message id that no question in progress has."""
         while True:
-            if not self._idents:  # many at once: a system call for each is dear
+            if not self._idents:  # in batches, as a system call for each is costly
                 self._idents.frombytes(self.rng.randbytes(_RANDOM_BYTES))
             ident = self._idents.pop()
             if ident not in self.open:
                 return ident
 
-    def next_channel(self, last: _Channel | None, useless: Sequence[_Channel]) -> _Channel | None:
-        """The preferred server that is of use, another than *last* if there is one."""
+    def next_channel(self, last: _Channel | None, failed: Sequence[_Channel]) -> _Channel | None:
+        """Return the preferred server that may be useful, other than *last* if there is one."""
         servers = self.servers()
         first = self._channels.get(servers[0]) if servers else None
-        if first is not None and last is None and not (first.silences or useless):
+        if first is not None and last is None and not (first.timeouts or failed):
             return first
         channels = [
             self._channels.get(server) or self._channels.setdefault(server, _Channel(server, self))
             for server in servers
         ]
-        usable = [channel for channel in channels if channel not in useless]
+        usable = [channel for channel in channels if channel not in failed]
         usable = [channel for channel in usable if channel is not last] or usable
         if len(usable) < 2:
             return usable[0] if usable else None
-        best = min(usable, key=lambda channel: channel.silences)  # the first of equals
+        best = min(usable, key=lambda channel: channel.timeouts)  # the first of equals
         if last is None and best is not usable[0]:
             at = now()
             for channel in usable[: usable.index(best)]:
@@ -157,17 +157,18 @@ class NameServers:
         return best
 
     def start(self, coroutine: Coroutine[None, None, None]) -> None:
+        """Run *coroutine* as a task, which ``close`` cancels."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
 class _Channel:
-    """A name server and the socket to it, opened when something is to be sent.
+    """A name server and the socket to it, which is opened when something is sent.
 
-    A connected socket takes messages from its server only and learns at once that nothing listens
-    there. What was asked over a socket that is given up for another one is asked again after its
-    time-out.
+    A connected socket receives messages from its server only, and reports immediately if nothing
+    listens there. If a socket is replaced, questions sent over the old one are sent again after
+    their timeout.
     """
 
     def __init__(self, address: Address, servers: NameServers) -> None:
@@ -175,32 +176,32 @@ class _Channel:
         self.address = address
         self.name = f"{host}:{port}" if ":" not in host else f"[{host}]:{port}"
         # Questions that timed out since the last answer, and when one of them may be tried again.
-        self.silences = 0
+        self.timeouts = 0
         self.probe_at = 0.0
         self._servers = servers
         self._socket: socket.socket | None = None
         self.loop = asyncio.get_running_loop()
         self._unwanted = 0
-        self._heard_at = 0.0
+        self._answered_at = 0.0
 
     def send(self, message: bytes) -> None:
-        """Send *message*; OSError where that cannot be."""
+        """Send *message*; raise OSError if that is not possible."""
         try:
             sock = self._socket or self._connect()
             sock.send(message)
         except BlockingIOError:
-            pass  # as good as lost on the way: the time-out repeats it
+            pass  # like a lost packet: it is sent again after the timeout
         except OSError as e:
-            # This may be the report of an earlier message: nothing listens there.
+            # This may be about an earlier message, if nothing listens there.
             self.loop.call_soon(self._abandon, e)
             raise
 
-    def fell_silent(self) -> None:
+    def note_timeout(self) -> None:
         """Note that a question has timed out, or that nothing listens."""
         at = now()
-        self.silences += 1
+        self.timeouts += 1
         self.probe_at = at + _PROBE_EVERY
-        if at - self._heard_at >= _PROBE_EVERY:
+        if at - self._answered_at >= _PROBE_EVERY:
             self.close()
 
     def close(self) -> None:
@@ -214,7 +215,7 @@ class _Channel:
         self._socket = sock = connected_socket(self.address)
         self.loop.add_reader(sock.fileno(), self._readable)
         self._unwanted = 0
-        self._heard_at = now()
+        self._answered_at = now()
         return sock
 
     def _readable(self) -> None:
@@ -225,14 +226,14 @@ class _Channel:
                 message = self._socket.recv(65535)
             except BlockingIOError:
                 return
-            except OSError as e:  # nothing listens there, or no way to it
-                self.fell_silent()
+            except OSError as e:  # nothing listens there, or there is no route
+                self.note_timeout()
                 self._abandon(e)
                 return
             question = self._servers.open.get(int.from_bytes(message[:2], "big"))
             if question is not None and question.answered(self, message):
-                self.silences = 0
-                self._heard_at = now()
+                self.timeouts = 0
+                self._answered_at = now()
             else:
                 self._servers.counts["unwanted_answers"] += 1
                 self._unwanted += 1
@@ -240,7 +241,7 @@ class _Channel:
                     self.close()
 
     def _abandon(self, error: OSError) -> None:
-        """Nothing will come from here: the questions to it go to the other servers."""
+        """Send the questions that wait for this server to the other servers."""
         self.close()
         for question in list(self._servers.open.values()):
             question.give_up_on(self, f"{self.name}: {error.strerror}")
@@ -248,7 +249,7 @@ class _Channel:
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Question:
-    """One question until it is answered: the servers asked so far and the time-out running."""
+    """A question until it is answered: the servers asked so far, and the current timeout."""
 
     _servers: NameServers
     _asked: bytes
@@ -257,7 +258,7 @@ class _Question:
     _attempt: int = 0
     _last: _Channel | None = None
     _sent_to: tuple[_Channel, ...] = ()
-    _useless: tuple[_Channel, ...] = ()
+    _failed: tuple[_Channel, ...] = ()
     _timer: asyncio.TimerHandle | None = None
     _why: str = ""
     _over_tcp: bool = False
@@ -267,11 +268,14 @@ class _Question:
         self._ask()
 
     def _ask(self) -> None:
-        """Send the next attempt; servers asked before may still answer, for that counts too."""
+        """Send the next attempt.
+
+        Servers asked earlier may still answer, and their answer counts, too.
+        """
         servers = self._servers
         message = dnswire.query(self._ident, self._asked)
         while True:
-            channel = servers.next_channel(self._last, self._useless)
+            channel = servers.next_channel(self._last, self._failed)
             if channel is None or self._attempt >= servers.tries:
                 why = self._why or "no name server answered"
                 self.finish(Unanswered(why, timed_out=not self._why))
@@ -280,7 +284,7 @@ class _Question:
                 channel.send(message)
                 break
             except OSError:
-                self._useless += (channel,)
+                self._failed += (channel,)
                 self._why = f"cannot send to {channel.name}"
         servers.counts["queries"] += 1
         self._last = channel
@@ -291,11 +295,11 @@ class _Question:
 
     def _timed_out(self, channel: _Channel) -> None:
         self._servers.counts["query_timeouts"] += 1
-        channel.fell_silent()
+        channel.note_timeout()
         self._ask()
 
     def answered(self, channel: _Channel, message: bytes) -> bool:
-        """Take a message with this question's id; return whether it answers it."""
+        """Process a message with this question's id; return whether it answers the question."""
         if channel not in self._sent_to:
             return False
         try:
@@ -304,7 +308,7 @@ class _Question:
             return False
         if not answer.truncated:
             self._judge(channel, answer)
-        elif not self._over_tcp:  # else said twice, or sent twice
+        elif not self._over_tcp:  # else the truncated answer came twice
             self._over_tcp = True
             self._stop_timer()
             self._servers.counts["over_tcp"] += 1
@@ -312,25 +316,25 @@ class _Question:
         return True
 
     def _judge(self, channel: _Channel, answer: dnswire.DnsAnswer) -> None:
-        if answer.rcode in _SAYS:
+        if answer.rcode in _ABOUT_NAMES:
             self.finish(answer)
         else:
             rcode = _RCODES.get(answer.rcode, f"code {answer.rcode}")
-            self.give_up_on(channel, f"{channel.name} says {rcode}")
+            self.give_up_on(channel, f"{channel.name} answered {rcode}")
 
     def give_up_on(self, channel: _Channel, why: str) -> None:
-        """Ask the servers that are left, unless one of them is being asked already."""
+        """Ask the remaining servers, unless one of them is already being asked."""
         if channel not in self._sent_to:
             return
-        self._useless += (channel,)
+        self._failed += (channel,)
         self._why = why
         if self._last is channel:
             self._stop_timer()
             self._ask()
 
     async def _ask_over_tcp(self, channel: _Channel, part: dnswire.DnsAnswer) -> None:
-        """Get the whole answer, or make do with *part* of it: some firewalls pass no DNS by TCP."""
-        why = f"{channel.name} truncates over TCP, too"
+        """Get the whole answer, or use *part* of it: some firewalls block DNS over TCP."""
+        why = f"{channel.name} truncates its answer over TCP, too"
         try:
             async with asyncio.timeout(2 * self._servers.timeout), self._servers.over_tcp:
                 message = await _answer_over_tcp(
@@ -364,9 +368,9 @@ class _Question:
 
 
 def connected_socket(address: Address) -> socket.socket:
-    """A new socket to *address*, not blocking; OSError where there is no way."""
+    """Return a new non-blocking socket to *address*; raise OSError if there is no route."""
     host, port = address
-    # Nothing is looked up: this reads the scope of a link-local address ("fe80::1%eth0").
+    # This looks up nothing: it is for the scope of a link-local address ("fe80::1%eth0").
     family, kind, proto, _, there = socket.getaddrinfo(
         host, port, type=socket.SOCK_DGRAM, flags=_NUMERIC
     )[0]
@@ -382,7 +386,7 @@ def connected_socket(address: Address) -> socket.socket:
 
 
 async def _answer_over_tcp(server: Address, message: bytes) -> bytes:
-    """The answer of *server* to *message*, over a connection of its own."""
+    """Return the answer of *server* to *message*, over a new connection."""
     reader, writer = await asyncio.open_connection(*server)
     with closing(writer):
         writer.write(len(message).to_bytes(2, "big") + message)

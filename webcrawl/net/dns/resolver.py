@@ -1,12 +1,12 @@
-"""Asynchronous look-ups of host names, many in parallel, in one thread (Mercator, section 3.3).
+"""Asynchronous lookups of host names, many in parallel, in one thread (Mercator, section 3.3).
 
-Called by the preconditions before a worker is spent on a host, and by the dialer. Queries go to the
-name servers over UDP, without the operating system's resolver and its threads; a truncated answer
+Called by the preconditions before a worker is used for a host, and by the dialer. Queries go to the
+name servers over UDP, without the operating system's resolver and its threads. A truncated answer
 is fetched again over TCP.
 
-Invariants: at most one look-up of a name and type is under way, however many wait for it; a waiter
-that is cancelled cancels no other. Every part of a crawler gets the same resolver (`resolver_of`),
-so that they share its cache and its look-ups. Nothing survives a restart.
+Invariants: at most one lookup of a name and type is in progress, however many callers wait for it.
+Cancelling one of them does not affect the others. All parts of a crawler use the same resolver
+(`resolver_of`), and so share its cache and lookups. Nothing survives a restart.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ if TYPE_CHECKING:
 
 # Defaults of the settings of the same names.
 
-# A host's pages are fetched seconds apart: addresses that expire sooner would be asked for every
-# time, and addresses in use do not die within a minute.
+# A host's pages are fetched seconds apart. Addresses that expire sooner would be looked up every
+# time, and addresses in use do not disappear within a minute.
 _MIN_TTL = 60
 _MAX_TTL = 24 * 3600
-# A failed look-up says little about the name: BIND remembers it for 1 s, Unbound for 5.
+# A failed lookup says little about the name: BIND caches it for 1 s, Unbound for 5.
 _FAILURE_TTL = 5
-# Whatever the TTL of a negative answer: who has just resolved a name must find it cached.
+# The minimum for negative answers, so that a name that was just resolved is still in the cache.
 _MIN_NEGATIVE_TTL = 30
-# Aliases that leave one answer and need another question.
+# Aliases in a chain that point out of an answer and need another question.
 _MAX_ALIASES = 8
-# Questions in all, each with twice the time of the one before.
+# Attempts in total, each with twice the time of the one before.
 _TRIES = 3
 # Addresses of one name that are kept; a hostile answer could have 512.
 _MAX_KEPT = 16
 
 
 class DnsError(OSError):
-    """A host has no usable address."""
+    """Base of the errors of a host without a usable address."""
 
 
 class NameNotFoundError(DnsError):
-    """The name does not exist (NXDOMAIN). Final, if the name servers can be believed."""
+    """The name does not exist (NXDOMAIN). Final, if the name servers can be trusted."""
 
 
 class NoAddressError(NameNotFoundError):
@@ -68,35 +68,35 @@ class NoAddressError(NameNotFoundError):
 
 
 class InvalidNameError(NameNotFoundError):
-    """The name cannot exist: no name server is asked for it. Final."""
+    """The name cannot exist, so no name server is asked for it. Final."""
 
 
 class LookupFailedError(DnsError):
-    """No name server gave a usable answer: SERVFAIL, REFUSED, unreachable. May pass."""
+    """No name server gave a usable answer: SERVFAIL, REFUSED, unreachable. Temporary."""
 
 
 class LookupTimeoutError(LookupFailedError):
-    """No name server answered in time. May pass."""
+    """No name server answered in time. Temporary."""
 
 
-# An answer to be kept: the addresses, or the class of the error and its words.
+# A cached answer: the addresses, or the class of the error and its message.
 _Result = tuple[tuple[str, ...], type[DnsError], str]
 _NO_NAME: _Result = ((), NameNotFoundError, "no such name")
 _NO_ADDRESS: _Result = ((), NoAddressError, "no address")
 _CLOSED: _Result = ((), LookupFailedError, "the resolver is closed")
-# Counted by the questions.
+# Stats that are counted by the questions.
 _COUNTED = ("queries", "query_timeouts", "over_tcp", "unwanted_answers")
-# What a name's key in the cache ends in when its value is about IPv6; no name has a slash.
+# Suffix of a name's key in the cache for its IPv6 addresses; names have no slash.
 _IPV6 = "/6"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Resolver:
-    """Turns names into addresses. Bound to the running loop by its first look-up.
+    """Resolves host names to addresses. Bound to the running loop by its first lookup.
 
-    *servers* answer for all names but *hosts*, whose addresses are known (hosts_file.py). Names
-    expire from the cache, bounded to *cache_size* names, by *clock*. *took* is called with the
-    seconds of each look-up that they were asked for.
+    *servers* answer for all names except *hosts*, whose addresses are known (hosts_file.py). The
+    cache has at most *cache_size* names, which expire by *clock*. *took* is called with the seconds
+    that each lookup at the servers took.
     """
 
     servers: NameServers | ClientQuestions
@@ -109,11 +109,11 @@ class Resolver:
     checks: int = 0
     checks_unknown: int = 0
     remembered: int = 0
-    # In order of use, longest ago first; IPv6 under a key of its own. A key's value is the time of
-    # expiry and the result. A plain dict keeps that order too, but finding its first key takes ever
-    # longer as keys move to the end.
+    # Least recently used first; IPv6 under separate keys. A value has the time of expiry and the
+    # result. A plain dict could keep the same order, but finding its first key gets slower and
+    # slower as keys move to the end.
     _cache: OrderedDict[str, tuple[float, _Result]] = field(default_factory=OrderedDict)
-    # With the time since when each is looked up.
+    # The callbacks of each lookup in progress, with the time at which it started.
     _waiters: dict[str, tuple[float, list[Callable[[_Result], object]]]] = field(
         default_factory=dict
     )
@@ -122,11 +122,11 @@ class Resolver:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Resolver:
-        """Build a resolver by DNS_SERVERS or DNS_CLIENT_CLASS, DNS_QUERY_TIMEOUT_SECS, HOSTS_FILE
-        and the share of names in MEMORY_BUDGET.
+        """Build a resolver from the settings.
 
-        The name servers of /etc/resolv.conf when neither is set; none but those named when it is.
-        Raises FatalError with one sentence for a value that cannot work.
+        They are DNS_SERVERS or DNS_CLIENT_CLASS, DNS_QUERY_TIMEOUT_SECS, HOSTS_FILE, and the share
+        of names in MEMORY_BUDGET. If neither of the first two is set, the name servers of
+        /etc/resolv.conf are used. Raises FatalError with one sentence for an invalid value.
         """
         settings = crawler.settings
         named = [server_address(s) for s in settings.getlist("DNS_SERVERS")]
@@ -134,7 +134,7 @@ class Resolver:
         servers: NameServers | ClientQuestions
         if path := settings.get("DNS_CLIENT_CLASS"):
             if named:
-                raise FatalError("DNS_SERVERS are not asked where DNS_CLIENT_CLASS is: set one.")
+                raise FatalError("Set either DNS_SERVERS or DNS_CLIENT_CLASS, not both.")
             client = part_of(crawler, "DNS_CLIENT_CLASS", path, like=DnsClient)
             servers = ClientQuestions(client, timeout=timeout, tries=_TRIES)
         else:
@@ -154,14 +154,16 @@ class Resolver:
     async def resolve(self, host: str) -> list[str]:
         """Return the addresses of *host*, at least one, in the order of the answer.
 
-        The IPv4 addresses, or the IPv6 ones of a host that has no other. Address literals (IPv6
-        with or without brackets) come back as they are; localhost is never asked for (RFC 6761).
+        These are its IPv4 addresses, or the IPv6 ones of a host that has no others. Address
+        literals (IPv6 with or without brackets) are returned as they are. localhost is never looked
+        up (RFC 6761).
 
         Raises NameNotFoundError, NoAddressError, LookupFailedError or LookupTimeoutError.
         """
         entry = self._cache.get(host)
         if entry is not None and entry[1][0] and entry[0] > self.clock():
-            # As below, without a future: of a host that is contacted the name was just looked up.
+            # The common case, without a future: the name of a host was looked up before its
+            # contact.
             self._cache.move_to_end(host)
             self.lookups += 1
             self.cache_hits += 1
@@ -183,8 +185,10 @@ class Resolver:
         raise error(f"{host}: {why}")
 
     def look_up(self, host: str, then: Callable[[Sequence[str]], object]) -> None:
-        """Call *then*, in a later turn of the loop, with what `resolve` would return; with nothing
-        where it would raise."""
+        """Look up *host*, and call *then* with its addresses, or with () if `resolve` would raise.
+
+        *then* is called in a later turn of the loop.
+        """
         call_soon = asyncio.get_running_loop().call_soon
         name = _key(host)
         try:
@@ -198,8 +202,10 @@ class Resolver:
             self._find(name, lambda result: call_soon(then, result[0]))
 
     def probe(self, host: str, then: Callable[[bool], object]) -> None:
-        """Query the name servers for *host*, cached or not, and call *then*, in a later turn of the
-        loop, with whether they find it. It is not called after ``close``."""
+        """Query the name servers for *host*, cached or not, and call *then* with whether it exists.
+
+        *then* is called in a later turn of the loop, but not after ``close``.
+        """
         call_soon = asyncio.get_running_loop().call_soon
 
         def done(answer: DnsResult) -> None:
@@ -211,15 +217,15 @@ class Resolver:
             self.servers.ask(dnswire.wire_name(_key(host)), dnswire.A, done)
 
     def cached(self, host: str) -> list[str] | DnsError | None:
-        """Return what `resolve` would find without asking anybody; None if it had to ask.
+        """Return what `resolve` would return without a query; None if it would have to ask.
 
-        A negative answer or a failure that is still remembered is returned, not raised. Called
-        for every URL that is handed out.
+        A cached negative answer or failure is returned, not raised. Called for every URL that is
+        handed out.
         """
         self.checks += 1
         entry = self._cache.get(host)
         if entry is None or entry[1][1] is NoAddressError:
-            return self._cached_otherwise(host)
+            return self._cached_as_key(host)
         if entry[0] <= self.clock():
             self.checks_unknown += 1
             return None
@@ -228,9 +234,9 @@ class Resolver:
         return list(addresses) if addresses else error(f"{host}: {why}")
 
     def remember(self, host: str, addresses: Sequence[str], ttl: float) -> None:
-        """Take *addresses* as the answer for *host* for *ttl* seconds, without a query.
+        """Cache *addresses* as the answer for *host* for *ttl* seconds, without a query.
 
-        For what an earlier run found out. What was looked up in this one is newer and stays.
+        For what an earlier run found out. Answers of this run are newer and are not replaced.
         """
         name = _key(host)
         if self.ttl(host):
@@ -239,13 +245,13 @@ class Resolver:
         ipv4 = tuple(address for address in addresses if ":" not in address)
         ttl = min(ttl, _MAX_TTL)
         if ipv4:
-            self._keep(name, (ipv4, DnsError, ""), ttl)
+            self._cache_result(name, (ipv4, DnsError, ""), ttl)
         else:
-            self._keep(name, _NO_ADDRESS, ttl)
-            self._keep(name + _IPV6, (tuple(addresses), DnsError, ""), ttl)
+            self._cache_result(name, _NO_ADDRESS, ttl)
+            self._cache_result(name + _IPV6, (tuple(addresses), DnsError, ""), ttl)
 
     def ttl(self, host: str) -> float:
-        """Return for how many seconds more the answer of `cached` holds; 0.0 if it has none."""
+        """Return how many more seconds the answer of `cached` is valid; 0.0 if there is none."""
         entry = self._cache.get(host)
         if entry is not None and entry[1][0]:
             return max(0.0, entry[0] - self.clock())
@@ -255,16 +261,16 @@ class Resolver:
                 return _MAX_TTL
         except NameNotFoundError:
             return _MAX_TTL
-        entry = self._known(name)
+        entry = self._cached_answer(name)
         return 0.0 if entry is None else max(0.0, entry[0] - self.clock())
 
     async def close(self) -> None:
-        """Fail the look-ups under way and close the sockets. Idempotent."""
+        """Fail the lookups in progress and close the sockets. Idempotent."""
         self._closed = True
         await self.servers.close()
 
     def counts(self) -> dict[str, int]:
-        """Return what was done so far, by the names of the stats under ``dns/``."""
+        """Return the counts so far, by the names of the stats under ``dns/``."""
         sent = self.servers.counts
         return {
             "lookups": self.lookups,
@@ -280,8 +286,8 @@ class Resolver:
             **{name: sent[name] for name in _COUNTED},
         }
 
-    def _cached_otherwise(self, host: str) -> list[str] | DnsError | None:
-        """The result of `cached` for names that are not in the cache just as they are written."""
+    def _cached_as_key(self, host: str) -> list[str] | DnsError | None:
+        """Return the result of `cached` for names that are not in the cache exactly as written."""
         name = _key(host)
         try:
             known = self._without_lookup(name)
@@ -289,7 +295,7 @@ class Resolver:
             return e
         if known is not None:
             return known
-        entry = self._known(name)
+        entry = self._cached_answer(name)
         if entry is None or entry[0] <= self.clock():
             self.checks_unknown += 1
             return None
@@ -300,14 +306,14 @@ class Resolver:
         return list(addresses) if addresses else error(f"{host}: {why}")
 
     def _without_lookup(self, name: str) -> list[str] | None:
-        """The addresses of a name that needs no look-up; otherwise as ``_literal``."""
+        """Return the addresses of a name that needs no lookup; otherwise as ``_literal``."""
         if name in self.hosts:
             return [*self.hosts[name]]
         literal = _literal(name)
         return None if literal is None else [literal]
 
-    def _known(self, name: str) -> tuple[float, _Result] | None:
-        """The remembered answer for *name* and until when, by IPv6 where it has no IPv4 address."""
+    def _cached_answer(self, name: str) -> tuple[float, _Result] | None:
+        """Return the cached answer for *name* and its expiry, of IPv6 if it has no IPv4 address."""
         entry = self._cache.get(name)
         if entry is not None and entry[1][1] is NoAddressError:
             ipv6 = self._cache.get(name + _IPV6)
@@ -326,8 +332,10 @@ class Resolver:
     def _addresses(
         self, key: str, host: str, qtype: int, then: Callable[[_Result], object]
     ) -> None:
-        """Call *then* with the result of *key*, perhaps at once; of the one look-up of it, which
-        starts here if it is not under way."""
+        """Call *then* with the result of *key*, perhaps immediately.
+
+        Starts a lookup, unless there is one already.
+        """
         self.lookups += 1
         entry = self._cache.get(key)
         if entry is not None and entry[0] > self.clock():
@@ -343,7 +351,7 @@ class Resolver:
                 name = dnswire.wire_name(host)
             except ValueError as e:
                 result = ((), InvalidNameError, f"not a host name: {e}")
-                self._keep(key, result, _MAX_TTL)
+                self._cache_result(key, result, _MAX_TTL)
                 then(result)
                 return
             self._waiters[key] = self.clock(), [then]
@@ -368,13 +376,13 @@ class Resolver:
     def _finish(self, key: str, result: _Result, ttl: float) -> None:
         self._results[result[1]] += 1
         if not self._closed:
-            self._keep(key, result, ttl)
+            self._cache_result(key, result, ttl)
         began, waiters = self._waiters.pop(key)
         self.took(self.clock() - began)
         for then in waiters:
             then(result)
 
-    def _keep(self, key: str, result: _Result, ttl: float) -> None:
+    def _cache_result(self, key: str, result: _Result, ttl: float) -> None:
         self._cache[key] = (self.clock() + ttl, result)
         self._cache.move_to_end(key)
         if len(self._cache) > self.cache_size:
@@ -385,10 +393,10 @@ _resolvers: WeakKeyDictionary[Crawler, Resolver] = WeakKeyDictionary()
 
 
 def resolver_of(crawler: Crawler) -> Resolver:
-    """The one resolver of *crawler*, made from its settings by the first call and closed when the
-    engine stops; its counts are in the stats as ``dns/...`` when the spider closes.
+    """Return the one resolver of *crawler*, made from its settings by the first call.
 
-    Raises FatalError with one sentence for a setting that cannot work.
+    It is closed when the engine stops. Its counts are put in the stats as ``dns/...`` when the
+    spider closes. Raises FatalError with one sentence for an invalid setting.
     """
     resolver = _resolvers.get(crawler)
     if resolver is None:
@@ -399,7 +407,7 @@ def resolver_of(crawler: Crawler) -> Resolver:
             for name, count in resolver.counts().items():
                 crawler.stats.set_value(f"dns/{name}", count)
 
-        # Not weakly: nothing else holds these receivers.
+        # Not as weak references, as nothing else refers to these receivers.
         crawler.signals.connect(spider_closed, signal=signals.spider_closed, weak=False)
         crawler.signals.connect(resolver.close, signal=signals.engine_stopped, weak=False)
     return resolver
@@ -410,10 +418,10 @@ def _key(host: str) -> str:
 
 
 def _literal(name: str) -> str | None:
-    """Return the address of a name that needs no look-up, None for any other.
+    """Return the address of a name that needs no lookup, None for any other.
 
-    Raises InvalidNameError for names that end in a number and are no address: WHATWG URL reads
-    those as broken IPv4 addresses, and no top-level domain is a number.
+    Raises InvalidNameError for names that end in a number and are not an address. The WHATWG URL
+    Standard treats them as broken IPv4 addresses, and no top-level domain is a number.
     """
     if name == "localhost" or name.endswith(".localhost"):
         return "127.0.0.1"
@@ -425,5 +433,5 @@ def _literal(name: str) -> str | None:
         return str(ipaddress.ip_address(name))
     except ValueError:
         if ":" in name or name.rpartition(".")[2].isdecimal():
-            raise InvalidNameError(f"not a host name: {name!r} is no address") from None
+            raise InvalidNameError(f"not a host name: {name!r} is not a valid address") from None
         return None

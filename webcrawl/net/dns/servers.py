@@ -1,7 +1,7 @@
-"""Which name servers to ask: those of DNS_SERVERS, else those of the system.
+"""The name servers to ask: those of DNS_SERVERS, else those of the system.
 
-Called by the resolver. The system's may change while a crawl runs for weeks (a lease, a VPN), so
-their file is looked at again now and then.
+Called by the resolver. The system's servers may change while a crawl runs for weeks (a DHCP lease,
+a VPN), so their file is read again regularly.
 
 Invariant: there is always at least one name server.
 """
@@ -19,37 +19,38 @@ from webcrawl.errors import FatalError
 Address = tuple[str, int]
 
 _RESOLV_CONF = Path("/etc/resolv.conf")
-# What the C library asks when nothing is configured (resolv.conf(5)).
+# The server that the C library asks if none is configured (resolv.conf(5)).
 _LOCAL = (("127.0.0.1", 53),)
-# Seconds between two looks at the file, which has a few lines.
-_LOOK_EVERY = 5.0
+# Seconds between two reads of the file, which has a few lines.
+_READ_EVERY = 5.0
 
 
 class SystemServers:
-    """The name servers of a file like /etc/resolv.conf, as they are now."""
+    """The current name servers of a file like /etc/resolv.conf."""
 
     def __init__(self, path: Path = _RESOLV_CONF, *, clock: TimeSource = now) -> None:
         self._path = path
         self._clock = clock
-        self._next_look = float("-inf")
+        self._next_read_at = float("-inf")
         self._servers: tuple[Address, ...] = _LOCAL
 
     def current(self) -> tuple[Address, ...]:
-        """The name servers; looks every 5 s.
+        """Return the name servers. Reads the file every 5 s.
 
-        A file that cannot be read or names none, as while it is being written, changes nothing.
+        A file that cannot be read or has none, for example while it is being written, changes
+        nothing.
         """
-        if self._clock() >= self._next_look:
-            self._next_look = self._clock() + _LOOK_EVERY
+        if self._clock() >= self._next_read_at:
+            self._next_read_at = self._clock() + _READ_EVERY
             with contextlib.suppress(OSError):
                 self._servers = _read(self._path) or self._servers
         return self._servers
 
 
 def server_address(text: str) -> Address:
-    """Read ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address; the port may be left out.
+    """Parse ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
 
-    Raises FatalError unless the host is an IP address: there is nobody to resolve a name.
+    Raises FatalError unless the host is an IP address: a name could not be resolved.
     """
     named = text.strip()
     is_bare = named.count(":") > 1 and "[" not in named
@@ -60,7 +61,7 @@ def server_address(text: str) -> Address:
     except ValueError:
         port = 0
     if not port:
-        raise FatalError(f"DNS_SERVERS must name addresses (ip or ip:port), {text!r} is none.")
+        raise FatalError(f"DNS_SERVERS must have addresses (ip or ip:port), not {text!r}.")
     return address, port
 
 

@@ -1,8 +1,8 @@
-"""DNS messages as bytes: one question out, the addresses of its answer back (RFC 1035).
+"""DNS messages as bytes: encodes a question, and decodes the addresses of its answer (RFC 1035).
 
-dnspython, the oracle of the tests, takes twenty times as long for a message.
+dnspython, which the tests compare with, takes twenty times as long for a message.
 
-Invariant: whatever the bytes are, `read_answer` raises nothing but MalformedAnswerError, in time
+Invariant: whatever the bytes are, `read_answer` raises only MalformedAnswerError, and takes time
 linear in their number.
 """
 
@@ -35,26 +35,26 @@ _TRUNCATED = 0x0200
 _MAX_NAME = 255
 _MAX_LABEL = 63
 _LENGTHS = [bytes((size,)) for size in range(_MAX_LABEL + 1)]
-# No name has more labels than half its bytes; a loop of pointers ends here.
+# A name has at most half as many labels as bytes. This also ends a loop of pointers.
 _MAX_JUMPS = 128
 # Longer chains of aliases inside one answer are an attack or a mistake.
 _MAX_ALIASES = 16
-# No answer over UDP holds more; over TCP a message of 64 kB could hold 4,000 of them.
+# An answer over UDP cannot have more. Over TCP a message of 64 kB could have 4,000.
 _MAX_RECORDS = 512
-# RFC 2308, section 5: negative answers are not kept longer; also where no SOA says how long.
+# RFC 2308, section 5: negative answers are not cached longer. The second is used without an SOA.
 _MAX_NEGATIVE_TTL = 3 * 3600
 _NEGATIVE_TTL = 60
 
 
 class MalformedAnswerError(Exception):
-    """These bytes are no answer to this question; the look-up goes on waiting for one."""
+    """The bytes are not an answer to this question; the lookup continues to wait for one."""
 
 
 class DnsAnswer(NamedTuple):
     """Answer of a name server to one question.
 
-    With *alias* set the chain of aliases left the message: ask again for that name (wire form).
-    *ttl* is in seconds, the least along the chain, or that of the negative answer.
+    If *alias* is set, the chain of aliases leads out of the message: ask again for that name (wire
+    form). *ttl* is in seconds, the smallest in the chain, or that of the negative answer.
     """
 
     rcode: int
@@ -65,7 +65,7 @@ class DnsAnswer(NamedTuple):
 
 
 def text_of(name: bytes) -> str:
-    """The host name of ``wire_name``."""
+    """Return the host name of the result of ``wire_name``."""
     labels, rest = [], name
     while rest[:1].strip(b"\0"):
         labels.append(rest[1 : 1 + rest[0]])
@@ -76,7 +76,7 @@ def text_of(name: bytes) -> str:
 def wire_name(host: str) -> bytes:
     """Return *host* (ASCII, no trailing dot) as labels in lower case.
 
-    Raises ValueError for what can be no name: empty or oversized labels, or not ASCII.
+    Raises ValueError if it cannot be a name: empty or oversized labels, or not ASCII.
     """
     parts: list[bytes] = []
     for label in host.lower().encode("ascii").split(b"."):
@@ -98,8 +98,8 @@ def question(name: bytes, qtype: int) -> bytes:
 def query(ident: int, asked: bytes) -> bytes:
     """Return the message that asks a recursive server one question.
 
-    Without EDNS: an answer over 512 bytes comes back truncated and is fetched over TCP, which
-    is rarer than servers that stumble over an OPT record.
+    It does not use EDNS. An answer over 512 bytes comes back truncated and is fetched over TCP,
+    which is rarer than servers that cannot handle an OPT record.
     """
     return _HEADER.pack(ident, _RECURSION_DESIRED, 1, 0, 0, 0) + asked
 
@@ -107,7 +107,7 @@ def query(ident: int, asked: bytes) -> bytes:
 def read_answer(message: bytes, asked: bytes) -> DnsAnswer:
     """Read the addresses that *message* gives to the question *asked*.
 
-    The caller has matched the message id; here the question must come back as it was asked.
+    The caller has checked the message id. Here the question must be repeated as it was asked.
     """
     try:
         return _read(message, asked)
@@ -122,7 +122,7 @@ def _read(message: bytes, asked: bytes) -> DnsAnswer:
     rcode = flags & 15
     pos = _HEADER.size + len(asked)
     if questions != 1 or message[_HEADER.size : pos].lower() != asked:
-        # Servers that refuse to read a question do not always repeat it.
+        # Servers that reject a question do not always repeat it.
         if questions == 0 and rcode not in {NOERROR, NXDOMAIN}:
             return DnsAnswer(rcode, False, (), 0, None)
         raise MalformedAnswerError("it answers another question")
@@ -147,24 +147,24 @@ def _read(message: bytes, asked: bytes) -> DnsAnswer:
                 aliases.setdefault(owner, (_name_at(message, pos, first)[0], ttl))
         pos += length
     name = first
-    least = 0x7FFFFFFF
+    min_ttl = 0x7FFFFFFF
     hops = 0
     while name not in found and name in aliases and hops < _MAX_ALIASES:
         name, ttl = aliases[name]
-        least = min(least, ttl)
+        min_ttl = min(min_ttl, ttl)
         hops += 1
     truncated = bool(flags & _TRUNCATED)
     if name in found:
-        return DnsAnswer(rcode, truncated, tuple(found[name]), min(least, ttls[name]), None)
+        return DnsAnswer(rcode, truncated, tuple(found[name]), min(min_ttl, ttls[name]), None)
     negative = _negative_ttl(message, pos, authorities, first)
     if rcode == NOERROR and hops and name not in aliases and negative is None:
         return DnsAnswer(rcode, truncated, (), 0, name)
     ttl = _NEGATIVE_TTL if negative is None else negative
-    return DnsAnswer(rcode, truncated, (), min(least, ttl), None)
+    return DnsAnswer(rcode, truncated, (), min(min_ttl, ttl), None)
 
 
 def _negative_ttl(message: bytes, pos: int, authorities: int, first: bytes) -> int | None:
-    """Return how long a negative answer holds (RFC 2308), None if no SOA says so."""
+    """Return how long a negative answer is valid (RFC 2308), None if no SOA says so."""
     for _ in range(authorities):
         _, pos = _name_at(message, pos, first)
         rtype, _, ttl, length = _RECORD.unpack_from(message, pos)
@@ -186,7 +186,7 @@ def _slice(message: bytes, pos: int, size: int) -> bytes:
 def _name_at(message: bytes, pos: int, first: bytes) -> tuple[bytes, int]:
     """Return the name at *pos* in full, in lower case, and the position after it."""
     if message[pos] == 0xC0 and message[pos + 1] == _HEADER.size:
-        return first, pos + 2  # a pointer to the question: nine owners of ten
+        return first, pos + 2  # a pointer to the question, as nine of ten owner names are
     parts: list[bytes] = []
     after = -1
     size = 0
@@ -198,7 +198,7 @@ def _name_at(message: bytes, pos: int, first: bytes) -> tuple[bytes, int]:
             pos = (length & 0x3F) << 8 | message[pos + 1]
             continue
         if length > _MAX_LABEL:
-            raise MalformedAnswerError("a label is of an unknown kind")
+            raise MalformedAnswerError("a label has an unknown type")
         size += length + 1
         if size > _MAX_NAME:
             raise MalformedAnswerError("a name is too long")

@@ -1,23 +1,25 @@
 """The download handler for ftp: files, and directories as pages of links.
 
-Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS. A URL is read as RFC 1738 has it (section
-3.2): its path, relative to where the login leads, with ``%2F`` for the root, ``;type=`` behind it;
-a question mark has no meaning. A URL that ends in a slash is a directory. One that does not and is
-a directory all the same is answered as HTTP servers do, with 301 and the slash, because the names
-in a listing are relative to it, and a directory should not be stored under two URLs; that
-costs a second contact, for links that were written without the slash only.
+Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS. A URL is read as in RFC 1738, section 3.2.
+Its path is relative to the login directory, with ``%2F`` for the root, and may end in ``;type=``. A
+question mark has no special meaning. A URL that ends in a slash is a directory. If a URL without
+the slash is a directory, the answer is a 301 to the URL with the slash, as from HTTP servers: the
+names in a listing are relative to it, and a directory should not be stored under two URLs. This
+costs a second contact, only for links written without the slash.
 
-User and password: those of the URL or of ``request.meta`` (``ftp_user``, ``ftp_password``), else
-FTP_USER and FTP_PASSWORD: "anonymous" and, by custom, whom to write to, CRAWLER_CONTACT.
+User and password come from the URL or from ``request.meta`` (``ftp_user``, ``ftp_password``), else
+from FTP_USER and FTP_PASSWORD. Their defaults are "anonymous" and, by custom, the address to write
+to, CRAWLER_CONTACT.
 
-What a server replies becomes a status of HTTP, so that robots rules and retries need to know no
-other: 404 for 550 and 553, 401 for those who are not let in, 503 for all that may pass (4xx), 400
-for the rest. In ``request.meta``: ``download_latency``, ``download_seconds`` as for HTTP,
-``wire_reason`` the text of the reply, ``wire_body`` a listing as it came. The header fields of the
-response are made up here: Content-Type (by the name of the file) and Location. Flags as for HTTP.
+Replies of the server become HTTP statuses, so that robots rules and retries need no others: 404 for
+550 and 553, 401 if the login is refused, 503 for anything temporary (4xx), 400 for the rest. In
+``request.meta`` there are ``download_latency`` and ``download_seconds`` as for HTTP,
+``wire_reason``, the text of the reply, and ``wire_body``, a listing as it came. The header fields
+of the response are made here: Content-Type (by the name of the file) and Location. Flags are as for
+HTTP.
 
-Invariant: one call opens one control connection, and at most one data connection, to one and the
-same address (see session.py); both are closed when it returns or raises.
+Invariant: one call opens one control connection and at most one data connection, to the same
+address (see session.py). Both are closed when it returns or raises.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
 from webcrawl.items import is_success
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Connection, PlainContact, contact_for, opened
+from webcrawl.net.contact import Connection, PlainContact, contact_for, open_streams
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.documents import (
     CONTENT_TYPE,
@@ -54,15 +56,18 @@ if TYPE_CHECKING:
 
 # Defaults of the settings of the same names.
 FTP_USER = "anonymous"
-FTP_PASSWORD = "guest"  # noqa: S105  # where nobody is to be written to (RFC 1635)
+FTP_PASSWORD = "guest"  # noqa: S105  # used without a contact address (RFC 1635)
 
 _PORT = 21
 _TYPE = re.compile(r";type=([aid])\Z", re.IGNORECASE)
-_CROWDED = re.compile(rb"too many|maximum|limit|later|busy|full", re.IGNORECASE)
+_TOO_MANY_USERS = re.compile(rb"too many|maximum|limit|later|busy|full", re.IGNORECASE)
 
 
 class FtpTarget(NamedTuple):
-    """The target of an FTP URL. *path* is decoded; *name* is its last segment as in the URL."""
+    """The parsed target of an FTP URL.
+
+    *path* is decoded; *name* is its last segment as in the URL.
+    """
 
     host: str
     port: int
@@ -75,7 +80,7 @@ class FtpTarget(NamedTuple):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FtpDownloadHandler(BaseDownloadHandler):
-    """Scrapy's `DownloadHandlerProtocol`. Raises the exceptions of `outcomes`."""
+    """Scrapy's `DownloadHandlerProtocol` for ftp. Raises the exceptions of `outcomes`."""
 
     lazy = True
 
@@ -87,10 +92,9 @@ class FtpDownloadHandler(BaseDownloadHandler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> FtpDownloadHandler:
-        """Build by the settings of `FetchLimits` and `Dialer`, FTP_USER, FTP_PASSWORD and
-        CRAWLER_CONTACT.
+        """Build from the settings; raise FatalError with one sentence for an invalid value.
 
-        Raises FatalError with one sentence for a wrong value.
+        They are those of `FetchLimits` and `Dialer`, FTP_USER, FTP_PASSWORD and CRAWLER_CONTACT.
         """
         settings = crawler.settings
         limits = FetchLimits.from_settings(settings)
@@ -105,7 +109,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
         )
 
     async def download_request(self, request: Request) -> Response:
-        """Fetch *request* once; see the module for the response, `outcomes` for the failures."""
+        """Fetch *request* once. See the module for the response, `outcomes` for the failures."""
         target = target_of(request.url)
         meta = request.meta
         user = meta.get("ftp_user") or target.user or self.user
@@ -113,7 +117,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
         content_type = CONTENT_TYPE if target.is_listing else type_of_name(unquote(target.name))
         async with contact_for(request, self.limits) as contact:
             self.limits.check_type(content_type, request)
-            streams = await self.dialer.dial(target.host, target.port, opened)
+            streams = await self.dialer.dial(target.host, target.port, open_streams)
             async with aclosing(Connection(streams, self.limits)) as control:
                 visit = _FtpVisit(
                     session=Session(control, self.dialer, self.limits),
@@ -142,7 +146,7 @@ class _FtpVisit:
     contact: PlainContact
 
     async def document(self) -> Document:
-        """Return what the server has, or says instead."""
+        """Return the document, or the server's refusal."""
         reply = await self.session.reply()
         if reply.is_good:
             reply = await self.session.log_in(self.user, self.password)
@@ -156,7 +160,7 @@ class _FtpVisit:
         return document
 
     async def _retrieve(self) -> Document:
-        """Return the file; 301 if it is a directory."""
+        """Return the file; a 301 if it is a directory."""
         target, session = self.target, self.session
         await session.ask(b"TYPE", b"I")
         data = await session.data_connection()
@@ -167,7 +171,7 @@ class _FtpVisit:
             if reply.is_preliminary or reply.is_good:
                 return await self._receive(data, reply)
         if reply.code == 550 and (await session.ask(b"CWD", target.path)).is_good:
-            # With the dot nothing in the name is read as a scheme or a host.
+            # The dot prevents that a part of the name is read as a scheme or a host.
             return Document(status=301, reason=_text(reply), location=f"./{target.name}/")
         return _refusal(reply)
 
@@ -175,7 +179,7 @@ class _FtpVisit:
         """Return the directory as a page of links."""
         path, session = self.target.path, self.session
         if path:
-            # Not as an argument of the listing, where a name like -R would be an option.
+            # Not as an argument of the listing command, where a name like -R would be an option.
             reply = await session.ask(b"CWD", path)
             if not reply.is_good:
                 return _refusal(reply)
@@ -184,35 +188,35 @@ class _FtpVisit:
             return _refusal(data)
         async with aclosing(data):
             reply = await session.ask(b"MLSD")
-            machine = not reply.is_unknown_command
-            if not machine:
+            is_mlsd = not reply.is_unknown_command
+            if not is_mlsd:
                 reply = await session.ask(b"LIST")
             if not (reply.is_preliminary or reply.is_good):
                 return _refusal(reply)
             document = await self._receive(data, reply)
-        # With the host: directories of the same names are not the same page, as their links differ.
+        # With the host, as directories with the same names are different pages: their links differ.
         shown = path.decode("utf-8", "replace").strip("/")
         title = f"Index of /{shown} on {self.target.host}, port {self.target.port}"
-        rows = map(row_of, entries(document.body, machine=machine))
+        rows = map(row_of, entries(document.body, is_mlsd=is_mlsd))
         make_page(document, title, rows, limit=self.limit)
         return document
 
     async def _receive(self, data: Connection, reply: FtpReply) -> Document:
-        """Return what comes over the data connection, with a flag if that is not all."""
-        body, flags = await data.rest(self.limit, self.contact)
+        """Return what comes over the data connection, with a flag if that is not everything."""
+        body, flags = await data.read_to_end(self.limit, self.contact)
         await data.aclose()
         if reply.is_preliminary and not flags:
             try:
                 reply = await self.session.reply()
             except outcomes.ConnectionLostError:
-                reply = FtpReply(426, b"hung up before saying that this was all")
+                reply = FtpReply(426, b"hung up before confirming the end of the file")
             if not reply.is_good:
                 flags = ["dataloss"]
         return Document(status=200, reason=_text(reply), body=body, flags=flags)
 
 
 def target_of(url: str) -> FtpTarget:
-    """Read *url*; BadUrlError if nothing can be asked for by it."""
+    """Parse *url*; raise BadUrlError if it cannot be requested."""
     parts, port, path = parts_of(url, _PORT)
     found = _TYPE.search(path)
     if found is not None:
@@ -226,7 +230,7 @@ def target_of(url: str) -> FtpTarget:
         port=port,
         user=None if parts.username is None else unquote(parts.username),
         password=None if parts.password is None else unquote(parts.password),
-        # The root itself is nothing but its slash.
+        # The root is just a slash.
         path=(decoded.rstrip(b"/") or decoded[:1]) if is_listing else decoded,
         name=path.rpartition("/")[2],
         is_listing=is_listing,
@@ -234,17 +238,17 @@ def target_of(url: str) -> FtpTarget:
 
 
 def _refusal(reply: FtpReply) -> Document:
-    """A reply that refuses, as a response of HTTP."""
+    """Return a reply that refuses, as an HTTP response."""
     return Document(status=_status_of(reply), reason=_text(reply))
 
 
 def _status_of(reply: FtpReply) -> int:
     if reply.code in (530, 532):
-        # Of a server that takes no more guests just now, too, though there is 421 for that.
-        return 503 if _CROWDED.search(reply.text) else 401
+        # Servers also use these codes for too many users, though there is 421 for that.
+        return 503 if _TOO_MANY_USERS.search(reply.text) else 401
     if reply.code in (550, 553):
         return 404
-    # 120 and 3xx: ready only later, or after something that a crawler does not have.
+    # 120 and 3xx: only ready later, or after something that a crawler does not have.
     return 400 if reply.code >= 500 else 401 if reply.code in (331, 332) else 503
 
 

@@ -1,11 +1,12 @@
-"""The names in an FTP directory, from whatever its server sends as a listing.
+"""Parser of FTP directory listings, in whatever format the server sends.
 
-Called by the download handler for ftp with what came for MLSD (RFC 3659), which is made for
-programs, or for LIST, which is made for people: unix (``ls -l``) and DOS styles are read.
+Called by the download handler for ftp with the answer to MLSD (RFC 3659), which is made for
+programs, or to LIST, which is made for people. For LIST, unix style (``ls -l``) and DOS style are
+recognized.
 
-Invariant: a name that is answered stands for something in that very directory. What could lead
-elsewhere (slashes, ``.`` and ``..``, links to a parent) or cannot be asked for (line breaks, NUL)
-is left out, and so is every line that is not understood. Time is linear in the listing's length.
+Invariant: each name returned is in that very directory. Names that could lead elsewhere are left
+out: slashes, ``.`` and ``..``, links to a parent. So are names that cannot be requested (line
+breaks, NUL), and lines that are not understood. Time is linear in the length of the listing.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from webcrawl.net.documents import Row
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# More than the links of a page that are followed; 30 ms of the reactor's time.
+# More than the links that are followed per page; takes 30 ms of the reactor's time.
 _MAX_LINES = 10_000
-_MAX_LINE_BYTES = 1024  # of a name no file system has more than 255
+_MAX_LINE_BYTES = 1024  # file names have at most 255
 
-# drwxr-xr-x 2 ftp ftp 4096 Nov 20 11:02 name; owner and group may be missing, or a date be ISO's
+# drwxr-xr-x 2 ftp ftp 4096 Nov 20 11:02 name; owner and group may be missing, the date may be ISO's
 _UNIX = re.compile(
     rb"([-bcdlps])[-rwxsStTlL]{9}[+.@]?\s+\d[^\r\n]*?"
     rb"\s(?:[A-Za-z]{3}\s+\d\d?\s+(?:\d{4}|\d\d?:\d\d)|\d{4}-\d\d-\d\d\s+\d\d:\d\d)\s(.+)",
@@ -36,7 +37,7 @@ _DOS = re.compile(
     re.DOTALL,
 )
 _UPWARDS = re.compile(rb"[./]+")
-_ASKABLE = re.compile(rb"(?!\.{1,2}\Z)[^\x00/\r\n]+")
+_REQUESTABLE = re.compile(rb"(?!\.{1,2}\Z)[^\x00/\r\n]+")
 
 
 class ListedName(NamedTuple):
@@ -46,27 +47,27 @@ class ListedName(NamedTuple):
     is_directory: bool
 
 
-def entries(listing: bytes, *, machine: bool) -> Iterator[ListedName]:
-    """The names in *listing*, which came for MLSD if *machine*, for LIST if not."""
-    read = _machine_entry if machine else _human_entry
+def entries(listing: bytes, *, is_mlsd: bool) -> Iterator[ListedName]:
+    """Yield the names in *listing*, the answer to MLSD if *is_mlsd*, else to LIST."""
+    read = _mlsd_entry if is_mlsd else _list_entry
     for line in itertools.islice(listing.split(b"\n", _MAX_LINES), _MAX_LINES):
         if len(line) > _MAX_LINE_BYTES:
             continue
         found = read(line.removesuffix(b"\r"))
-        if found is not None and _ASKABLE.fullmatch(found.name):
+        if found is not None and _REQUESTABLE.fullmatch(found.name):
             yield found
 
 
 def row_of(entry: ListedName) -> Row:
-    """The entry as a link, relative to the directory; directories end in a slash."""
+    """Return the entry as a link relative to the directory; directories end in a slash."""
     text = entry.name.decode("utf-8", "replace")
-    # Every character that means something in a URL is escaped, so no name is a scheme or a query.
+    # All special characters of URLs are escaped, so a name is never read as a scheme or a query.
     href = quote(entry.name, safe="")
     return Row(href + "/", text + "/") if entry.is_directory else Row(href, text)
 
 
-def _machine_entry(line: bytes) -> ListedName | None:
-    """``type=file;size=3; name`` (RFC 3659, section 7.2)."""
+def _mlsd_entry(line: bytes) -> ListedName | None:
+    """Parse ``type=file;size=3; name`` (RFC 3659, section 7.2)."""
     facts, space, name = line.partition(b" ")
     if not space or not (facts == b"" or facts.endswith(b";")):
         return None
@@ -80,7 +81,7 @@ def _machine_entry(line: bytes) -> ListedName | None:
     return ListedName(name, kind == b"dir")
 
 
-def _human_entry(line: bytes) -> ListedName | None:
+def _list_entry(line: bytes) -> ListedName | None:
     match = _UNIX.fullmatch(line)
     if match is not None:
         kind, name = match[1], match[2]
@@ -98,5 +99,5 @@ def _human_entry(line: bytes) -> ListedName | None:
 
 
 def _leads_upwards(target: bytes) -> bool:
-    """Whether a symbolic link leads to a parent: followed, it would have no end."""
+    """Return whether a symbolic link leads to a parent; following it would never end."""
     return _UPWARDS.fullmatch(target) is not None

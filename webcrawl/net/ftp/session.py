@@ -3,9 +3,9 @@
 Used by the download handler for ftp, once per contact.
 
 Invariants. The data connection goes to the address of the control connection and to no other,
-whatever the server says: an answer to PASV that names somebody else would make the crawler
-connect there (the bounce attack of RFC 2577, turned round). A command is one line: no argument can
-end it. A server can say no more than `_MAX_LINES` lines.
+whatever the server says. An answer to PASV with another address could otherwise make the crawler
+connect there (the reverse of the bounce attack of RFC 2577). A command is one line: no argument can
+end it. A server can send at most `_MAX_LINES` lines.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy.exceptions import DownloadTimeoutError
 
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Connection, opened
+from webcrawl.net.contact import Connection, open_streams
 
 if TYPE_CHECKING:
     from webcrawl.net.dialer import Dialer
     from webcrawl.net.limits import FetchLimits
 
-# Of all replies of a session together; a greeting may be a page long.
+# Limit for all replies of a session together; a greeting may be a page long.
 _MAX_LINES = 500
-# Seconds for the server to say goodbye.
-_GOODBYE_SECS = 1.0
-# No server has a reason to name one below.
+# Seconds in which the server may answer QUIT.
+_QUIT_SECS = 1.0
+# No server has a reason to use a lower port.
 _MIN_DATA_PORT = 1024
 
 _REPLY = re.compile(rb"([1-5]\d\d)(?:([ -])(.*))?", re.DOTALL)
@@ -50,12 +50,12 @@ class FtpReply(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Whether the command was carried out (2xx)."""
+        """Whether the command succeeded (2xx)."""
         return 200 <= self.code < 300
 
     @property
     def is_unknown_command(self) -> bool:
-        """Whether the server does not know the command, or not yet, or not in this form."""
+        """Whether the server does not know the command, in this form or at this moment."""
         return self.code in (500, 501, 502, 503, 504, 522)
 
 
@@ -69,11 +69,11 @@ class Session:
         self._lines = 0
 
     async def reply(self) -> FtpReply:
-        """Return the next reply; BadAnswerError for what is none."""
+        """Return the next reply; raise BadAnswerError if it is not valid."""
         found = await self._line()
         match = _REPLY.fullmatch(found)
         if match is None:
-            raise outcomes.BadAnswerError(f"no reply of FTP: {found[:80]!r}")
+            raise outcomes.BadAnswerError(f"not an FTP reply: {found[:80]!r}")
         code, text = match[1], match[3] or b""
         # More lines follow until one begins with the same code and a space (RFC 959, 4.2).
         is_open = match[2] == b"-"
@@ -97,14 +97,14 @@ class Session:
         return await self.reply()
 
     async def log_in(self, user: bytes, password: bytes) -> FtpReply:
-        """Return the last reply to user name and password; it is good for whoever is let in."""
+        """Return the last reply to user name and password; it is good if the login succeeded."""
         reply = await self.ask(b"USER", user)
         if reply.code == 331:
             reply = await self.ask(b"PASS", password)
         return reply
 
     async def data_connection(self) -> Connection | FtpReply:
-        """Open the data connection, passively; the reply of a server that offers none."""
+        """Open a passive data connection; return the server's reply if it offers none."""
         reply = await self.ask(b"EPSV")
         if reply.code == 229:
             match = _EXTENDED_PORT.search(reply.text)
@@ -118,23 +118,25 @@ class Session:
             match = _PASSIVE_PORT.search(reply.text)
             port = int(match[1]) << 8 | int(match[2]) if match else 0
         if not _MIN_DATA_PORT <= port < 65536:
-            raise outcomes.BadAnswerError(f"no port for data: {reply.text[:80]!r}")
-        streams = await self._dialer.dial_address(self._control.address, port, opened)
+            raise outcomes.BadAnswerError(f"not a data port: {reply.text[:80]!r}")
+        streams = await self._dialer.dial_address(self._control.address, port, open_streams)
         return Connection(streams, self._limits)
 
     async def end(self) -> None:
-        """Say goodbye, as the standard wants it, without insisting on an answer."""
+        """Send QUIT, as the standard requires, but do not insist on an answer."""
         with contextlib.suppress(
             TimeoutError,
             DownloadTimeoutError,
             outcomes.ConnectionLostError,
             outcomes.BadAnswerError,
         ):
-            async with asyncio.timeout(_GOODBYE_SECS):
+            async with asyncio.timeout(_QUIT_SECS):
                 await self.ask(b"QUIT")
 
     async def _line(self) -> bytes:
         self._lines += 1
         if self._lines > _MAX_LINES:
-            raise outcomes.BadAnswerError(f"more than {_MAX_LINES} lines of replies")
+            raise outcomes.BadAnswerError(
+                f"the server sent more than {_MAX_LINES} lines of replies"
+            )
         return await self._control.line()

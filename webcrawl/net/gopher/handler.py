@@ -1,17 +1,18 @@
 """The download handler for gopher: texts, files, and menus as pages of links (RFC 1436).
 
 Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS. URLs are those of RFC 4266:
-``gopher://host:port/<type><selector>``, a menu where the type is left out. Searches (type 7) and
-sessions are not fetched; the Gopher+ part of a URL is none of this protocol.
+``gopher://host:port/<type><selector>``, a menu if the type is left out. Searches (type 7) and
+sessions are not fetched, and the Gopher+ part of a URL is not supported.
 
-There are no statuses. An answer that is an error item is a 404, everything else a 200. The content
-type follows from the item type; texts and menus end with a lone dot, which is taken off a text.
-``request.meta`` as for ftp: ``download_latency``, ``download_seconds``, ``wire_body`` if the body
-is not what came. Flags as for HTTP.
+Gopher has no statuses. An answer that is an error item becomes a 404, everything else a 200. The
+content type follows from the item type. Texts and menus end with a line of a single dot, which is
+removed from a text. ``request.meta`` is as for ftp: ``download_latency``, ``download_seconds``, and
+``wire_body`` if the body is not what came. Flags are as for HTTP.
 
-GOPHER_PORTS: the ports that may be asked. A selector is any line, and the first thing that is said
-on the connection: a link must not make a crawler say a line of its author's choice to a mail server
-or a database. Browsers allowed port 70 only, while they knew the protocol.
+GOPHER_PORTS has the ports that may be contacted. A selector can be any line, and it is the first
+thing sent on the connection. So without this limit, a link could make the crawler send a line of
+its author's choice to a mail server or a database. Browsers that supported Gopher allowed only port
+70.
 
 Invariant: one call opens one connection, sends one line, and closes the connection.
 """
@@ -28,7 +29,7 @@ from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
 from webcrawl.errors import FatalError
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Connection, contact_for, opened
+from webcrawl.net.contact import Connection, contact_for, open_streams
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.documents import Document, make_page, parts_of, response_of
 from webcrawl.net.gopher.menu import (
@@ -55,12 +56,15 @@ if TYPE_CHECKING:
 GOPHER_PORTS = [70, 7070]
 
 _PORT = 70
-# Tabs separate the parts of a request, line breaks requests.
-_UNASKABLE = re.compile(rb"[\t\r\n\0]")
+# Tabs separate the parts of a request, and line breaks separate requests.
+_FORBIDDEN = re.compile(rb"[\t\r\n\0]")
 
 
 class GopherTarget(NamedTuple):
-    """The target of a Gopher URL: *kind* is the item type, *selector* decoded."""
+    """The parsed target of a Gopher URL.
+
+    *kind* is the item type, and *selector* is decoded.
+    """
 
     host: str
     port: int
@@ -70,7 +74,7 @@ class GopherTarget(NamedTuple):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GopherDownloadHandler(BaseDownloadHandler):
-    """Scrapy's `DownloadHandlerProtocol`. Raises the exceptions of `outcomes`."""
+    """Scrapy's `DownloadHandlerProtocol` for gopher. Raises the exceptions of `outcomes`."""
 
     lazy = True
 
@@ -81,9 +85,9 @@ class GopherDownloadHandler(BaseDownloadHandler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> GopherDownloadHandler:
-        """Build by the settings of `FetchLimits` and `Dialer`, and GOPHER_PORTS.
+        """Build from the settings; raise FatalError with one sentence for an invalid value.
 
-        Raises FatalError with one sentence for a wrong value.
+        They are those of `FetchLimits` and `Dialer`, and GOPHER_PORTS.
         """
         limits = FetchLimits.from_settings(crawler.settings)
         return cls(
@@ -94,29 +98,29 @@ class GopherDownloadHandler(BaseDownloadHandler):
         )
 
     async def download_request(self, request: Request) -> Response:
-        """Fetch *request* once; see the module for the response, `outcomes` for the failures."""
+        """Fetch *request* once. See the module for the response, `outcomes` for the failures."""
         target = target_of(request.url)
         if target.port not in self.ports:
-            raise outcomes.BadUrlError(f"{request.url}: GOPHER_PORTS has no port {target.port}")
+            raise outcomes.BadUrlError(f"{request.url}: port {target.port} is not in GOPHER_PORTS")
         limit = free_bytes(request, self.limits.max_bytes)
         content_type = content_type_of(target.kind, target.selector)
         async with contact_for(request, self.limits) as contact:
             self.limits.check_type(content_type, request)
-            streams = await self.dialer.dial(target.host, target.port, opened)
+            streams = await self.dialer.dial(target.host, target.port, open_streams)
             async with aclosing(Connection(streams, self.limits)) as connection:
                 connection.send(target.selector + b"\r\n")
-                received = await connection.rest(limit, contact)
+                received = await connection.read_to_end(limit, contact)
             if not received.data and target.kind == MENU:
-                raise outcomes.ConnectionLostError("not even a dot")
+                raise outcomes.ConnectionLostError("the server sent an empty menu")
             if received.data.startswith(b"HTTP/1."):
-                raise outcomes.BadAnswerError("a server of HTTP")
+                raise outcomes.BadAnswerError("the server speaks HTTP, not Gopher")
         document = _document(target, received, content_type, limit)
         contact.check_loss(document, self.limits)
         return response_of(document, request, address=connection.address, protocol="GOPHER")
 
 
 def gopher_ports(settings: BaseSettings) -> frozenset[int]:
-    """Read GOPHER_PORTS; FatalError unless they are port numbers."""
+    """Return the ports in GOPHER_PORTS; raise FatalError unless they are port numbers."""
     try:
         ports = frozenset(map(int, settings.getlist("GOPHER_PORTS", GOPHER_PORTS)))
     except (TypeError, ValueError):
@@ -127,13 +131,13 @@ def gopher_ports(settings: BaseSettings) -> frozenset[int]:
 
 
 def target_of(url: str) -> GopherTarget:
-    """Read *url*; BadUrlError if nothing can be asked for by it."""
+    """Parse *url*; raise BadUrlError if it cannot be requested."""
     parts, port, quoted = parts_of(url, _PORT)
     path = unquote_to_bytes(quoted[1:])
     kind = path[:1].decode("latin-1") or MENU
     if not is_document(kind):
         raise outcomes.BadUrlError(f"{url}: items of type {kind!r} are not documents")
-    if _UNASKABLE.search(path):
+    if _FORBIDDEN.search(path):
         raise outcomes.BadUrlError(f"{url} has a tab or a line break in its selector")
     return GopherTarget(host=parts.hostname or "", port=port, kind=kind, selector=path[1:])
 
@@ -158,7 +162,7 @@ def _document(
 
 
 def _without_end(text: bytes) -> bytes:
-    """The text without the line that ends it, if there is one."""
+    """Return the text without the final line with a dot, if there is one."""
     body = text.removesuffix(b"\n").removesuffix(b"\r")
     if body == b"." or body.endswith(b"\n."):
         return body[:-1]

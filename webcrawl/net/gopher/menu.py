@@ -1,9 +1,10 @@
-"""Gopher menus (RFC 1436): their items as links, and the types that items have.
+"""Gopher menus (RFC 1436): their items as links, and the types of items.
 
 Called by the download handler for gopher.
 
-Invariant: a link that is answered can be asked for: its type is a document's, its host and port
-can be, and its selector survives the way through a URL. All other lines are text or left out.
+Invariant: each link returned can be requested: its type is that of a document, its host and port
+are valid, and its selector survives being put in a URL. All other lines become text or are left
+out.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from webcrawl.net.documents import CONTENT_TYPE, Row, type_of_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# More than the links of a page that are followed; 30 ms of the reactor's time.
+# More than the links that are followed per page; takes 30 ms of the reactor's time.
 _MAX_LINES = 10_000
 _MAX_LINE_BYTES = 2048
 
 MENU = "1"
 TEXT = "0"
-# Content types by item type; None where the name of the file tells. Not here: 2 and 7, which ask
-# for something to look for, 8 and T, which are no documents, 3 and i, which nobody can ask for.
+# Content types by item type; None if the file name decides. Left out are 2 and 7, which need a
+# search term, 8 and T, which are not documents, and 3 and i, which cannot be requested.
 _TYPES: dict[str, bytes | None] = {
     TEXT: b"text/plain",
     MENU: CONTENT_TYPE,
@@ -62,18 +63,21 @@ class Item(NamedTuple):
 
 
 def is_document(kind: str) -> bool:
-    """Whether items of that type can be fetched without asking for anything."""
+    """Return whether items of type *kind* can be fetched without a search term."""
     return kind in _TYPES
 
 
 def content_type_of(kind: str, selector: bytes) -> bytes:
-    """The content type of such an item."""
+    """Return the content type of an item of type *kind* with this *selector*."""
     name = selector.rpartition(b"/")[2].decode("latin-1")
     return _TYPES[kind] or type_of_name(name)
 
 
 def items(menu: bytes) -> Iterator[Item]:
-    """The lines of *menu*, up to the one with nothing but a dot. Too long ones are left out."""
+    """Yield the lines of *menu*, up to the line with only a dot.
+
+    Lines that are too long are left out.
+    """
     for raw in itertools.islice(menu.split(b"\n", _MAX_LINES), _MAX_LINES):
         line = raw.rstrip(b"\r")
         if line == b".":
@@ -85,8 +89,10 @@ def items(menu: bytes) -> Iterator[Item]:
 
 
 def is_error(answer: bytes) -> bool:
-    """Whether *answer* is a server's way to say that there is no such thing: an item of type 3,
-    and no item that could be fetched."""
+    """Return whether *answer* says that the item does not exist.
+
+    Servers then send an item of type 3, and no item that could be fetched.
+    """
     if answer[:1] != b"3" or len(answer) > _MAX_LINE_BYTES:
         return False
     found = list(items(answer))
@@ -94,7 +100,7 @@ def is_error(answer: bytes) -> bool:
 
 
 def row_of(item: Item) -> Row | None:
-    """The item as a line of the page; None where there is nothing to show."""
+    """Return the item as a line of the page; None if there is nothing to show."""
     text = _text(item.text)
     if item.kind in "i3":
         return Row("", text)
@@ -110,7 +116,7 @@ def _href(item: Item) -> str:
         return ""
     if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
         return ""
-    # A URL's dot segments are resolved by whoever reads it, whatever they mean to the server.
+    # Clients resolve the dot segments of a URL, whatever they mean to the server.
     if "\0" in item.selector or _DOT_SEGMENT.search(item.kind + item.selector):
         return ""
     if ":" in host and host[0] != "[":
@@ -120,7 +126,7 @@ def _href(item: Item) -> str:
 
 
 def _text(raw: str) -> str:
-    """Most servers say UTF-8, the old ones ISO 8859-1."""
+    """Decode *raw* as UTF-8, which most servers use, or else as ISO 8859-1, which old ones use."""
     try:
         return raw.encode("latin-1").decode("utf-8")
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""Scrapy's responses, made of the answers of servers.
+"""Scrapy responses made from the answers of servers.
 
-Used by the download handler for every page and by the decoding middleware, which builds the
-response again once the body is text. Both constructors of Scrapy would parse the content type
-anew and copy the headers; here neither is done twice.
+Used by the download handler for every page, and by the decoding middleware, which builds the
+response again once the body is decoded. Scrapy's constructors would parse the content type and copy
+the headers each time; here neither is done twice.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def response_of(
     answer: Exchange, url: str, headers: Headers, body: bytes, flags: list[str]
 ) -> Response:
-    """The response to a request for *url* that *answer* is, with *headers* made of its fields."""
-    # A coded body is not text yet; the decoding middleware decides.
+    """Return *answer*, to a request for *url*, as a response with *headers* made of its fields."""
+    # An encoded body is not text yet; the decoding middleware decides.
     coded = body and dict.get(headers, b"Content-Encoding")
     cls = Response if coded else class_for(headers, url, body)
     response = cls(
@@ -41,11 +41,11 @@ def response_of(
 
 
 def class_for(headers: Headers, url: str, body: bytes) -> type[Response]:
-    """Return the class that Scrapy has for such a response when its body is not coded."""
-    # Not by the methods of Headers, which would bring the name into its form again.
+    """Return the class that Scrapy uses for such a response when its body is not encoded."""
+    # Not with the methods of Headers, which would normalize the name again.
     types = dict.get(headers, b"Content-Type")
     cls: type[Response] = Response
-    if types and len(types[-1]) <= _REMEMBERED:
+    if types and len(types[-1]) <= _MAX_CACHED_BYTES:
         cls = _class_of_type(types[-1])
     if cls is Response:
         names = (b"Content-Type", b"Content-Disposition")
@@ -54,18 +54,18 @@ def class_for(headers: Headers, url: str, body: bytes) -> type[Response]:
     return cls
 
 
-# Longer names and types are hostile or rare, and would fill the memory of what is remembered.
-_REMEMBERED = 100
+# Longer names and types are hostile or rare, and would fill the caches.
+_MAX_CACHED_BYTES = 100
 _class_of_type = lru_cache(1024)(responsetypes.from_content_type)
 _titled = lru_cache(4096)(bytes.title)
 _ip_address = lru_cache(4096)(ipaddress.ip_address)
 
 
 def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return ``Headers(raw)`` at a third of the price."""
+    """Return ``Headers(raw)``, in a third of the time."""
     headers = Headers()
     for name, value in raw:
-        # Names and values are in the form that Headers would bring them into.
-        key = _titled(name) if len(name) <= _REMEMBERED else name.title()
+        # Names and values are already in the form of Headers.
+        key = _titled(name) if len(name) <= _MAX_CACHED_BYTES else name.title()
         dict.setdefault(headers, key, []).append(value)
     return headers

@@ -1,8 +1,8 @@
-"""Chunked bodies that the parser cannot read, read as leniently as browsers read them.
+"""Chunked bodies that the parser cannot read, decoded as leniently as browsers do.
 
-RFC 9112, section 7.1, and where servers depart from it, Chromium's decoder
-(net/http/http_chunked_decoder.cc): a line of the framing ends in LF, whatever white space precedes
-that; extensions and trailers are not looked at.
+The rules are RFC 9112, section 7.1, and where servers deviate from it, Chromium's decoder
+(net/http/http_chunked_decoder.cc). A line of the framing ends in LF, whatever white space is before
+it; extensions and trailers are ignored.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# As Chromium, but for tabs, which curl reads.
+# As in Chromium, and with tabs, which curl accepts.
 _SIZE = re.compile(rb"0*([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?", re.DOTALL)
-# Where a body is: in a line with a size, in a chunk, in the line end after it, in the trailers, or
-# at its end.
+# The state of the decoder: in a line with a size, in a chunk, in the line end after it, in the
+# trailers, or at the end of the body.
 _IN_SIZE, _IN_CHUNK, _AFTER_CHUNK, _IN_TRAILERS, _ENDED = range(5)
 
 
@@ -31,7 +31,7 @@ class ChunkedBody:
 
     @property
     def has_last_chunk(self) -> bool:
-        """Whether the chunk of no bytes has come: the body is complete (section 8)."""
+        """Whether the last chunk, of size 0, has come: the body is complete (section 8)."""
         return self._state >= _IN_TRAILERS
 
     @property
@@ -40,7 +40,10 @@ class ChunkedBody:
         return self._state == _ENDED
 
     def feed(self, data: bytes) -> bytes:
-        """Decode *data*, and return what of it is after the end. ValueError for broken framing."""
+        """Decode *data*, and return the part after the end of the body.
+
+        Raises ValueError for broken framing.
+        """
         at = 0
         while at < len(data) and self._state != _ENDED:
             if self._state == _IN_CHUNK:
@@ -62,7 +65,7 @@ class ChunkedBody:
         return data[at:] if self._state == _ENDED else b""
 
     def _read(self, line: bytes) -> None:
-        """Take in a *line* of the framing."""
+        """Process a *line* of the framing."""
         if self._state == _IN_TRAILERS:
             if not line:
                 self._state = _ENDED

@@ -1,9 +1,9 @@
-"""The connections of a crawl by http and https: direct ones, and those through a proxy.
+"""The http and https connections of a crawl: direct ones, and those through a proxy.
 
-Invariants: a connection serves the scheme, host, port and proxy it was made for and no others, not
-even one at the same address; one that is through is closed at once, or waits in the pool; none is
-used again that was closed, or to which something came meanwhile; one request is sent once, and to
-one address that took the connection.
+Invariants: a connection is used only for the scheme, host, port and proxy it was made for, not even
+for another host at the same address. A connection that is finished is closed immediately or put in
+the pool. A connection that was closed, or that received something while idle, is not reused. One
+request is sent once, to one address that accepted the connection.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from webcrawl.net.limits import FetchLimits
 
 
-# Seconds between two looks for connections that waited long enough.
+# Seconds between two checks for expired connections.
 _SWEEP_SECS = 0.1
-# Seconds in which an origin that twice closed a kept connection under a request gets a new one for
-# each, and how many such origins are remembered.
+# If an origin twice closed an idle connection just as a request was sent, it gets a new connection
+# for each request for this many seconds. The second number is how many such origins are remembered.
 _FRESH_SECS = 600.0
 _MOST_CLOSING = 4096
 
@@ -40,22 +40,24 @@ _MOST_CLOSING = 4096
 class IdleConnections:
     """The pool of idle connections of one scheme.
 
-    One for each endpoint; none is used that has waited for *keepalive* seconds.
+    It has at most one per endpoint. One that was idle for *keepalive* seconds is not used.
     """
 
     def __init__(self, *, most: int, keepalive: float, loop: asyncio.AbstractEventLoop) -> None:
         self._most = most
         self._keepalive = keepalive
         self._loop = loop
-        # With the time since when each waits, the longest first.
+        # With the time since when each is idle, the longest first.
         self._waiting: OrderedDict[Endpoint, tuple[Exchange, float]] = OrderedDict()
-        # Those of them that no request waits for yet, in the same order.
+        # Those that no request waits for yet, in the same order.
         self._unwanted: OrderedDict[Endpoint, None] = OrderedDict()
         self._sweep: asyncio.TimerHandle | None = None
 
     def take(self, endpoint: Endpoint, address: str) -> Exchange | None:
-        """The connection to *endpoint*, if one waits that can be used, and to *address*, if that
-        is not empty. One that cannot is closed."""
+        """Return a usable idle connection to *endpoint*, or None; one that is not usable is closed.
+
+        It must be to *address*, unless that is empty.
+        """
         if endpoint not in self._waiting:
             return None
         exchange, since = self._take(endpoint)
@@ -66,10 +68,10 @@ class IdleConnections:
         return None
 
     def put(self, endpoint: Endpoint, exchange: Exchange, *, is_wanted: bool) -> bool:
-        """Whether *exchange* waits from now on.
+        """Add *exchange* to the pool; return whether it was added.
 
-        In a full pool it takes the place of one that no request waits for, if one waits for it:
-        which of the others will be used again first is unknown, and all expire within seconds.
+        If the pool is full and a request waits for this connection, it replaces one that no request
+        waits for. Which of those would be used next is unknown, and all expire within seconds.
         """
         if endpoint in self._waiting:
             return False
@@ -85,7 +87,7 @@ class IdleConnections:
         return True
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         if self._sweep is not None:
             self._sweep.cancel()
         for exchange, _ in self._waiting.values():
@@ -99,7 +101,7 @@ class IdleConnections:
         while self._waiting:
             endpoint, (exchange, since) = next(iter(self._waiting.items()))
             if since > latest:
-                # Some at once: each would have a timer of its own.
+                # Several are closed together, instead of one timer for each.
                 secs = max(since - latest, _SWEEP_SECS)
                 self._sweep = self._loop.call_later(secs, self._close_expired)
                 return
@@ -124,23 +126,25 @@ class HttpConnections:
             for scheme, most in limits.idle_by_scheme.items()
         }
         self._busy: set[Exchange] = set()
-        # Origins that closed a kept connection under a request, and until when none is kept.
+        # Origins that closed an idle connection just as a request was sent, and until when no
+        # connection to them is kept.
         self._closing: OrderedDict[Endpoint, float] = OrderedDict()
         self._closed = False
 
     async def send(self, request: WireRequest, seconds: float) -> Exchange:
-        """The exchange of *request* when the header of the answer is there; its body has to be
-        there, too, *seconds* from now. To be given back by the caller.
+        """Send *request*, and return the exchange when the header of the answer has come.
 
-        Raises TimeoutError when they are over, the exceptions of `outcomes`, and RuntimeError when
-        this is closed, or a connection under the loop.
+        The body has to be complete *seconds* from now. The caller must call ``give_back``.
+
+        Raises TimeoutError when the time is over, the exceptions of `outcomes`, and RuntimeError if
+        this object or the loop's connection is closed.
         """
         if self._closed:
             raise RuntimeError("the connections are closed")
         until = now() + seconds
         endpoint = request.endpoint
         if endpoint.proxy is not None and not self._dialer.guard.permits_host(endpoint.host):
-            raise ForbiddenAddressError(f"{endpoint.host} is not to be asked of a proxy")
+            raise ForbiddenAddressError(f"{endpoint.host} must not be requested through a proxy")
         exchange = None
         if request.is_reusing and not self._is_closing(endpoint):
             address = "" if endpoint.proxy else BOUND_ADDRESS.get()
@@ -153,7 +157,7 @@ class HttpConnections:
             await exchange.header()
         except BaseException as error:
             self._busy.discard(exchange)
-            exchange.rest()
+            exchange.finish()
             exchange.abort()
             if is_stale(error):
                 self._note_closing(endpoint)
@@ -161,18 +165,20 @@ class HttpConnections:
         return exchange
 
     def give_back(self, exchange: Exchange, *, is_wanted: bool = True) -> None:
-        """Nothing more is wanted of *exchange*: its connection waits for another one, or is closed.
-        *is_wanted*: whether another request to its host waits already."""
+        """End the use of *exchange*: its connection is put in the pool or closed.
+
+        *is_wanted*: whether another request to its host is waiting.
+        """
         request = exchange.request
         self._busy.discard(exchange)
-        keep = exchange.rest() and request.is_reusing and not self._closed
+        keep = exchange.finish() and request.is_reusing and not self._closed
         keep = keep and not self._is_closing(request.endpoint)
         pool = self._idle[request.endpoint.scheme]
         if not (keep and pool.put(request.endpoint, exchange, is_wanted=is_wanted)):
             exchange.abort()
 
     def close(self) -> None:
-        """Close every connection; requests under way fail."""
+        """Close every connection; requests in progress fail."""
         self._closed = True
         for pool in self._idle.values():
             pool.close()
@@ -180,7 +186,7 @@ class HttpConnections:
             exchange.abort()
 
     def _note_closing(self, endpoint: Endpoint) -> None:
-        """Take in that the server of *endpoint* closed a kept connection under a request."""
+        """Note that the server of *endpoint* closed an idle connection as a request was sent."""
         is_first = endpoint not in self._closing
         self._closing[endpoint] = 0.0 if is_first else now() + _FRESH_SECS
         self._closing.move_to_end(endpoint)
@@ -188,12 +194,12 @@ class HttpConnections:
             self._closing.popitem(last=False)
 
     def _is_closing(self, endpoint: Endpoint) -> bool:
-        """Return whether no connection to *endpoint* is kept for now."""
+        """Return whether connections to *endpoint* are not kept at present."""
         until = self._closing.get(endpoint)
         return until is not None and now() < until
 
     def _connect(self, endpoint: Endpoint, until: float) -> Awaitable[Exchange]:
-        """A new connection over which requests to *endpoint* can be sent."""
+        """Return a new connection for requests to *endpoint*."""
         if endpoint.proxy is None:
             return self._dial(endpoint, until)
         return self._connect_through(endpoint.proxy, endpoint, until)
@@ -205,7 +211,7 @@ class HttpConnections:
         try:
             return await self._tunnel(exchange, endpoint, proxy, until)
         except BaseException:
-            exchange.rest()
+            exchange.finish()
             exchange.abort()
             raise
 
@@ -214,30 +220,36 @@ class HttpConnections:
     ) -> Awaitable[Exchange]:
         async def connect(address: str, port: int, local: tuple[str, int] | None) -> Exchange:
             exchange = self._new_exchange(peer=address)
-            tls = self._tls.over(exchange, _certified(to.host)) if to.scheme == "https" else None
+            tls = (
+                self._tls.over(exchange, _certificate_name(to.host))
+                if to.scheme == "https"
+                else None
+            )
             protocol = tls or exchange
             await self._loop.create_connection(lambda: protocol, address, port, local_addr=local)
             if tls is not None:
                 await tls.opened()
             return exchange
 
-        # No coroutine: each of them under a task costs 1 us of a connection.
+        # Not a coroutine: each one within a task would add 1 us to a connection.
         return self._dialer.dial(to.host, to.port, connect, until=until, is_proxy=is_proxy)
 
     async def _tunnel(
         self, exchange: Exchange, endpoint: Endpoint, proxy: Proxy, until: float
     ) -> Exchange:
-        """A connection to *endpoint* through that to *proxy*. The bounds of the proxy's answer end
-        with it."""
+        """Return a connection to *endpoint* through *exchange*, the connection to *proxy*.
+
+        The limits of the proxy's answer end with that answer.
+        """
         exchange.ask(tunnel_request(endpoint, proxy), until=until)
         await exchange.header()
         if not is_success(exchange.status):
-            raise BadAnswerError(f"{exchange.status} {exchange.reason} from the proxy")
-        exchange.rest()
+            raise BadAnswerError(f"the proxy answered {exchange.status} {exchange.reason}")
+        exchange.finish()
         outer = exchange.transport
         assert outer is not None
         inside = self._new_exchange(peer=exchange.peer)
-        tls = self._tls.over(inside, _certified(endpoint.host))
+        tls = self._tls.over(inside, _certificate_name(endpoint.host))
 
         async def begin(*_: object) -> None:
             outer.set_protocol(tls)
@@ -249,6 +261,6 @@ class HttpConnections:
         return inside
 
 
-def _certified(host: str) -> str:
-    """*host* as its certificate has it."""
+def _certificate_name(host: str) -> str:
+    """Return *host* as it is written in its certificate."""
     return host.removeprefix("[").removesuffix("]").removesuffix(".")

@@ -1,20 +1,19 @@
-"""Content codings undone, within bounds: gzip, deflate, br and zstd, and chains of them.
+"""Decoding of content codings within limits: gzip, deflate, br and zstd, and chains of them.
 
-A downloader middleware in the place of Scrapy's HttpCompressionMiddleware (590), which fails on a
-page beyond the limit and on broken streams, and edits the headers.
+A downloader middleware in place of Scrapy's HttpCompressionMiddleware (590), which fails on pages
+over the limit and on broken streams, and edits the headers.
 
-Invariant: whatever the bytes are, decoding raises nothing and puts out at most PAGE_MAX_BYTES (or
-the ``download_maxsize`` of the request, or what its ``large_body`` allows) per coding; a response
+Invariant: whatever the bytes are, decoding raises nothing and returns at most PAGE_MAX_BYTES per
+coding (or the ``download_maxsize`` of the request, or what its ``large_body`` allows). A response
 without a coding passes as the same object.
 
-``request.meta["wire_body"]`` is the body as received, there only if it was decoded: the body of a
-WARC record is ``meta.get("wire_body", response.body)``. The headers stay as received,
-Content-Encoding included. Flags: "truncated" where the decoded body was cut at the bound, and
-"body_cut" next to it if only that one was: then nothing was cut off on the wire. "undecodable"
-where the stream is broken or ends early: the part before the damage is kept. "not_decoded" where a
-coding is unknown, or was named and not applied: the body is then as it came, or as the codings
-before have left it. As in browsers and curl, a stream is whole if its data ends, whatever its
-checksum says and whatever follows.
+``request.meta["wire_body"]`` is the body as received, if it was decoded: the body of a WARC record
+is ``meta.get("wire_body", response.body)``. The headers stay as received, including
+Content-Encoding. Flags: "truncated" if the decoded body was cut at the limit, with "body_cut" next
+to it if nothing was cut off on the wire. "undecodable" if the stream is broken or ends early: the
+part before the damage is kept. "not_decoded" if a coding is unknown, or was named but not applied:
+the body is then as it came, or as the codings before have left it. As in browsers and curl, a
+stream is complete if its data ends, whatever its checksum and whatever follows.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.utils.python import binary_is_text
 
 from webcrawl.net.http.answers import class_for
-from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes, larger_bound
+from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes, larger_limit
 from webcrawl.net.limits import page_max_bytes
 
 if sys.version_info >= (3, 14):
@@ -46,16 +45,17 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 _ACCEPTED = b"gzip, deflate, br, zstd"
-# Servers say these of bodies that are not coded at all.
+# Servers name these for bodies that are not encoded at all.
 _NO_CODINGS = frozenset({b"", b"identity", b"none", b"utf-8", b"utf8", b"8bit", b"binary"})
-# Nobody codes a page more often; curl stops at five, Chromium has no bound.
+# No real page has more codings; curl stops at five, Chromium has no limit.
 _MAX_CODINGS = 8
-# Parts after one another in one body: legal, rare, and a million empty ones would take minutes.
+# Concatenated streams in one body: legal but rare, and a million empty ones would take minutes.
 _MAX_PARTS = 64
-# A step through a broken stream, before it goes byte by byte.
+# Bytes per step through a broken stream, before the last step is repeated byte by byte.
 _STEP = 4096
 _BROTLI_STEP = 256 * 1024
-# RFC 8878, section 3.1.1.1.2: decoders need not support larger windows, and this one allocates it.
+# RFC 8878, section 3.1.1.1.2: decoders need not support larger windows, and this one allocates
+# memory for the whole window.
 _ZSTD_WINDOW_LOG = 23
 # isal's stub says this is an instance.
 _ISAL_ERROR = cast("type[Exception]", isal_zlib.error)
@@ -69,7 +69,7 @@ _ERRORS: tuple[type[Exception], ...] = (
 )
 
 
-#: The flags of bodies whose codings could not be undone: a broken stream, and no stream at all.
+#: Flags of bodies that could not be decoded: the stream is broken, or there is none.
 BROKEN = "undecodable"
 NOT_DECODED = "not_decoded"
 
@@ -77,7 +77,8 @@ NOT_DECODED = "not_decoded"
 class Decoded(NamedTuple):
     """Result of decoding a body.
 
-    *cut* at the bound; *finding*, BROKEN or NOT_DECODED, if it was not whole up to there.
+    *cut*: whether it was cut at the limit. *finding*: BROKEN or NOT_DECODED, if it was not whole up
+    to there.
     """
 
     body: bytes
@@ -85,9 +86,9 @@ class Decoded(NamedTuple):
     finding: str
 
     def flags(self, flags: list[str]) -> list[str]:
-        """*flags* of the body as received, and those of the decoded one."""
+        """Return *flags* of the body as received, and those of the decoded one."""
         flags = [*flags]
-        # What was cut on the way ends early, of course.
+        # A body that was cut on the wire ends early, of course.
         is_whole = "truncated" not in flags and "dataloss" not in flags
         if self.finding and (is_whole or self.finding == NOT_DECODED):
             flags.append(self.finding)
@@ -97,20 +98,20 @@ class Decoded(NamedTuple):
 
 
 class ContentDecodingMiddleware:
-    """Downloader middleware that accepts coded bodies and decodes them."""
+    """Downloader middleware that accepts encoded bodies and decodes them."""
 
     def __init__(self, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build by PAGE_MAX_BYTES; raises FatalError with one sentence if it cannot be."""
+        """Build from PAGE_MAX_BYTES; raise FatalError with one sentence if it is not valid."""
         return cls(max_bytes=page_max_bytes(crawler.settings))
 
     def process_request(self, request: Request) -> None:
-        # Not by the methods of Headers, which would bring the name into its form again.
+        # Not with the methods of Headers, which would normalize the name again.
         dict.setdefault(request.headers, b"Accept-Encoding", [_ACCEPTED])
-        # Requests made from a response, as for a redirect, start with a copy of its meta.
+        # Requests made from a response, such as redirects, start with a copy of its meta.
         request.meta.pop("wire_body", None)
 
     def process_response(
@@ -118,7 +119,7 @@ class ContentDecodingMiddleware:
     ) -> Response | Coroutine[Any, Any, Response]:
         """Return *response*, or one with the decoded body if it has a content coding.
 
-        What is larger, and has a permit, is decoded in a thread.
+        A larger body that has a permit is decoded in a thread.
         """
         if not dict.get(response.headers, b"Content-Encoding") or not response.body:
             return response
@@ -132,7 +133,7 @@ class ContentDecodingMiddleware:
     async def _decode_more(
         self, request: Request, response: Response, codings: list[bytes], decoded: Decoded
     ) -> Response:
-        limit = await larger_bound(request, len(decoded.body))
+        limit = await larger_limit(request, len(decoded.body))
         if limit > len(decoded.body):
             decoded = await asyncio.to_thread(decode, response.body, codings, limit=limit)
         return self._response(request, response, decoded)
@@ -146,7 +147,7 @@ class ContentDecodingMiddleware:
             cls = Response
         if body is not response.body:
             request.meta["wire_body"] = response.body
-        made = cls(
+        decoded_response = cls(
             response.url,
             status=response.status,
             body=body,
@@ -156,8 +157,8 @@ class ContentDecodingMiddleware:
             ip_address=response.ip_address,
             protocol=response.protocol,
         )
-        made.headers = response.headers  # the constructor would copy them
-        return made
+        decoded_response.headers = response.headers  # the constructor would copy them
+        return decoded_response
 
 
 def codings_of(fields: Iterable[bytes]) -> list[bytes]:
@@ -172,20 +173,20 @@ def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
         return Decoded(body, False, NOT_DECODED)
     cut, finding = False, ""
     for coding in reversed(codings):
-        make, mark = _STREAMS.get(coding, (None, None))
-        if make is None:
+        make_decoder, magic = _STREAMS.get(coding, (None, None))
+        if make_decoder is None:
             return Decoded(body, cut, NOT_DECODED)
-        if make is _zlib_stream and not _has_zlib_header(body):
-            make = _raw_deflate_stream
-        step = _decode_parts(make, body, limit, mark=mark)
-        if make is _zlib_stream and not step.body and step.finding:
-            step = _decode_parts(_raw_deflate_stream, body, limit, mark=mark)
-        if step.finding and not (body.startswith(mark) if mark else not _is_text(body)):
+        if make_decoder is _zlib_stream and not _has_zlib_header(body):
+            make_decoder = _raw_deflate_stream
+        step = _decode_parts(make_decoder, body, limit, magic=magic)
+        if make_decoder is _zlib_stream and not step.body and step.finding:
+            step = _decode_parts(_raw_deflate_stream, body, limit, magic=magic)
+        if step.finding and not (body.startswith(magic) if magic else not _is_text(body)):
             return Decoded(body, cut, NOT_DECODED)
         if step.finding and not step.body:
             return Decoded(body, cut, BROKEN)
         body = step.body
-        # What a cut stream leads to is no damage.
+        # Errors that follow from a cut stream do not count as damage.
         finding = finding or ("" if cut else step.finding)
         cut = cut or step.cut
     return Decoded(body, cut, finding)
@@ -196,7 +197,7 @@ def _is_text(body: bytes) -> bool:
 
 
 class _BrotliStream:
-    """brotli's decoder in the form of the others'; nothing may follow its stream."""
+    """Brotli's decoder with the interface of the others; nothing may follow its stream."""
 
     unused_data = b""
 
@@ -208,7 +209,7 @@ class _BrotliStream:
         return bool(self._decoder.is_finished())
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        # Its bound is one on the growth of the buffer, exceeded by up to the bound itself.
+        # Its limit is for the growth of the buffer, and may be exceeded by up to the limit itself.
         parts: list[bytes] = []
         room = max_length
         while room > 0 and not self.eof:
@@ -217,19 +218,19 @@ class _BrotliStream:
             data = b""
             parts.append(part)
             room -= len(part)
-            # It says that it wants more while it still holds decoded bytes back.
+            # It may accept more input while it still has decoded bytes.
             if not part and self._decoder.can_accept_more_data():
                 break
         return b"".join(parts)
 
 
-# Of decoders, which have the methods of zlib's.
+# Constructors of decoders, all with the methods of zlib's.
 _gzip_stream = partial(isal_zlib.decompressobj, 31)
 _zlib_stream = partial(isal_zlib.decompressobj, 15)
 _raw_deflate_stream = partial(isal_zlib.decompressobj, -15)
 _zstd_options = {int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW_LOG}
 _zstd_stream = partial(zstd.ZstdDecompressor, options=_zstd_options)
-# What makes a decoder, and how another stream begins in the same body.
+# The constructor of each decoder, and the bytes with which another stream in the body begins.
 _STREAMS: dict[bytes, tuple[Callable[[], Any], bytes | None]] = {
     b"gzip": (_gzip_stream, b"\x1f\x8b\x08"),
     b"x-gzip": (_gzip_stream, b"\x1f\x8b\x08"),
@@ -240,27 +241,27 @@ _STREAMS: dict[bytes, tuple[Callable[[], Any], bytes | None]] = {
 
 
 def _has_zlib_header(body: bytes) -> bool:
-    """Say whether deflate has its zlib header, as it should, which many servers leave out."""
+    """Return whether deflate data has its zlib header, which many servers leave out."""
     return len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
 
 
 def _decode_parts(
-    make: Callable[[], Any], body: bytes, limit: int, *, mark: bytes | None
+    make_decoder: Callable[[], Any], body: bytes, limit: int, *, magic: bytes | None
 ) -> Decoded:
-    """Decode the streams that *body* consists of; what follows without *mark* is padding."""
+    """Decode the streams in *body*; what follows without *magic* is padding."""
     parts: list[bytes] = []
-    room = limit + 1  # one byte more tells a body of the limit from a longer one
+    room = limit + 1  # one more byte shows whether the body is longer than the limit
     finding = BROKEN
     for _ in range(_MAX_PARTS):
-        stream = make()
+        stream = make_decoder()
         try:
             part = stream.decompress(body, room)
             rest, ended = stream.unused_data, stream.eof
         except _ERRORS:
-            part, ended = _salvage(make, body, room)
+            part, ended = _salvage(make_decoder, body, room)
             rest = b""
         if not ended and len(part) < room:
-            data = _without_checksum(make, body, room)
+            data = _without_checksum(make_decoder, body, room)
             if data is not None:
                 part, ended = data, True
         parts.append(part)
@@ -271,7 +272,7 @@ def _decode_parts(
             finding = BROKEN
             break
         finding = ""
-        if mark is None or not rest.startswith(mark):
+        if magic is None or not rest.startswith(magic):
             break
         body = rest
     else:
@@ -279,11 +280,14 @@ def _decode_parts(
     return Decoded(parts[0] if len(parts) == 1 else b"".join(parts), False, finding)
 
 
-def _without_checksum(make: Callable[[], Any], body: bytes, room: int) -> bytes | None:
-    """The deflate data of *body*, whose checksum is wrong or missing; None if it does not end."""
-    if make is _gzip_stream:
+def _without_checksum(make_decoder: Callable[[], Any], body: bytes, room: int) -> bytes | None:
+    """Return the deflate data of *body*, whose checksum is wrong or missing.
+
+    None if the data has no end.
+    """
+    if make_decoder is _gzip_stream:
         start = _after_gzip_header(body)
-    elif make is _zlib_stream:
+    elif make_decoder is _zlib_stream:
         start = 2
     else:
         return None
@@ -296,7 +300,7 @@ def _without_checksum(make: Callable[[], Any], body: bytes, room: int) -> bytes 
 
 
 def _after_gzip_header(body: bytes) -> int:
-    """Where the deflate data of *body* begins (RFC 1952, section 2.3)."""
+    """Return where the deflate data of *body* begins (RFC 1952, section 2.3)."""
     flags = body[3] if len(body) > 10 else 0
     at = 10
     if flags & 4:
@@ -307,22 +311,24 @@ def _after_gzip_header(body: bytes) -> int:
     return at + 2 if flags & 2 else at
 
 
-def _salvage(make: Callable[[], Any], body: bytes, room: int) -> tuple[bytes, bool]:
-    """Return what a broken stream gives before the damage, and whether it ended there.
+def _salvage(make_decoder: Callable[[], Any], body: bytes, room: int) -> tuple[bytes, bool]:
+    """Return what a broken stream contains before the damage, and whether it ended there.
 
-    An error takes with it what the same call had decoded, so the calls are made small: first in
-    steps, then byte by byte from the step that failed.
+    An error loses what the same call had decoded, so the calls are small: first in steps, then byte
+    by byte from the step that failed.
     """
-    good = _feed(make(), [body[n : n + _STEP] for n in range(0, len(body), _STEP)], room)[1]
+    good = _feed(make_decoder(), [body[n : n + _STEP] for n in range(0, len(body), _STEP)], room)[1]
     start = good * _STEP
     tail = [body[n : n + 1] for n in range(start, min(start + _STEP, len(body)))]
-    part, _, ended = _feed(make(), [body[:start], *tail] if start else tail, room)
+    part, _, ended = _feed(make_decoder(), [body[:start], *tail] if start else tail, room)
     return part, ended
 
 
 def _feed(stream: Any, pieces: list[bytes], room: int) -> tuple[bytes, int, bool]:
-    """Decode *pieces* up to the first error; return the output, the number of good ones, and
-    whether the stream has ended."""
+    """Decode *pieces* up to the first error.
+
+    Returns the output, the number of pieces decoded, and whether the stream has ended.
+    """
     parts: list[bytes] = []
     good = 0
     ended = False

@@ -1,7 +1,8 @@
-"""One connection: requests and their answers, one after the other, within bounds.
+"""A connection: requests and their answers, one after the other, within limits.
 
-Invariants: a header has a bound in bytes and in seconds, a body a lowest rate and a bound on its
-framing; what has come of a body is never lost; and what comes while nothing is asked is no answer.
+Invariants: a header has a limit in bytes and in seconds, a body has a minimum rate and a limit on
+its framing. Received parts of a body are never lost. Data that comes without a request is not an
+answer.
 """
 
 from __future__ import annotations
@@ -34,33 +35,33 @@ if TYPE_CHECKING:
     from webcrawl.net.http.request import WireRequest
     from webcrawl.net.limits import FetchLimits
 
-# What is held of one answer before no more is read from the socket.
+# Bytes of an answer that are buffered before reading from the socket pauses.
 _READ_BUFFER = 256 * 1024
-# Interim answers (1xx) before the one that counts, and that one. Real servers send one or none; a
-# stream of them would keep the loop busy until the time-out.
+# Interim answers (1xx) and the final one. Real servers send at most one; a stream of them would
+# keep the loop busy until the timeout.
 _MAX_ANSWERS = 20
-# Line ends before an answer.
+# Bytes of line ends that are skipped before an answer.
 _MAX_BLANK = 64
 _SWITCHING_PROTOCOLS = 101
-# Bytes of chunk sizes, extensions and trailers to a byte of the largest page: chunks of one byte
-# have five. More is a server that sends framing without an end, and no body.
+# Bytes of chunk sizes, extensions and trailers per byte of the largest page. Chunks of one byte
+# have five; a server with more sends endless framing and no body.
 _FRAMING = 8
 _CODING = b"transfer-encoding"
 _CHUNKED = b"chunked"
-# Bytes of a chunked body, with its framing, that can be read again: most pages.
+# Bytes of a chunked body, with its framing, that are kept to be read again: enough for most pages.
 _MAX_RAW = 64 * 1024
-# Statuses of answers that have none, whatever their fields say (RFC 9112, section 6.3).
+# Statuses of answers without a body, whatever their fields say (RFC 9112, section 6.3).
 _WITHOUT_BODY = frozenset({204, 304})
-# Seconds for the body of an answer whose head decides alone.
+# Seconds for the body of an answer whose head is enough.
 _MINOR_BODY_SECS = 2.0
 
 
 class Exchange(asyncio.Protocol):
-    """The protocol of one connection, and the answer to the request that was sent over it last.
+    """The protocol of one connection, with the answer to the request that was sent last.
 
-    A body always ends without an exception: *damage* says why it ended early, and what came of it
-    can be read. Before the body an exchange fails with the exceptions of `outcomes`, or with
-    TimeoutError when all of its time is over.
+    A body always ends without an exception: *damage* says why it ended early, and the received part
+    can be read. Before the body, an exchange fails with the exceptions of `outcomes`, or with
+    TimeoutError when its whole time is over.
     """
 
     transport: asyncio.Transport | None = None
@@ -69,33 +70,33 @@ class Exchange(asyncio.Protocol):
     status = 0
     reason = ""
     version = ""
-    #: The fields as received; of a head that was mended, those of the mended one.
+    #: The fields as received; if the head was repaired, those of the repaired one.
     headers: list[tuple[bytes, bytes]]
     head = b""  # all of the header as received, with the empty line
-    #: Whether the head could only be read after it was mended: see head.py.
+    #: Whether the head had to be repaired to be read: see head.py.
     is_mended = False
     damage: BaseException | None = None
-    #: Whether another request may follow, if all goes well.
+    #: Whether another request may follow if nothing goes wrong.
     may_be_kept = True
     request: WireRequest  # the last one
     _error: BaseException | None = None  # before the body
     _parser: HttpResponseParser | None
     _waiter: asyncio.Future[None] | None = None
-    # Of the header, then of the rate; or of the time for all of it, where that is over before.
+    # For the header, then for the rate; or for the whole exchange if its time is over before.
     _clock: asyncio.TimerHandle | None = None
-    _early = b""  # what came before anything was asked
-    _mended_size = 0  # bytes of the heads up to the mended one
+    _early = b""  # received before a request was sent
+    _mended_size = 0  # bytes of the heads up to the repaired one
     _is_asked = _is_used = _is_reused = False
-    # A chunked body as it has come, behind its head; None if that is too much, or was read again.
+    # A chunked body as received, after its head; None if it is too large, or was read again.
     _raw: list[bytes] | None = None
-    _raw_start = 0  # of the body in it
+    _raw_start = 0  # where the body begins in it
     _chunks: ChunkedBody | None = None
     _has_begun = _has_header = _is_whole = False
-    _is_sound = True  # whether another request may follow
+    _is_reusable = True  # whether another request may follow
     _is_paused = False
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop, limits: FetchLimits, peer: str) -> None:
-        #: The address at the other end, which the system need not be asked for.
+        #: The address at the other end, so that the system need not be asked.
         self.peer = peer
         self._loop = loop
         self._limits = limits
@@ -107,11 +108,13 @@ class Exchange(asyncio.Protocol):
         self._head_pieces: list[bytes] = []
 
     def ask(self, request: WireRequest, *, until: float) -> None:
-        """Send *request*, whose answer is to be there, its body included, *until* then. As
-        ``pass_fence``."""
+        """Send *request*. Its answer has to be complete, including the body, by *until*.
+
+        Raises what ``pass_fence`` raises.
+        """
         self._is_reused = self._is_used
         if self.transport is None:
-            raise self._lost("closed before the request was sent")
+            raise self._lost("the connection was closed before the request was sent")
         pass_fence()
         self.request = request
         self.headers = []
@@ -123,22 +126,22 @@ class Exchange(asyncio.Protocol):
         self._chunks = self._raw = None
         self._has_begun = self._has_header = self._is_whole = False
         self._answers = self._blank = self._received = 0
-        # Bytes received when the rate was looked at last; those of the body; of its framing, and
-        # of the framing since the last byte of the body.
-        self._counted = self._body_size = self._framing = self._bare = 0
+        # Bytes received at the last check of the rate; bytes of the body; bytes of its framing; and
+        # bytes of framing since the last byte of the body.
+        self._counted = self._body_size = self._framing = self._framing_run = 0
         self._until = until
         self._set_clock(self._limits.first_byte_timeout, self._on_late_header)
         self.transport.write(request.data)
         if self._early:
-            # What a server says before it is asked is no answer, most often. Read at once, it would
-            # close the connection under the request, which then fails for that and not for this.
+            # Data that a server sends before a request is rarely an answer. If it were read now, it
+            # would close the connection while the request is sent, which would then be the error.
             self._loop.call_soon(self.data_received, self._early)
             self._early = b""
 
     async def header(self) -> None:
-        """Wait for the header of the answer that counts; watch the rate from then on.
+        """Wait for the header of the final answer; check the rate of the body from then on.
 
-        Where the header decides alone, the body has only a moment.
+        If the header is enough, the body gets only a moment.
         """
         while not self._has_header:
             if self._error is not None:
@@ -149,7 +152,7 @@ class Exchange(asyncio.Protocol):
         self._watch_rate()
 
     async def read(self) -> bytes:
-        """The bytes of the body that have come, at least one; none at its end."""
+        """Return the bytes of the body that have come, at least one; none at its end."""
         while not self._pieces and not self._is_whole:
             await self._wait()
         data = b"".join(self._pieces)
@@ -160,8 +163,8 @@ class Exchange(asyncio.Protocol):
             self.transport.resume_reading()
         return data
 
-    def rest(self) -> bool:
-        """End the exchange; whether another one may follow."""
+    def finish(self) -> bool:
+        """End the exchange; return whether another one may follow."""
         self._stop_clock()
         self._is_asked = False
         self._is_used = True
@@ -169,28 +172,28 @@ class Exchange(asyncio.Protocol):
         return self._is_whole and self.is_connected()
 
     def is_connected(self) -> bool:
-        """Whether another request may be sent: not if something came that was not asked for."""
-        is_usable = self.may_be_kept and self._is_sound
+        """Return whether another request may be sent: not if unrequested data came."""
+        is_usable = self.may_be_kept and self._is_reusable
         return is_usable and self.transport is not None and not self.transport.is_closing()
 
     def is_to(self, address: str) -> bool:
-        """Whether the other end is at *address*."""
+        """Return whether the other end is at *address*."""
         return self.peer == address or plain_address(self.peer) == plain_address(address)
 
     def abort(self) -> None:
-        """Close the connection at once.
+        """Close the connection immediately.
 
-        An orderly end of TLS would leave it open until the server agrees, or for 30 s: to the
-        server, a second connection beside that of the host's next page.
+        An orderly end of TLS would leave it open until the server agrees, for up to 30 s. To the
+        server, that is a second connection next to that of the host's next page.
         """
         if self.transport is not None:
             self.transport.abort()
 
-    # What the loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Both loops turn Nagle's algorithm off by themselves.
-        self.transport = transport  # type: ignore[assignment]  # as the loops have it
+        # Both event loops turn off Nagle's algorithm by themselves.
+        self.transport = transport  # type: ignore[assignment]  # the loops pass this type
         if isinstance(transport, TlsTransport):
             self.certificate = transport.certificate()
             self.tls = transport.names()
@@ -198,14 +201,14 @@ class Exchange(asyncio.Protocol):
             self._fence.enclose(transport)
 
     def data_received(self, data: bytes) -> None:
-        if not self.tls:  # whose transport has counted them as they came
+        if not self.tls:  # the TLS transport has counted the bytes as they came
             self._count(len(data))
         if not self._is_asked:
-            self._is_sound = False
+            self._is_reusable = False
             self._early = self._early or data
             return
         if self._is_whole or self._error is not None or self._parser is None:
-            self._is_sound = False  # TLS may still deliver what it had when it was closed
+            self._is_reusable = False  # TLS may still deliver data after it was closed
             return
         self._received += len(data)
         if not self._has_begun:
@@ -213,7 +216,7 @@ class Exchange(asyncio.Protocol):
             data = data.lstrip(b"\r\n")
             self._blank += size - len(data)
             if self._blank > _MAX_BLANK:
-                self._fail(BadAnswerError("blank lines, and no answer"))
+                self._fail(BadAnswerError("the server sent blank lines instead of an answer"))
                 return
         had_header, body_size = self._has_header, self._body_size
         if not had_header:
@@ -227,7 +230,7 @@ class Exchange(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.transport = None
-        self._parser = None  # which refers to this
+        self._parser = None  # it refers back to this object
         if self._is_whole:
             return
         if self._raw is not None:
@@ -238,19 +241,18 @@ class Exchange(asyncio.Protocol):
         elif self._chunks is not None and self._chunks.has_last_chunk:
             self._end_body(None)
         else:
-            # A body without a length ends with the connection; if that ends in disorder, nothing
-            # says whether it is whole.
+            # A body without a length ends with the connection. If the connection breaks, it is
+            # unknown whether the body is complete.
             is_end = self._has_no_length() and (exc is None or isinstance(exc, UnclosedError))
             self._end_body(exc if is_end else lost)
 
-    # What the parser calls. What these raise ends its work, but comes out of it as another
-    # exception.
+    # Called by the parser. An exception here ends its work, but it raises another one instead.
 
     def on_message_begin(self) -> None:
         self._has_begun = True
         self._answers += 1
         if self._is_whole or self._answers > _MAX_ANSWERS:
-            self._refuse(BadAnswerError("too many interim answers"))
+            self._reject(BadAnswerError("too many interim answers"))
         self._reason = b""
         self.headers.clear()
 
@@ -258,7 +260,7 @@ class Exchange(asyncio.Protocol):
         self._reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._has_header:  # else of a trailer
+        if not self._has_header:  # else it is a trailer
             self.headers.append((name, value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
@@ -266,8 +268,8 @@ class Exchange(asyncio.Protocol):
         assert parser is not None
         status = parser.get_status_code()
         if status == _SWITCHING_PROTOCOLS:
-            # Nobody asked for that: what follows is the answer (RFC 9110, section 15.2).
-            raise ValueError("a head to be mended")
+            # It was not requested, so what follows is the answer (RFC 9110, section 15.2).
+            raise ValueError("the head must be repaired")
         if 100 <= status < 200:
             return
         codings = [
@@ -276,38 +278,38 @@ class Exchange(asyncio.Protocol):
             if len(name) == len(_CODING) and name.lower() == _CODING
         ]
         may_have_body = self.request.has_body and status not in _WITHOUT_BODY
-        # The parser takes a line of blanks for the head's end.
+        # The parser takes a blank line with spaces for the end of the head.
         is_odd = may_have_body and not self.headers and not self.is_mended
         if is_odd or (codings and codings != [_CHUNKED]):
-            raise ValueError("a head to be mended")
+            raise ValueError("the head must be repaired")
         received, size = b"".join(self._head_pieces), self._mended_size
         if not self.is_mended:
             self.head, size = _last_head(received, self._answers)
             if codings and (b"\n " in self.head or b"\n\t" in self.head):
-                # The parser takes chunks for the text of the body if their field is folded.
-                raise ValueError("a head to be mended")
+                # If the field is folded, the parser takes the chunks for the body itself.
+                raise ValueError("the head must be repaired")
             self._head_pieces.clear()
             if b"\0" in self.head:
-                self._refuse(BadAnswerError("a zero byte in the header"))
+                self._reject(BadAnswerError("a zero byte in the header"))
         if size > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
-            self._refuse(self._too_large())
+            self._reject(self._too_large())
         self.status = status
         self.version = parser.get_http_version()
         self.reason = self._reason.decode("utf-8", "surrogateescape")
         self._has_header = True
         if self.is_mended or not parser.should_keep_alive():
-            self._is_sound = False
+            self._is_reusable = False
         self._stop_clock()
         if not self.request.has_body:
             self.on_message_complete()
-            self._parser = self._new_parser()  # the other one would go on to the body
+            self._parser = self._new_parser()  # the old one would expect a body
         elif codings and may_have_body:
             self._raw, self._raw_start = [received], size
         self._wake()
 
     def on_body(self, data: bytes) -> None:
         if self._is_whole:
-            self._is_sound = False
+            self._is_reusable = False
             return
         self._pieces.append(data)
         self._body_size += len(data)
@@ -334,9 +336,9 @@ class Exchange(asyncio.Protocol):
         return parser
 
     def _feed(self, data: bytes) -> None:
-        """Give *data* to what reads the answer at this point of it."""
+        """Pass *data* to whatever reads this part of the answer."""
         if self.is_mended and not self._has_header:
-            self._mend()
+            self._repair_head()
         elif self._chunks is not None:
             self._read_chunks(data)
         else:
@@ -348,7 +350,7 @@ class Exchange(asyncio.Protocol):
             raw = None if self._is_whole else self._raw
             if raw is not None and data[-1:] == b"\n":
                 last = data if len(data) > 2 else b"".join(raw[-3:])
-                if last.endswith(b"0\n\n"):  # it may be the end, for which the parser would wait
+                if last.endswith(b"0\n\n"):  # it may be the end, which the parser does not see
                     self._read_again(raw)
 
     def _parse(self, data: bytes) -> None:
@@ -362,19 +364,19 @@ class Exchange(asyncio.Protocol):
 
     def _on_error(self, error: HttpParserError) -> None:
         if self._is_whole:
-            self._is_sound = False
+            self._is_reusable = False
         elif self._raw is not None:
             self._read_again(self._raw)
         elif self._has_header:
             self._end_body(error)
         elif self._error is None and not self.is_mended:
             self.is_mended = True
-            self._mend()
+            self._repair_head()
         else:
             self._fail(self._error or BadAnswerError(str(error)))
 
-    def _mend(self) -> None:
-        """Give a new parser the head that the first one could not read, once all of it is there."""
+    def _repair_head(self) -> None:
+        """Pass the repaired head to a new parser, once all of it has come."""
         received = b"".join(self._head_pieces)
         self._head_pieces = [received]
         start = 0
@@ -403,7 +405,7 @@ class Exchange(asyncio.Protocol):
         self._fail(BadAnswerError("too many interim answers"))
 
     def _read_again(self, raw: list[bytes]) -> None:
-        """Read *raw*, a chunked body on which the parser failed, with the lenient decoder."""
+        """Decode *raw*, a chunked body on which the parser failed, with the lenient decoder."""
         known = self._body_size
 
         def give(piece: bytes) -> None:
@@ -425,21 +427,21 @@ class Exchange(asyncio.Protocol):
             self._end_body(BadAnswerError(str(error)))
             return
         if rest:
-            self._is_sound = False
+            self._is_reusable = False
         if self._chunks.has_ended:
             self.on_message_complete()
 
-    def _refuse(self, error: Exception) -> NoReturn:
+    def _reject(self, error: Exception) -> NoReturn:
         """End the exchange before its body, and the parser's work."""
         self._error = error
         raise error
 
     def _count_framing(self, size: int, of_body: int) -> None:
         self._framing += size - of_body
-        self._bare = 0 if of_body else self._bare + size
+        self._framing_run = 0 if of_body else self._framing_run + size
         limits = self._limits
-        if self._framing > _FRAMING * limits.max_bytes or self._bare > limits.header_bytes:
-            self._end_body(BadAnswerError("more framing than body"))
+        if self._framing > _FRAMING * limits.max_bytes or self._framing_run > limits.header_bytes:
+            self._end_body(BadAnswerError("the chunked body is mostly framing"))
 
     def _lost(self, why: str) -> ConnectionLostError:
         error = ConnectionLostError(why)
@@ -447,14 +449,14 @@ class Exchange(asyncio.Protocol):
         return error
 
     def _has_no_length(self) -> bool:
-        """Whether the end of the connection is that of the body (RFC 9112, section 6.3)."""
+        """Return whether the body ends with the connection (RFC 9112, section 6.3)."""
         names = {name.lower() for name, _ in self.headers}
         return names.isdisjoint((_CODING, b"content-length"))
 
     def _watch_rate(self) -> None:
-        """See to it that the body, unless it is there already, comes at the lowest rate or ends.
+        """Start a window, after which the body ends if it came below the minimum rate.
 
-        Bytes are counted as they come, chunking included.
+        Bytes are counted as received, including chunk framing.
         """
         if not self._is_whole:
             self._counted = self._received
@@ -462,7 +464,7 @@ class Exchange(asyncio.Protocol):
 
     def _on_late_header(self) -> None:
         seconds = self._limits.first_byte_timeout
-        error = FirstByteTimeoutError(f"no header within {seconds:g} seconds")
+        error = FirstByteTimeoutError(f"no header after {seconds:g} seconds")
         error.is_reused = self._is_reused
         self._fail(error)
 
@@ -472,7 +474,7 @@ class Exchange(asyncio.Protocol):
         if came >= self._limits.min_rate * window:
             self._watch_rate()
         else:
-            self._end_body(TooSlowError(f"{came} bytes in {window:g} seconds"))
+            self._end_body(TooSlowError(f"too slow: {came} bytes in {window:g} seconds"))
 
     def _on_end(self) -> None:
         if self._has_header:
@@ -498,14 +500,14 @@ class Exchange(asyncio.Protocol):
         self._close()
 
     def _end_body(self, why: BaseException | None) -> None:
-        """End the body here; what has come of it can still be read."""
+        """End the body here; the received part can still be read."""
         if not self._is_whole:
             self._is_whole = True
             self.damage = why
             self._close()
 
     def _close(self) -> None:
-        self._is_sound = False
+        self._is_reusable = False
         self._stop_clock()
         self.abort()
         self._wake()
@@ -526,7 +528,7 @@ class Exchange(asyncio.Protocol):
 
 
 def _last_head(received: bytes, answers: int) -> tuple[bytes, int]:
-    """The last of the headers of *answers*, which *received* begins with, and the bytes of all."""
+    """Return the last of the *answers* headers at the start of *received*, and the size of all."""
     rest = received
     while found := HEAD_END.search(rest):
         answers -= 1

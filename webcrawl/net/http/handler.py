@@ -1,44 +1,44 @@
 """The download handler for http and https: one polite request, whatever the server does.
 
-Set in DOWNLOAD_HANDLERS for both schemes. It never sends a request twice, connects to several
-addresses at once, keeps a connection to every host, or fails on a large page.
+Set in DOWNLOAD_HANDLERS for both schemes. It never sends a request twice, never connects to several
+addresses at a time, does not keep a connection to every host, and does not fail on a large page.
 
-Invariant: one call sends at most one request over one connection, and when it has returned or
-raised, that connection is closed or back in the pool of its host.
+Invariant: one call sends at most one request over one connection. When it has returned or raised,
+that connection is closed or back in the pool of its host.
 
-What it leaves in ``request.meta`` (the ``meta`` of the response, too):
+It sets these keys of ``request.meta`` (and so of the response's ``meta``):
 
 ``download_latency``, ``download_seconds``
-    Seconds from the call to the header and to the end of the body; the second is also there
-    after a failure.
+    Seconds from the call to the header and to the end of the body. The second is also set after a
+    failure.
 ``wire_address``
-    The address that the connection was to, as text; empty through a proxy.
+    The address of the connection, as text; empty through a proxy.
 ``wire_headers``, ``wire_reason``
     The received header fields, a tuple of (name, value) in bytes in the order and spelling
-    received (``response.headers`` groups them by name), and the words behind the status.
+    received (``response.headers`` groups them by name), and the text after the status.
 ``wire_request_headers``
-    The header fields as sent: a tuple like that of the received ones.
+    The header fields as sent, as a tuple like that of the received ones.
 ``wire_head``, ``wire_request``
-    The received header as it came, from the status line to the empty line, and all of the request
-    as sent, its body included. Of requests through a proxy there is no ``wire_request``: it names
+    The header as received, from the status line to the empty line, and the whole request as sent,
+    including its body. For requests through a proxy there is no ``wire_request``: it would contain
     the proxy's URL and password.
 ``tls``
     Version and cipher suite, ``TLSv1.3 TLS_AES_128_GCM_SHA256``; empty without TLS.
 
-It reads ``large_body`` there, see `large_bodies`.
+It reads ``large_body``, see `large_bodies`.
 
-The body is what the server meant as content, before content codings are undone; chunking is
-undone, so a ``Transfer-Encoding`` in the headers describes the way, not the body. Flags:
+The body is as it was before content decoding, but without chunk framing. A ``Transfer-Encoding`` in
+the headers therefore describes the transfer, not the body. Flags:
 
 ``truncated``
-    The body was cut on purpose, as it came: at PAGE_MAX_BYTES or the ``download_maxsize`` of the
-    request (or at the bound of a large body).
+    The body was cut on purpose while it was received: at PAGE_MAX_BYTES or the
+    ``download_maxsize`` of the request, or at the limit of a large body.
 ``time``
-    Beside ``truncated``: what had come when the time was up (DOWNLOAD_TIMEOUT), or when the body
-    came at less than NET_MIN_BYTES_PER_SEC. Fetching it again would take as long and bring no
-    more. If nothing had come the fetch fails, and so does a robots.txt in any case.
+    Next to ``truncated``: the body was cut when the time was over (DOWNLOAD_TIMEOUT), or when it
+    came below NET_MIN_BYTES_PER_SEC. Fetching it again would take as long and bring no more. If
+    nothing had come the fetch fails, and a robots.txt fails in any case.
 ``dataloss``
-    The body ended early or its framing is broken, where DOWNLOAD_FAIL_ON_DATALOSS is off.
+    The body ended early or its framing is broken, and DOWNLOAD_FAIL_ON_DATALOSS is off.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from webcrawl.net.dialer import Dialer
 from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.decoding import codings_of, decode
-from webcrawl.net.http.large_bodies import free_bytes, larger_bound
+from webcrawl.net.http.large_bodies import free_bytes, larger_limit
 from webcrawl.net.http.request import wire_request
 from webcrawl.net.http.tls import TlsContext, UnclosedError
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
@@ -73,10 +73,10 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class HttpDownloadHandler(BaseDownloadHandler):
-    """Scrapy's `DownloadHandlerProtocol` for http and https; raises what `outcomes` names.
+    """Scrapy's `DownloadHandlerProtocol` for http and https. Raises the exceptions of `outcomes`.
 
-    The handler holds no more descriptors than the requests under way and idle connections of
-    *limits*; the handlers of two schemes hold them each.
+    The handler uses no more file descriptors than the requests in progress and the idle connections
+    of *limits*. The handlers of the two schemes each have their own.
     """
 
     lazy = True
@@ -89,9 +89,9 @@ class HttpDownloadHandler(BaseDownloadHandler):
     def from_crawler(cls, crawler: Crawler) -> HttpDownloadHandler:
         """Build the handler from the settings; needs a running event loop.
 
-        Beside those of `FetchLimits` and `Dialer`: those about TLS, among them
-        DOWNLOAD_VERIFY_CERTIFICATES, off by default: a crawler reads what a browser would warn of.
-        Raises FatalError with one sentence for a value that cannot work.
+        They are those of `FetchLimits` and `Dialer`, and those for TLS, such as
+        DOWNLOAD_VERIFY_CERTIFICATES. That is off by default: a crawler also reads sites that a
+        browser would warn about. Raises FatalError with one sentence for an invalid value.
         """
         tls = TlsContext.from_settings(crawler.settings)
         limits = FetchLimits.from_settings(crawler.settings)
@@ -100,7 +100,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         return cls(crawler=crawler, limits=limits, connections=connections)
 
     async def download_request(self, request: Request) -> Response:
-        """Fetch *request* once; see the module for the response, `outcomes` for the failures."""
+        """Fetch *request* once. See the module for the response, `outcomes` for the failures."""
         meta = request.meta
         started = now()
         seconds = meta.get("download_timeout", self.limits.total_timeout)
@@ -119,7 +119,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             meta["tls"] = answer.tls
             return await self._receive(answer, request)
         except Exception as error:
-            failure = _of_url(error, request.url, seconds)
+            failure = _failure_for(error, request.url, seconds)
             if failure is error:
                 raise
             raise failure from error
@@ -129,11 +129,11 @@ class HttpDownloadHandler(BaseDownloadHandler):
             meta["download_seconds"] = now() - started
 
     async def close(self) -> None:
-        """Close every connection; requests under way fail."""
+        """Close every connection; requests in progress fail."""
         self.connections.close()
 
     async def _receive(self, answer: Exchange, request: Request) -> Response:
-        """Read the body, up to the bound, and build the response."""
+        """Read the body, up to the limit, and build the response."""
         headers = headers_of(answer.headers)
         if is_heard(self.crawler.signals, signals.headers_received):
             length = headers.get(b"Content-Length")
@@ -146,7 +146,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             if stop is not None:
                 return self._stopped(stop, answer, request, headers, b"")
         is_page = is_success(answer.status)
-        if is_page:  # the status of others says more than their type
+        if is_page:  # for others the status matters more than the type
             types = dict.get(headers, b"Content-Type", ())
             self.limits.check_type(b",".join(types), request)
         limit = free_bytes(request, self.limits.max_bytes)
@@ -161,17 +161,17 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 if stop is not None:
                     return self._stopped(stop, answer, request, headers, b"".join(chunks))
             if size > limit:
-                limit = await larger_bound(request, limit)
+                limit = await larger_limit(request, limit)
             if size > limit:
                 chunks[-1] = chunk[: limit - size]
                 return response_of(answer, request.url, headers, b"".join(chunks), ["truncated"])
         flags = []
-        # A robots.txt that only lacks the announcement of its end is taken, as it is without TLS.
-        is_taken = isinstance(answer.damage, UnclosedError) and is_for_robots(request)
-        if isinstance(answer.damage, outcomes.ConnectionLostError) and not is_taken:
-            is_taken = _has_decoded_length(headers, b"".join(chunks), limit)
-        if answer.damage and not is_taken:
-            # The head of an error or a redirect says all, however its body ends.
+        # A robots.txt without the close_notify of TLS is accepted, as one without TLS would be.
+        is_accepted = isinstance(answer.damage, UnclosedError) and is_for_robots(request)
+        if isinstance(answer.damage, outcomes.ConnectionLostError) and not is_accepted:
+            is_accepted = _has_decoded_length(headers, b"".join(chunks), limit)
+        if answer.damage and not is_accepted:
+            # The head of an error or a redirect is enough, however its body ends.
             fails = is_page and request.meta.get(
                 "download_fail_on_dataloss", self.limits.fail_on_dataloss
             )
@@ -180,7 +180,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         return response_of(answer, request.url, headers, b"".join(chunks), flags)
 
     def _stop_by(self, signal: object, request: Request, **facts: Any) -> StopDownload | None:
-        """Send *signal*; the StopDownload of a handler, if one raised it."""
+        """Send *signal*; return the StopDownload that a handler raised, if any."""
         crawler = self.crawler
         answers = crawler.signals.send_catch_log(
             signal, request=request, spider=crawler.spider, **facts
@@ -196,7 +196,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         headers: Headers,
         body: bytes,
     ) -> Response:
-        """Answer a signal handler's StopDownload as Scrapy's handlers do."""
+        """Handle a signal handler's StopDownload as Scrapy's download handlers do."""
         response = response_of(answer, request.url, headers, body, ["download_stopped"])
         if stop.fail:
             stop.response = response
@@ -205,9 +205,9 @@ class HttpDownloadHandler(BaseDownloadHandler):
 
 
 def _has_decoded_length(headers: Headers, body: bytes, limit: int) -> bool:
-    """Return whether the length in *headers* is that of *body* without its content coding.
+    """Return whether the length in *headers* is that of *body* after decoding.
 
-    Some servers announce that one (Chromium: "ShouldFixMismatchedContentLength").
+    Some servers send that length (Chromium: "ShouldFixMismatchedContentLength").
     """
     codings = codings_of(headers.getlist(b"Content-Encoding"))
     lengths = headers.getlist(b"Content-Length")
@@ -218,9 +218,9 @@ def _has_decoded_length(headers: Headers, body: bytes, limit: int) -> bool:
 
 
 def _flags_of(damage: BaseException, url: str, *, may_be_half: bool, fails: bool) -> list[str]:
-    """The flags of a body that *damage* ended; raises what the fetch fails with.
+    """Return the flags of a body that *damage* ended; raise if the fetch fails because of it.
 
-    Half of a robots.txt may permit what the other half forbids.
+    A part of a robots.txt may permit what the rest forbids.
     """
     if isinstance(damage, TimeoutError | outcomes.TooSlowError):
         if not may_be_half:
@@ -231,15 +231,15 @@ def _flags_of(damage: BaseException, url: str, *, may_be_half: bool, fails: bool
     return ["dataloss"]
 
 
-def _of_url(error: Exception, url: str, seconds: float) -> Exception:
-    """The exception for the fetch of *url*, which had *seconds*, after *error*."""
+def _failure_for(error: Exception, url: str, seconds: float) -> Exception:
+    """Return the exception for the fetch of *url*, which had *seconds*, after *error*."""
     if isinstance(error, outcomes.FetchError):
         error.args = (f"{url}: {error}",)
         return error
     if isinstance(error, TimeoutError):
-        return DownloadTimeoutError(f"{url}: not done within {seconds} seconds")
+        return DownloadTimeoutError(f"{url}: not finished within {seconds} seconds")
     if isinstance(error, ValueError):
         return outcomes.BadUrlError(f"{url}: {error}")
-    if isinstance(error, RuntimeError):  # what the loops say of a connection that was closed
+    if isinstance(error, RuntimeError):  # event loops raise it for a connection that was closed
         return outcomes.ConnectionLostError(f"{url}: {error}")
     return error

@@ -1,12 +1,13 @@
-"""Response heads that break the rules, mended so that the parser can read them.
+"""Response heads that break the rules, repaired so that the parser can read them.
 
 Servers of the open web send header lines without a colon, quoted lines, lone carriage returns and
-two spaces in the status line, and every browser shows their pages. Lines are mended as RFC 9112,
-section 5, says, or as Chromium's parser does (net/http: ``HttpUtil::AssembleRawHeaders`` and
-``HttpResponseHeaders``); a line of which neither makes a field is dropped. The framing is that of
-RFC 9112, section 6.3; what the RFC says must be discarded is refused.
+two spaces in the status line, and every browser shows their pages. Lines are repaired as in RFC
+9112, section 5, or as in Chromium's parser (net/http: ``HttpUtil::AssembleRawHeaders`` and
+``HttpResponseHeaders``). A line that is not a field by either rule is dropped. Framing follows RFC
+9112, section 6.3; heads that the RFC says must be discarded are rejected.
 
-Invariant: all of it takes time linear in the head, and a mended head is well-formed.
+Invariant: everything takes time linear in the length of the head, and a repaired head is
+well-formed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import NamedTuple
 #: The end of the line before an empty line, and that line.
 HEAD_END = re.compile(rb"\n\r*\n")
 _LINES = re.compile(rb"[\r\n]+")
-# Chromium skips up to four bytes before the status line, and needs no more of it than the name of
-# the protocol. A status is the digits after the first spaces; without any it is 200.
+# Chromium skips up to four bytes before the status line, of which it needs only the name of the
+# protocol. The status is the digits after the first spaces; without any it is 200.
 _SLOP = 4
 _HTTP = b"http"
 _STATUS_LINE = re.compile(rb"http(?:/([0-9])\.?([0-9]?))?[^ ]*(?: +([0-9]*)(.*))?", re.IGNORECASE)
@@ -28,14 +29,14 @@ _BLANK = b" \t"
 _CODING = b"transfer-encoding"
 _CHUNKED = b"chunked"
 _LENGTH = b"content-length"
-# More digits than any length has.
+# A length has fewer digits.
 _MAX_DIGITS = 40
 
 Fields = list[tuple[bytes, bytes]]
 
 
 class MendedHead(NamedTuple):
-    """A head as the parser reads it; *is_interim*: another one follows."""
+    """A repaired head as the parser reads it; *is_interim*: another one follows."""
 
     data: bytes
     is_interim: bool
@@ -47,15 +48,15 @@ def may_be_head(received: bytes, start: int) -> bool:
 
 
 def end_of_head(received: bytes, start: int) -> int:
-    """Return where the head that begins at *start* of *received* ends; -1 if it does not."""
+    """Return where the head that begins at *start* of *received* ends; -1 if that has not come."""
     found = HEAD_END.search(received, start)
     return -1 if found is None else found.end()
 
 
 def mended_head(head: bytes) -> MendedHead:
-    """Mend *head*, which ends with its empty line.
+    """Repair *head*, which ends with its empty line.
 
-    ValueError if it has no status line, no valid status or length, or a zero byte.
+    Raises ValueError if it has no status line, no valid status or length, or a zero byte.
     """
     if b"\0" in head:
         raise ValueError("a zero byte in the header")
@@ -78,7 +79,7 @@ def mended_head(head: bytes) -> MendedHead:
 
 
 def _start(received: bytes) -> int:
-    """Return where the status line begins; -1 if it does not."""
+    """Return where the status line begins; -1 if there is none."""
     return received[: _SLOP + len(_HTTP)].lower().find(_HTTP)
 
 
@@ -88,7 +89,7 @@ def _fields(lines: list[bytes]) -> Fields:
     is_field = False
     for line in lines:
         if line[:1] in _BLANK:
-            # Section 5.2, for folded values; section 2.2, for a line that continues no field.
+            # Section 5.2 for folded values, section 2.2 for a line that does not continue a field.
             if is_field:
                 fields[-1][1].append(line.strip(_BLANK))
             continue
@@ -101,11 +102,12 @@ def _fields(lines: list[bytes]) -> Fields:
 
 
 def _framed(fields: Fields) -> Fields:
-    """Return *fields* with one field at most that says where the body ends, by section 6.3."""
-    codings = [one for one in _values(fields, _CODING) if one.lower() != b"identity"]
+    """Return *fields* with at most one field that says where the body ends (section 6.3)."""
+    codings = [coding for coding in _values(fields, _CODING) if coding.lower() != b"identity"]
     framing: list[tuple[bytes, bytes]] = []
     if codings:
-        # Others than chunked stay undone, and without it the connection's end is the body's.
+        # Codings other than chunked are not undone. Without chunked the body ends with the
+        # connection.
         if codings[-1].lower() == _CHUNKED:
             framing.append((b"Transfer-Encoding", _CHUNKED))
     elif any(name.lower() == _LENGTH for name, _ in fields):
@@ -120,16 +122,16 @@ def _framed(fields: Fields) -> Fields:
 
 
 def _length(values: list[bytes]) -> int:
-    """Return the one number that all *values* are."""
+    """Return the number that all *values* must be equal to."""
     if not all(value.isdigit() and len(value) <= _MAX_DIGITS for value in values):
-        raise ValueError("no valid length")
+        raise ValueError("Content-Length is not a number")
     lengths = {int(value) for value in values}
     if len(lengths) != 1:
-        raise ValueError("lengths that differ")
+        raise ValueError("Content-Length has different values")
     return lengths.pop()
 
 
-def _values(fields: Fields, of: bytes) -> list[bytes]:
-    """Return the values in the lists that the fields named *of* are."""
-    parts = [part for name, value in fields if name.lower() == of for part in value.split(b",")]
-    return [part for one in parts if (part := one.strip(_BLANK))]
+def _values(fields: Fields, name: bytes) -> list[bytes]:
+    """Return the values in all comma-separated lists of the fields called *name*."""
+    parts = [part for key, value in fields if key.lower() == name for part in value.split(b",")]
+    return [part for value in parts if (part := value.strip(_BLANK))]

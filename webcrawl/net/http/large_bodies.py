@@ -1,11 +1,11 @@
 """Permits for bodies of more than 1 MiB, for a few requests at a time.
 
-A page may have 5 MiB, a sitemap 50: with 200 workers that would be 10 GB. So a body that outgrows
-``FREE_BYTES``, on the wire or decoded, waits for its permit. It is in the request's meta as
-``large_body``; the download handlers and the decoding middleware acquire it, and its maker gives it
-back when the body is not needed any more.
+A page may have 5 MiB, a sitemap 50: with 200 workers that would be 10 GB. So a body that grows
+beyond ``FREE_BYTES``, on the wire or decoded, waits for its permit. The permit is in the request's
+meta as ``large_body``. The download handlers and the decoding middleware acquire it, and whoever
+made it gives it back when the body is no longer needed.
 
-Invariant: no more than *at_once* permits are held at any moment; small bodies need none.
+Invariant: at most *at_once* permits are held at any moment. Small bodies need none.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 #: The key in ``request.meta``.
 LARGE_BODY = "large_body"
-#: Of a body that needs no permit.
+#: A body of at most this size needs no permit.
 FREE_BYTES = 1 << 20
 
 
 class LargeBodies:
     """All permits for large bodies.
 
-    *max_bytes* is the bound of a large body, *patience* how many seconds a request waits for its
-    permit; after that it gets along with ``FREE_BYTES``.
+    *max_bytes* is the limit of a large body. *patience* is how many seconds a request waits for its
+    permit; after that its body is limited to ``FREE_BYTES``.
     """
 
     def __init__(self, *, max_bytes: int, at_once: int, patience: float) -> None:
@@ -35,12 +35,12 @@ class LargeBodies:
         self.free = asyncio.Semaphore(at_once)
 
     def permit(self) -> Permit:
-        """A new permit, not held yet."""
+        """Return a new permit, not held yet."""
         return Permit(self)
 
 
 class Permit:
-    """Permit for the large body of one request."""
+    """The permit for the large body of one request."""
 
     __slots__ = ("_bodies", "_held", "_over")
 
@@ -51,11 +51,11 @@ class Permit:
 
     @property
     def max_bytes(self) -> int:
-        """Bound of the body with this permit."""
+        """The limit of a body with this permit."""
         return self._bodies.max_bytes
 
     async def acquire(self) -> bool:
-        """Wait for the permit; False if it did not come in time, or is not needed any more."""
+        """Wait for the permit; return False if it did not come in time or is no longer needed."""
         is_held, is_over = self._held, self._over
         if is_held or is_over:
             return is_held
@@ -65,12 +65,12 @@ class Permit:
         except TimeoutError:
             return False
         self._held = True
-        if self._over:  # since it was waited for
+        if self._over:  # it was given back during the wait
             self.give_back()
         return self._held
 
     def give_back(self) -> None:
-        """The body is not needed any more. Calling it again does nothing."""
+        """Give the permit back, as the body is not needed any more. Idempotent."""
         self._over = True
         if self._held:
             self._held = False
@@ -78,15 +78,18 @@ class Permit:
 
 
 def free_bytes(request: Request, max_bytes: int) -> int:
-    """Bound of *request*'s body without a permit, where *max_bytes* is for all."""
+    """Return the limit of *request*'s body without a permit.
+
+    *max_bytes* is the general limit of bodies.
+    """
     limit: int = request.meta.get("download_maxsize") or max_bytes
     return min(limit, FREE_BYTES) if LARGE_BODY in request.meta else limit
 
 
-async def larger_bound(request: Request, limit: int) -> int:
-    """Bound of *request*'s body, which has outgrown *limit*: more if its permit comes in time.
+async def larger_limit(request: Request, limit: int) -> int:
+    """Return the new limit of *request*'s body, which has reached *limit*.
 
-    While it is waited for, the server waits, too.
+    It is higher if the permit comes in time. During the wait, the server waits, too.
     """
     permit: Permit | None = request.meta.get(LARGE_BODY)
     if permit is not None and permit.max_bytes > limit and await permit.acquire():

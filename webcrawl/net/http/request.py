@@ -1,7 +1,7 @@
 """HTTP requests in the form in which they are sent.
 
-Invariant: one Scrapy request is one HTTP request with the length that its body has, whatever its
-URL and its header fields say.
+Invariant: one Scrapy request becomes one HTTP request with the length of its body, whatever its URL
+and its header fields contain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from webcrawl.configuration.secrets import is_secret
 if TYPE_CHECKING:
     from scrapy import Request
 
-# Scheme, credentials, host, port, and what to ask for.
+# Scheme, credentials, host, port, path and query.
 _URL = re.compile(
     r"(https?)://(?:([^@/?#\\\x00-\x20\x7f]*+)@)?+"
     r"(\[[0-9a-f:.]++\]|[^\[\]:@/?#\\\x00-\x20\x7f]++)"
@@ -29,23 +29,23 @@ _URL = re.compile(
 _PORTS = {"http": 80, "https": 443}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = bytes({*range(32), 127} - {9})
-# Fields that decide on the framing, or on where a request goes: replaced, or sent to the proxy.
+# Fields that affect the framing or the destination of a request: replaced, or sent to the proxy.
 _REPLACED = frozenset({b"Content-Length", b"Host", b"Proxy-Authorization", b"Transfer-Encoding"})
 _PLAIN = frozenset({"GET", "HEAD"})
-# Fields that a host policy may not have: the above, what robots.txt files know the crawler by, and
-# what has a key of its own.
+# Fields that a host policy may not set: the above, the name by which robots.txt files know the
+# crawler, and those with a key of their own.
 _NOT_ADDED = frozenset(
     {"connection", "content-length", "cookie", "host", "proxy-authorization", "transfer-encoding"}
     | {"user-agent"}
 )
 _MOST_ADDED = 100
-_COOKIE_VALUE = re.compile(r"[!-:<-~]*")  # no blank, no semicolon
-# A server takes these to have no body when nothing is said of it (RFC 9110, section 8.6).
+_COOKIE_VALUE = re.compile(r"[!-:<-~]*")  # without spaces and semicolons
+# Servers assume that these have no body if no length is given (RFC 9110, section 8.6).
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 class Proxy(NamedTuple):
-    """A proxy; *authorization* is the value of the field of that name for it, if any."""
+    """A proxy; *authorization* is the value of its Proxy-Authorization field, if any."""
 
     scheme: str
     host: str
@@ -63,9 +63,9 @@ class Endpoint(NamedTuple):
 
 
 class Additions(NamedTuple):
-    """What an operator sends with each request to a host: its secrets, shown nowhere.
+    """What an operator adds to each request to a host. It is secret and never shown.
 
-    *headers* by their names in lower case, of which "cookie" is joined to one of the request.
+    *headers* have their names in lower case; "cookie" is joined with a cookie of the request.
     """
 
     headers: dict[bytes, bytes]
@@ -76,12 +76,15 @@ class Additions(NamedTuple):
 
 
 NOTHING_ADDED = Additions({})
-#: What is sent with requests of this context; the downloader sets it.
+#: What is added to requests of this context; set by the downloader.
 ADDED = ContextVar("ADDED", default=NOTHING_ADDED)
 
 
 def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> Additions:
-    """ValueError, which has none of the values, for what cannot be sent. *proxy* is a URL or ""."""
+    """Return the Additions; *proxy* is a URL or "".
+
+    Raises ValueError for anything that cannot be sent; its message contains none of the values.
+    """
     if len(headers) + len(cookies) > _MOST_ADDED:
         raise ValueError(f"it has more than {_MOST_ADDED} headers and cookies")
     fields = {}
@@ -89,26 +92,28 @@ def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> A
         if name.lower() in _NOT_ADDED:
             raise ValueError(f"the header {name} cannot be set")
         if not _TOKEN.fullmatch(name) or value.encode().translate(None, _CONTROL) != value.encode():
-            raise ValueError(f"the header {name[:80]!r} is none that can be sent")
+            raise ValueError(f"the header {name[:80]!r} is not valid")
         fields[name.lower().encode()] = value.encode()
     for name, value in cookies.items():
         if not _TOKEN.fullmatch(name) or not _COOKIE_VALUE.fullmatch(value):
-            raise ValueError(f"the cookie {name[:80]!r} is none that can be sent")
+            raise ValueError(f"the cookie {name[:80]!r} is not valid")
     if cookies:
         fields[b"cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items()).encode()
     try:
         return Additions(fields, _proxy(proxy, b"") if proxy else None)
     except ValueError:
-        raise ValueError("the proxy is no URL by http or https") from None
+        raise ValueError("the proxy is not an http or https URL") from None
 
 
 class WireRequest(msgspec.Struct, frozen=True, gc=False):
     """A request as it is sent.
 
-    data: all of it. headers: its fields. shown, shown_headers: the same without the values that
-    ``Additions`` have and those of fields whose names are secret. has_body: whether its answer may
-    have one. is_reusing: whether it may be sent over a connection that others were sent over, and
-    others after it.
+    data: all of it.
+    headers: its fields.
+    shown, shown_headers: the same without the values of ``Additions`` and of fields whose names are
+        secret.
+    has_body: whether its answer may have a body.
+    is_reusing: whether it may use a connection that was used before, and others may use it after.
     """
 
     endpoint: Endpoint
@@ -121,18 +126,18 @@ class WireRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 def wire_request(request: Request) -> WireRequest:
-    """*request* as it is sent; ValueError if no HTTP request can be made of it.
+    """Return *request* as it is sent; raise ValueError if it cannot be made into an HTTP request.
 
-    The length of its body is what counts, not what its fields say of it. A field
-    Proxy-Authorization goes to the proxy and never to the host. What may have been done when the
-    connection breaks gets a connection of its own, for one that waited may be broken already.
+    The length of its body counts, not what its fields say. A field Proxy-Authorization goes to the
+    proxy and never to the host. A request that may have been carried out when the connection breaks
+    gets a new connection, as an idle one may already be broken.
     """
     method, fields, body = request.method, request.headers, request.body
     scheme, credentials, host, port, path = _parts(request.url)
     authority = host.removesuffix(".")
     if port != _PORTS[scheme]:
         authority += f":{port}"
-    # Not by the methods of Headers, which would bring each name into its form again.
+    # Not with the methods of Headers, which would normalize each name again.
     host_field = dict.get(fields, b"Host", [authority.encode()])
     headers = [(b"Host", host_field[-1] if host_field else b"")]
     headers += [
@@ -157,14 +162,14 @@ def wire_request(request: Request) -> WireRequest:
         headers.append((b"Content-Length", b"%d" % len(body)))
     is_plain = method in _PLAIN
     if not is_plain and (method == "CONNECT" or _TOKEN.fullmatch(method) is None):
-        raise ValueError(f"{method!r} is no method of a request")
+        raise ValueError(f"{method!r} is not a valid request method")
     data, shown, shown_headers = _head(method, path, headers) + body, b"", headers
     secret = {name for name, _ in headers if is_secret(name) or name.lower() in added.headers}
     if secret:
         shown_headers = [
             (name, b"(withheld)" if name in secret else value) for name, value in headers
         ]
-    if proxy is None:  # else it names the proxy's URL and password
+    if proxy is None:  # else it contains the proxy's URL and password
         shown = _head(method, path, shown_headers) + body if secret else data
     return WireRequest(
         Endpoint(scheme, host.lower(), port, proxy),
@@ -178,7 +183,7 @@ def wire_request(request: Request) -> WireRequest:
 
 
 def tunnel_request(endpoint: Endpoint, proxy: Proxy) -> WireRequest:
-    """The request to *proxy* for a tunnel to *endpoint*."""
+    """Return the request to *proxy* for a tunnel to *endpoint*."""
     target = f"{endpoint.host}:{endpoint.port}"
     headers = [(b"Host", target.encode())]
     if proxy.authorization:
@@ -190,7 +195,7 @@ def tunnel_request(endpoint: Endpoint, proxy: Proxy) -> WireRequest:
 def _joined(
     headers: list[tuple[bytes, bytes]], added: dict[bytes, bytes]
 ) -> list[tuple[bytes, bytes]]:
-    """*headers* with *added*, which take the place of those of their names; cookies are joined."""
+    """Return *headers* with *added*, which replace those of the same name; cookies are joined."""
     cookies = [value for name, value in headers if name == b"Cookie" and b"cookie" in added]
     kept = [field for field in headers if field[0].lower() not in added]
     for name, value in added.items():
@@ -200,15 +205,15 @@ def _joined(
 
 
 def _parts(url: str) -> tuple[str, str | None, str, int, str]:
-    """Scheme, credentials, host, port, and path and query of *url*, as they stand there."""
+    """Return scheme, credentials, host, port, and path and query of *url*, as written."""
     found = _URL.fullmatch(url)
     if found is None:
-        raise ValueError("no URL by http or https with a host")
+        raise ValueError("not an http or https URL with a host")
     scheme, credentials, host, digits, path = found.groups()
     scheme = scheme.lower()
     port = int(digits) if digits else _PORTS[scheme]
     if port > 65535:
-        raise ValueError(f"there is no port {port}")
+        raise ValueError(f"{port} is not a valid port")
     if not path or path[0] == "?":
         path = f"/{path or ''}"
     return scheme, credentials, host, port, path
@@ -222,14 +227,14 @@ def _proxy(url: str, authorization: bytes) -> Proxy:
 
 
 def _basic(credentials: str) -> bytes:
-    """*credentials* of a URL as a header field has them (RFC 7617)."""
+    """Return the *credentials* of a URL as a header value (RFC 7617)."""
     both = credentials if ":" in credentials else f"{credentials}:"
     return b"Basic " + b64encode(unquote_to_bytes(both))
 
 
 def _head(method: str, target: str, headers: list[tuple[bytes, bytes]]) -> bytes:
     lines = b"".join([b"%b: %b\r\n" % field for field in headers])
-    # A field with a line end in it would say more than one thing.
+    # A line end in a field would allow to add other fields.
     if len(lines.translate(None, _CONTROL)) != len(lines) - 2 * len(headers):
         raise ValueError("a control character in a header field")
     return b"%b %b HTTP/1.1\r\n%b\r\n" % (method.encode(), target.encode(), lines)

@@ -1,12 +1,12 @@
 """TLS between the transport of a connection and the protocol over it.
 
-By pyOpenSSL, as in Scrapy itself: its OpenSSL comes with `cryptography` and is kept up to date by
-pip. The system's 3.0 under Python's `ssl` takes 1.5 times as long for a handshake, and uvloop's TLS
-256 KiB for each connection. pyOpenSSL makes the context; connections call OpenSSL without its
-methods, by the same bindings (docs/decisions.md, 2026-11-23).
+Uses pyOpenSSL, as Scrapy itself does: its OpenSSL comes with `cryptography` and is kept up to date
+by pip. With the system's OpenSSL 3.0 under Python's `ssl` a handshake takes 1.5 times as long, and
+uvloop's TLS takes 256 KiB per connection. pyOpenSSL makes the context. Connections call OpenSSL
+directly, with the same bindings (docs/decisions.md, 2026-11-23).
 
-Invariants: the protocol hears of a connection when the handshake is done and, if certificates are
-verified, the server has one for its name; what it writes never goes out in the clear.
+Invariants: the protocol learns of a connection only when the handshake is done and, if certificates
+are verified, the server has one for its name. What the protocol writes is never sent unencrypted.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ logger = logging.getLogger(__name__)
 _LIB, _FFI = Binding().lib, Binding().ffi
 #: Values of DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION.
 VERSIONS = {f"TLSv1.{minor}": ssl.TLSVersion(0x301 + minor) for minor in range(4)}
-#: OpenSSL's default groups less the finite fields, which cost a client up to 0.13 s a handshake,
-#: and less ML-KEM: a crawl has no secrets for the time of quantum computers.
+#: OpenSSL's default groups without finite fields, which cost a client up to 0.13 s per handshake,
+#: and without ML-KEM: a crawl has no secrets that quantum computers could threaten.
 _CURVES = b"X25519:P-256:X448:P-521:P-384"
-#: OpenSSL's order puts the one with SHA-384 first, which takes 15 us more of a handshake.
+#: OpenSSL's order begins with SHA-384, which makes a handshake 15 us longer.
 _SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
-#: For what OpenSSL returns, of all connections: twice what the loops receive at once.
+#: Shared by all connections for OpenSSL's output: twice what the loops receive in one read.
 _BUFFER = _FFI.new("char[]", 512 * 1024)
-#: Handshakes of a connection after its first. IIS and Apache begin one to ask for a certificate.
+#: Handshakes of a connection after the first. IIS and Apache start one to ask for a certificate.
 _MOST_RENEGOTIATIONS = 4
 
 
 class UnclosedError(ssl.SSLError):
-    """The end of a connection that its server has not announced."""
+    """The error of a connection that the server closed without TLS's close_notify."""
 
 
 class TlsContext:
-    """TLS settings of all connections."""
+    """The TLS settings of all connections."""
 
     def __init__(self, context: SSL.Context, *, is_verified: bool) -> None:
         self.context = context
@@ -66,41 +66,43 @@ class TlsContext:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build by Scrapy's settings about TLS; SSLKEYLOGFILE of the environment works, too.
+        """Build from Scrapy's TLS settings and the environment variable SSLKEYLOGFILE.
 
-        FatalError with one sentence for a value that cannot be.
+        Raises FatalError with one sentence for an invalid value.
         """
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
         ciphers = settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS")
-        least, most = (_version(settings, f"DOWNLOAD_TLS_{end}_VERSION") for end in ("MIN", "MAX"))
+        minimum, maximum = (
+            _version(settings, f"DOWNLOAD_TLS_{end}_VERSION") for end in ("MIN", "MAX")
+        )
         try:
-            context.set_min_proto_version(least or ssl.TLSVersion.TLSv1_2)
-            if least is not None and least < ssl.TLSVersion.TLSv1_2:
-                # On a higher level OpenSSL offers no older version, whatever the lowest one is.
+            context.set_min_proto_version(minimum or ssl.TLSVersion.TLSv1_2)
+            if minimum is not None and minimum < ssl.TLSVersion.TLSv1_2:
+                # At a higher level OpenSSL does not offer older versions, whatever the minimum is.
                 ciphers = f"{ciphers or 'DEFAULT'}:@SECLEVEL=0"
-            if most is not None:
-                context.set_max_proto_version(most)
+            if maximum is not None:
+                context.set_max_proto_version(maximum)
         except SSL.Error as e:
             raise FatalError(
-                f"OpenSSL does not take DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION: {e}."
+                f"OpenSSL rejects DOWNLOAD_TLS_MIN_VERSION or DOWNLOAD_TLS_MAX_VERSION: {e}."
             ) from None
         try:
             if ciphers:
                 context.set_cipher_list(ciphers.encode())
         except SSL.Error:
             raise FatalError(
-                f"DOWNLOADER_CLIENT_TLS_CIPHERS is no list of OpenSSL's: {ciphers!r}."
+                f"DOWNLOADER_CLIENT_TLS_CIPHERS is not a cipher list of OpenSSL: {ciphers!r}."
             ) from None
         is_verified = settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES")
         if is_verified:
             context.set_default_verify_paths()
             context.set_verify(SSL.VERIFY_PEER)
-            # Another handshake could bring a certificate for another name.
+            # Another handshake could present a certificate for another name.
             context.set_options(SSL.OP_NO_RENEGOTIATION)
         context.set_alpn_protos([b"http/1.1"])
         context.set_mode(SSL.MODE_RELEASE_BUFFERS)
         context.clear_mode(_LIB.SSL_MODE_ENABLE_PARTIAL_WRITE)
-        # For servers without RFC 5746, and those that hang at a ClientHello of 256 to 511 bytes.
+        # For servers without RFC 5746, and those that hang on a ClientHello of 256 to 511 bytes.
         context.set_options(SSL.OP_LEGACY_SERVER_CONNECT | SSL.OP_ALL)
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         context.set_tls13_ciphersuites(_SUITES)
@@ -108,13 +110,13 @@ class TlsContext:
             _LIB.SSL_CTX_set1_curves_list(context._context, _CURVES)
         except (AttributeError, TypeError):
             raise FatalError(
-                f"pyOpenSSL {version} has changed within: install the one of requirements.txt."
+                f"pyOpenSSL {version} is not supported: install the version in requirements.txt."
             ) from None
         _log_keys(context)
         return cls(context, is_verified=is_verified)
 
     def over(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
-        """A new transport of *protocol*, to be made the protocol of a connection to *host*."""
+        """Return a transport for *protocol*, to be the protocol of a connection to *host*."""
         return TlsTransport(self, host, protocol)
 
 
@@ -129,8 +131,10 @@ def _version(settings: BaseSettings, name: str) -> ssl.TLSVersion | None:
 
 
 def _log_keys(context: SSL.Context) -> None:
-    """Let *context* append the keys of its connections to the file SSLKEYLOGFILE, if that is set,
-    so that tools can read recorded packets."""
+    """Append the keys of *context*'s connections to the file SSLKEYLOGFILE, if that is set.
+
+    Tools need them to read recorded packets.
+    """
     if not (name := os.environ.get("SSLKEYLOGFILE")):
         return
     path = Path(name)
@@ -155,7 +159,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     _below: asyncio.Transport
     _error: ssl.SSLError | None = None
     _is_open = False  # whether the handshake is done
-    _is_over = False  # whether OpenSSL is not called any more
+    _is_over = False  # if so, OpenSSL is not called any more
 
     def __init__(self, settings: TlsContext, host: str, protocol: asyncio.Protocol) -> None:
         self._protocol = protocol
@@ -172,9 +176,9 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         _LIB.SSL_set_connect_state(tls)
 
     async def opened(self) -> None:
-        """Wait until the handshake is done; the connection is closed if it fails or is cancelled.
+        """Wait until the handshake is done. The connection is closed if it fails or is cancelled.
 
-        Raises OSError, SSLError among them.
+        Raises OSError, which includes SSLError.
         """
         assert self._handshake is not None
         try:
@@ -186,13 +190,13 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._handshake = None
 
     def names(self) -> str:
-        """Version and cipher suite of the connection: ``TLSv1.3 TLS_AES_128_GCM_SHA256``."""
+        """Return version and cipher suite of the connection: ``TLSv1.3 TLS_AES_128_GCM_SHA256``."""
         version = _LIB.SSL_get_version(self._tls)
         cipher = _LIB.SSL_CIPHER_get_name(_LIB.SSL_get_current_cipher(self._tls))
         return f"{_text(version)} {cipher_suite(_text(cipher))}"
 
     def certificate(self) -> bytes | None:
-        """The server's certificate, DER."""
+        """Return the server's certificate, DER."""
         found = _LIB.SSL_get_peer_certificate(self._tls)
         if not found:
             return None
@@ -203,12 +207,12 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         _LIB.X509_free(found)
         return certificate
 
-    # What the protocol calls.
+    # Called by the protocol.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_over:
             return
-        _LIB.ERR_clear_error()  # it would be taken for one of this connection
+        _LIB.ERR_clear_error()  # an old error would be taken for one of this connection
         if _LIB.SSL_write(self._tls, _FFI.from_buffer(data), len(data)) > 0:
             self._send()
         else:
@@ -222,7 +226,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         return self._is_over or self._below.is_closing()
 
     def pause_reading(self) -> None:
-        if not self.is_closing():  # by the server, whose last bytes may still be with the protocol
+        if not self.is_closing():  # the server may have closed it already
             self._below.pause_reading()
 
     def resume_reading(self) -> None:
@@ -232,19 +236,19 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = cast("asyncio.Protocol", protocol)
 
-    # What the loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._below = cast("asyncio.Transport", transport)
         if self._fence is not None:
             self._fence.enclose(transport)
-        self._shake()
+        self._continue_handshake()
 
     def data_received(self, data: bytes) -> None:
         self._count(len(data))
         if self._is_over:
             return
-        # OpenSSL reads *data* where it is, all of it before it wants more.
+        # OpenSSL reads *data* in place, and all of it before it asks for more.
         bio = _LIB.BIO_new_mem_buf(_FFI.from_buffer(data), len(data))
         _LIB.BIO_set_mem_eof_return(bio, -1)
         _LIB.SSL_set_bio(self._tls, bio, self._out)
@@ -252,11 +256,11 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._read()
             self._send()
         else:
-            self._shake()
+            self._continue_handshake()
 
     def eof_received(self) -> None:
         if self._is_open and not self._is_over:
-            self._error = UnclosedError("the connection was cut without a close_notify")
+            self._error = UnclosedError("the connection was closed without a close_notify")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_over = True
@@ -264,14 +268,14 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         if self._is_open:
             self._protocol.connection_lost(error)
         elif self._handshake is not None and not self._handshake.done():
-            error = error or ConnectionResetError("the server hung up in the handshake")
+            error = error or ConnectionResetError("the server hung up during the TLS handshake")
             self._handshake.set_exception(error)
-            self._handshake.exception()  # nobody may wait for it any more, which is no error
-        # 80 kB that the collector knows nothing of: they go now, whatever still refers to this.
+            self._handshake.exception()  # not an error if nothing waits for it any more
+        # Free 80 kB that the garbage collector does not know about, even if this object lives on.
         del self._tls
 
-    def _shake(self) -> None:
-        """Go on with the handshake."""
+    def _continue_handshake(self) -> None:
+        """Continue the handshake."""
         _LIB.ERR_clear_error()
         result = _LIB.SSL_do_handshake(self._tls)
         if result <= 0:
@@ -279,7 +283,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                 self._end(_failure())
             elif self._fence is None or self._fence.is_open():
                 self._send()
-            return  # else its download is about to be broken off
+            return  # if the fence is closed, the download is about to be cancelled
         try:
             if self._is_verified:
                 is_address = _is_address(self._host)
@@ -298,7 +302,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._read()
 
     def _read(self) -> None:
-        """Give the protocol what there is for it."""
+        """Pass decrypted data to the protocol."""
         _LIB.ERR_clear_error()
         tls = self._tls
         size = 0
@@ -316,12 +320,12 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._end(failure)
 
     def _send(self) -> None:
-        """Hand on what OpenSSL has written."""
+        """Send what OpenSSL has written."""
         while not self._is_over and (size := _LIB.BIO_read(self._out, _BUFFER, len(_BUFFER))) > 0:
             self._below.write(_FFI.unpack(_BUFFER, size))
 
     def _end(self, failure: ssl.SSLError | None) -> None:
-        """Close the connection after *failure*, or as the server has done."""
+        """Close the connection after *failure*, or because the server closed it."""
         self._error = failure
         self.abort()
 
@@ -331,7 +335,7 @@ def _text(name: Any) -> str:
 
 
 def _failure() -> ssl.SSLError:
-    """The SSLError with the reasons that OpenSSL gives for its last failure."""
+    """Return an SSLError with the reasons that OpenSSL gives for its last failure."""
     reasons = []
     while code := _LIB.ERR_get_error():
         reasons.append(_text(_LIB.ERR_reason_error_string(code)))
@@ -339,11 +343,11 @@ def _failure() -> ssl.SSLError:
 
 
 def _is_address(host: str) -> bool:
-    # As the URL Standard tells an IPv4 address from a name.
+    # The URL Standard tells IPv4 addresses from names in the same way.
     return ":" in host or host.rpartition(".")[2].isdigit()
 
 
-# What OpenSSL calls the cipher suites before TLS 1.3.
+# OpenSSL's names of cipher suites before TLS 1.3.
 _CIPHER = re.compile(
     r"(?:((?:ECDHE|DHE)-(?:RSA|ECDSA|DSS))-)?"
     r"(?:(AES|ARIA|CAMELLIA)(128|256)(?:-(GCM)|-(CCM)(8)?)?(?:-(SHA\d*))?|CHACHA20-POLY1305)"
@@ -352,7 +356,7 @@ _CIPHER = re.compile(
 
 @lru_cache(256)
 def cipher_suite(name: str) -> str:
-    """The IANA's name of the cipher suite that OpenSSL calls *name*; *name* for a rare one."""
+    """Return the IANA name of the cipher suite that OpenSSL calls *name*; *name* for a rare one."""
     found = _CIPHER.fullmatch(name)
     if found is None:
         return name

@@ -1,4 +1,4 @@
-"""LARM's log storage: processing module, writer, reader, the lines of its logs."""
+"""LARM's log storage: processing module, writer, reader, and the format of its log lines."""
 
 from webcrawl.pipelines.larm.pipeline import LarmPipeline
 

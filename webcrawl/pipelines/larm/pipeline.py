@@ -1,8 +1,8 @@
-"""LARM pipeline: pages in page files of 50 MB with links.log and store.log, as LARM kept them.
+"""LARM pipeline: pages in page files of 50 MB, with links.log and store.log as in LARM.
 
-Settings: LARM_DIR (default JOBDIR/larm), and those of the form by which URLs are compared, which is
-LARM's url-normalized. Pages of every type and status are stored, decoded; what LARM's storage chain
-was for, several storages one after the other, is ITEM_PIPELINES.
+Settings: LARM_DIR (default JOBDIR/larm), and the settings of the form in which URLs are compared,
+which is LARM's url-normalized. Pages of every type and status are stored, decoded. LARM could chain
+several storages; here ITEM_PIPELINES does that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _CACHED_FORMS = 1 << 14
 
 
 class LarmPipeline(ProcessingModule):
-    """Writes each Page with a LarmWriter; *form* gives the normalized form of a URL."""
+    """Processing module that writes each Page with a LarmWriter.
+
+    *form* returns the normalized form of a URL.
+    """
 
     statuses = frozenset()
     off_loop = True

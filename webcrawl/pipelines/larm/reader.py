@@ -1,4 +1,4 @@
-"""LARM reader: the pages of a directory as store.log names them, while it is written or later."""
+"""LARM reader: the pages that store.log lists, also while the directory is being written."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MAX_LINE_BYTES = 1 << 20
 
 
 def stored_files(directory: Path, *, start: int = 0) -> Iterator[tuple[StoredFile, int]]:
-    """The pages from byte *start* of store.log on, each with the offset of its line.
+    """Yield the pages from byte *start* of store.log on, each with the offset of its line.
 
-    A last line that has no end yet is left for later. LarmError, with the place of a line that is
-    none; OSError.
+    A last line without an end is left for later. Raises OSError, or LarmError, which names the
+    place of an invalid line.
     """
     path = directory / STORE
     with path.open("rb") as file:
@@ -28,16 +28,19 @@ def stored_files(directory: Path, *, start: int = 0) -> Iterator[tuple[StoredFil
             try:
                 found = parsed(line)
             except LarmError as error:
-                raise LarmError(f"{path} is damaged behind byte {offset}: {error}") from error
+                raise LarmError(f"{path} is damaged after byte {offset}: {error}") from error
             yield found, offset
             offset += len(line)
         if len(line) == _MAX_LINE_BYTES:
-            raise LarmError(f"{path} is damaged behind byte {offset}: a line does not end")
+            raise LarmError(f"{path} is damaged after byte {offset}: a line does not end")
 
 
 def find(directory: Path, url: str) -> StoredFile | None:
-    """The page *url*, as it was fetched, or as it is compared; of several the last. None if there
-    is none. Reads all of store.log. Raises as ``stored_files``."""
+    """Return the page *url*, the last one if there are several, None if there is none.
+
+    *url* is as it was fetched, or in the form in which URLs are compared. Reads all of store.log.
+    Raises what ``stored_files`` raises.
+    """
     latest = None
     for found, _ in stored_files(directory):
         if url in (found.url, found.normalized):
@@ -46,7 +49,10 @@ def find(directory: Path, url: str) -> StoredFile | None:
 
 
 def body_of(directory: Path, stored: StoredFile) -> bytes:
-    """The body of the page *stored*. LarmError if its page file has not all of it; OSError."""
+    """Return the body of the page *stored*.
+
+    Raises LarmError if its page file is too short, or OSError.
+    """
     path = page_file(directory, stored.number)
     if path.stat().st_size < stored.offset + stored.size:
         raise LarmError(f"{path} ends within the page at byte {stored.offset}")

@@ -1,15 +1,15 @@
-"""Lines of LARM's logs: what stands in links.log and store.log, and how it is read back.
+r"""Lines of LARM's logs: the contents of links.log and store.log, and how they are read back.
 
-Both are UTF-8, one record a line, fields divided by tabs (LARM, "Output files")::
+Both are UTF-8 with one record per line, its fields separated by tabs (LARM, "Output files")::
 
     links.log   from-page, to-page, to-page-normalized, link-type, anchor-text
     store.log   from-page, url, url-normalized, link-type, HTTP-response-code, MIME type, file size,
                 HTML-title, page file nr., offset in page file
 
 link-type is 0 for an ordinary link, 1 for a frame, 2 for a redirect. The normalized form is the one
-that URLs are compared by. Control characters and ends of lines in a field are written as a space,
-so that a field never has a tab; other characters that act on a terminal, as marks of the direction
-of text do, as Python escapes them: ``\\u202e``.
+in which URLs are compared. Control characters and line ends in a field are written as a space, so a
+field never contains a tab. Other characters that affect a terminal, such as text direction marks,
+are written as Python escapes: ``\\u202e``.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ FRAME = 1
 REDIRECT = 2
 
 _TYPES = {"frame": FRAME, "iframe": FRAME, "redirect": REDIRECT, "refresh": REDIRECT}
-# The second set of control characters, and marks of direction, which Python has no class for.
-_ACTING = re.compile("[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# The C1 control characters, and direction marks, for which Python has no character class.
+_TERMINAL_CODES = re.compile("[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class LarmError(Exception):
-    """The error of a LARM directory that cannot be read; the text is one clause."""
+    """The error of a LARM directory that cannot be read.
+
+    The text is a clause for a longer message.
+    """
 
 
 class StoredFile(NamedTuple):
@@ -53,16 +56,16 @@ class StoredFile(NamedTuple):
     offset: int
 
 
-_NUMBERS = (3, 4, 6, 8, 9)  # of its fields
+_NUMBERS = (3, 4, 6, 8, 9)  # positions of its numeric fields
 
 
 def page_file(directory: Path, number: int) -> Path:
-    """The page file *number*, which is 1 for the first."""
+    """Return the path of the page file *number*, which is 1 for the first."""
     return directory / f"pagefile_{number}.pfl"
 
 
 def store_line(page: Page, form: Callable[[str], str], *, number: int, offset: int) -> bytes:
-    """The line of *page* in store.log; *form* gives the normalized form of a URL."""
+    """Return the line of *page* in store.log; *form* returns the normalized form of a URL."""
     return _line(
         page.via,
         page.url,
@@ -78,7 +81,7 @@ def store_line(page: Page, form: Callable[[str], str], *, number: int, offset: i
 
 
 def link_lines(page: Page, form: Callable[[str], str]) -> bytes:
-    """The lines of the links of *page* in links.log."""
+    """Return the lines of the links of *page* in links.log."""
     return b"".join(
         [
             _line(
@@ -94,22 +97,22 @@ def link_lines(page: Page, form: Callable[[str], str]) -> bytes:
 
 
 def parsed(line: bytes) -> StoredFile:
-    """The row of a line of store.log. Raises LarmError."""
+    """Return the fields of a line of store.log. Raises LarmError."""
     fields = line.decode("utf-8", "replace").removesuffix("\n").split("\t")
     if len(fields) != len(StoredFile._fields):
         raise LarmError(f"a line has {len(fields)} fields, not {len(StoredFile._fields)}")
     for place in _NUMBERS:
-        one = fields[place]
-        if not (one.isascii() and one.isdigit() and len(one) < 16):
-            raise LarmError("a line has no number where one must be")
-    values = [int(one) if place in _NUMBERS else one for place, one in enumerate(fields)]
+        text = fields[place]
+        if not (text.isascii() and text.isdigit() and len(text) < 16):
+            raise LarmError("a line has text where a number must be")
+    values = [int(text) if place in _NUMBERS else text for place, text in enumerate(fields)]
     return StoredFile._make(values)
 
 
 def _line(*fields: str) -> bytes:
     line = "\t".join(fields)
-    # Hardly ever: one look at the whole line costs less than one at each field.
+    # This is rare. One check of the whole line costs less than one for each field.
     if not line.replace("\t", "").isprintable() or line.count("\t") != len(fields) - 1:
         line = "\t".join([LINE_BREAKS.sub(" ", field) for field in fields])
-        line = _ACTING.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
+        line = _TERMINAL_CODES.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
     return line.encode("utf-8", "replace") + b"\n"

@@ -1,17 +1,18 @@
 """LARM writer: page files of 50 MB, links.log and store.log in one directory.
 
     pagefile_N.pfl   the bodies of pages, one after the other; N is 1 for the first
-    links.log        a line for each link
-    store.log        a line for each page, which says where its body is
+    links.log        one line per link
+    store.log        one line per page, with the place of its body
     LOCK             the process that writes
 
-The logs are LARM's (rows.py); they keep their names while they grow, as LARM's did. Of a page the
-body is written first, then its links, then its line in store.log. Invariants: what store.log names
-is there. A page whose ``write`` has returned is there after ``kill -9``. After an error the files
-end where they ended before.
+The logs are LARM's (rows.py). As in LARM, they have their final names while they grow. For each
+page, its body is written first, then its links, then its line in store.log. Invariants: what
+store.log lists exists. A page whose ``write`` has returned survives ``kill -9``. After an error the
+files end where they ended before.
 
-What a process that died left of its last page is cut off by the next ``open``: of the page file
-what no line of store.log names, of links.log the lines of a page that store.log has not.
+If a process died in the middle of a page, the next ``open`` removes that page. It cuts off the end
+of the page file that store.log does not list, and the lines of links.log of pages that are not in
+store.log.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ STORE = "store.log"
 #: LARM's MAXLENGTH.
 MAX_FILE_BYTES = 50_000_000
 
-_TAIL_BYTES = 1 << 20  # more than a line has
+_TAIL_BYTES = 1 << 20  # longer than any line
 
 
 class LarmWriter:
     """Writer of a LARM directory. Not thread-safe.
 
-    *form* gives the normalized form of a URL. A page file that would have more than
-    *max_file_bytes* with the next page is ended before; a larger page has a file of its own.
+    *form* returns the normalized form of a URL. A page file is ended before the page that would
+    make it exceed *max_file_bytes*; a larger page has a file of its own.
     """
 
     def __init__(
@@ -66,10 +67,11 @@ class LarmWriter:
         self._failure: OSError | None = None
 
     def open(self) -> None:
-        """Make the directory, cut off what a killed process left, and go on behind it.
+        """Make the directory, cut off what a killed process left, and continue after it.
 
-        OSError. LarmError if there is a store.log of something else, or a page file is gone,
-        LockedError if another process writes there; nothing is changed then.
+        Raises OSError, or LarmError if store.log belongs to something else, or a page file is
+        missing. Raises LockedError if another process writes there. In both cases nothing is
+        changed.
         """
         sync_paths(make_directory(self._directory))
         self._lock.acquire()
@@ -82,8 +84,10 @@ class LarmWriter:
             raise
 
     def write(self, page: Page) -> None:
-        """Append *page*; the operating system has it on return. OSError if it could not be written:
-        nothing of it is left then."""
+        """Append *page*, and hand it to the operating system.
+
+        Raises OSError if it could not be written; nothing of it is left then.
+        """
         if self._failure is not None:
             raise self._failure
         assert self._files is not None
@@ -106,8 +110,11 @@ class LarmWriter:
             raise
 
     def sync(self) -> None:
-        """fsync what was written. Blocks. OSError, from then on also after ``write`` could not
-        leave the files as they were."""
+        """fsync what was written. Blocks.
+
+        Raises OSError; after a failed ``write`` that could not restore the files, it is raised from
+        then on.
+        """
         if self._failure is not None:
             raise self._failure
         paths = [file.path for file in self._files or ()]
@@ -127,12 +134,12 @@ class LarmWriter:
 
     def _page_file(self) -> AppendFile:
         file = AppendFile(page_file(self._directory, self._number))
-        # What store.log names is there after a power failure, if not with all its bytes.
+        # So that a file listed in store.log exists after a power failure, if perhaps incomplete.
         sync_path(self._directory)
         return file
 
     def _begin_next(self) -> AppendFile:
-        """Begin the next page file. OSError: the old one goes on then."""
+        """Begin the next page file. On an OSError the old one stays in use."""
         assert self._files is not None
         old, links, store = self._files
         self._number += 1
@@ -149,7 +156,7 @@ class LarmWriter:
     # What a killed process left
 
     def _recover(self) -> StoredFile | None:
-        """Cut the files to whole pages; the last page that is left."""
+        """Cut the files to whole pages, and return the last page that is left."""
         if self._store.exists():
             with self._store.open("rb") as file:
                 first = file.readline(_TAIL_BYTES)
@@ -157,21 +164,24 @@ class LarmWriter:
                 try:
                     parsed(first)
                 except LarmError as error:
-                    raise LarmError(f"{self._store} is of something else: {error}") from error
+                    raise LarmError(f"{self._store} is not a log of LARM: {error}") from error
         cut_torn_line(self._store)
         cut_torn_line(self._links)
         last = self._last_page()
         number, end = (last.number, last.offset + last.size) if last else (1, 0)
         if page_file(self._directory, number).exists():
             os.truncate(page_file(self._directory, number), end)
-        # Begun for a page that is not in store.log.
+        # It was started for a page that is not in store.log.
         page_file(self._directory, number + 1).unlink(missing_ok=True)
         self._cut_links(last)
         return last
 
     def _last_page(self) -> StoredFile | None:
-        """The last page in store.log that its page file has. Lines after it are cut off: a power
-        failure takes what was not synced. LarmError if a page file was taken away."""
+        """Return the last page in store.log whose body is complete in its page file.
+
+        Lines after it are cut off: a power failure loses what was not synced. Raises LarmError if a
+        page file is missing.
+        """
         with self._store.open("r+b") as file:
             end = file.seek(0, os.SEEK_END)
             last = None
@@ -179,7 +189,7 @@ class LarmWriter:
                 start = max(0, end - _TAIL_BYTES)
                 file.seek(start)
                 lines = file.read(end - start).splitlines(keepends=True)
-                # The first one may begin before that.
+                # The first line may begin before this block.
                 while last is None and len(lines) > bool(start):
                     last = self._whole_page(lines[-1])
                     end -= 0 if last else len(lines.pop())
@@ -187,19 +197,21 @@ class LarmWriter:
         return last
 
     def _whole_page(self, line: bytes) -> StoredFile | None:
-        """The page that *line* of store.log names; None if it is not all there."""
+        """Return the page that *line* of store.log lists, or None if it is not complete."""
         try:
             found = parsed(line)
         except LarmError:
             return None
         path = page_file(self._directory, found.number)
         if not path.exists():
-            raise LarmError(f"{path}, which store.log names, is gone: bring it back")
+            raise LarmError(f"{path}, which store.log lists, is missing: restore it")
         return found if path.stat().st_size >= found.offset + found.size else None
 
     def _cut_links(self, last: StoredFile | None) -> None:
-        """Cut off the links of pages that are not in store.log: of one after ``kill -9``, of some
-        after a power failure."""
+        """Cut off the links of pages that are not in store.log.
+
+        After ``kill -9`` that is one page, after a power failure perhaps several.
+        """
         if not self._links.stat().st_size:
             return
         with self._links.open("r+b") as file:
@@ -215,7 +227,7 @@ class LarmWriter:
             file.truncate(end)
 
     def _has(self, url: bytes) -> bool:
-        """Whether store.log, which has a line, has *url*. Searched from its end."""
+        """Return whether store.log, which is not empty, has *url*. Searches from the end."""
         with (
             self._store.open("rb") as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as lines,

@@ -1,21 +1,27 @@
 """HTTP messages of a Page as its WARC records store them: request, and response with its body.
 
-Heads are stored byte for byte as they were received and sent, if every reader of WARC files gets
-the same out of them. Others are mended: what is not well-formed (bare LF, folded or forged lines,
-zero bytes, no valid name), what has two lengths or a transfer coding that readers do not
-undo alike, what is longer than they take, and heads of Pages without ``wire_head``. Then
+Heads are stored byte for byte as received and sent, if every reader of WARC files gets the same
+fields from them. All others are repaired:
+
+- heads that are not well-formed: bare LF, folded or forged lines, zero bytes, invalid names;
+- heads with two lengths, or with a transfer coding that readers do not undo in the same way;
+- heads that are longer than readers accept, and heads of Pages without ``wire_head``.
+
+In a repaired head
 
 - line breaks in a field become spaces, and the longest fields are dropped if the head is too long;
 - ``Transfer-Encoding`` is kept as ``X-Crawler-Transfer-Encoding``, and ``Content-Length`` is
-  corrected, the server's own being kept as ``X-Crawler-Content-Length``;
+  corrected, with the server's value kept as ``X-Crawler-Content-Length``;
 - the status line of HTTP/2 and later is written as HTTP/1.1.
 
-Behind a head with ``Transfer-Encoding: chunked`` the body is in chunks again, of 1 MiB and not
-those of the server: readers undo them by the head. The body is what came before content decoding.
-The payload digest is that of the bytes behind the head, chunks included: what warcio, FastWARC and
-warcat compare it with. So equal bodies have equal digests if both, or neither, came in chunks.
+After a head with ``Transfer-Encoding: chunked`` the body is chunked again, in chunks of 1 MiB
+instead of the server's: readers go by the head. The body is stored as it was before content
+decoding. The payload digest covers the bytes after the head, chunks included, as warcio, FastWARC
+and warcat compare it with those. So equal bodies have equal digests if both, or neither, came in
+chunks.
 
-Invariant: whatever the Page holds, a head is well-formed, and its lines are those of the message.
+Invariant: whatever the Page contains, a head is well-formed, and its lines are those of the
+message.
 """
 
 from __future__ import annotations
@@ -29,9 +35,9 @@ if TYPE_CHECKING:
     from webcrawl.items import Headers, Page
 
 MAX_HEAD_BYTES = 32_000
-"""Of a request or response head. FastWARC gives up a whole file at one of more than 32 kB, and no
-server must be able to spoil a file; so the longest fields are dropped and ``DROPPED_FIELDS`` says
-how many."""
+"""The longest request or response head. FastWARC gives up on a whole file at a head of more than
+32 kB, and no server may be able to spoil a file. So the longest fields are dropped, and
+``DROPPED_FIELDS`` says how many."""
 DROPPED_FIELDS = b"X-Crawler-Dropped-Fields: "
 
 LINE_BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
@@ -39,7 +45,7 @@ LINE_BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 _HEADER_BREAKS = re.compile(rb"[\r\n\x00]+")
 _NOT_TOKEN = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
 _PROTOCOL = re.compile(r"HTTP/1\.[01]")
-# No list of lengths or of transfer codings, of which the parser may have made one.
+# Without comma-separated lengths or transfer codings, which the parser may have joined.
 _FIELDS = (
     rb"(?:(?!(?i:content-length|transfer-encoding):[^\r\n]*,)"
     rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\x00]*+\r\n)*+\r\n"
@@ -48,11 +54,11 @@ _RESPONSE_HEAD = re.compile(rb"HTTP/1\.[01] [0-9]{3}(?: [^\r\n\x00]*+)?+\r\n" + 
 _REQUEST_HEAD = re.compile(
     rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++ [!-~]++ HTTP/1\.1\r\n" + _FIELDS
 )  # fmt: skip
-# warcio undoes "chunked" and no other spelling of it.
+# warcio recognizes "chunked" in this spelling only.
 _CHUNKED = b"chunked"
-# warcio puts a chunk together of pieces of 16 kB, which takes seconds for one of 50 MB.
+# warcio joins a chunk from pieces of 16 kB, which takes seconds for a chunk of 50 MB.
 _CHUNK_BYTES = 1 << 20
-# Two letters of base32 for ten bits: 40 % of the time of base64.b32encode.
+# Two base32 letters for every ten bits: 40 % of the time of base64.b32encode.
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _BASE32 = [first + second for first in _LETTERS for second in _LETTERS]
 _PIECES = struct.Struct(">IBIBIBIB").unpack
@@ -61,8 +67,8 @@ _PIECES = struct.Struct(">IBIBIBIB").unpack
 class StoredResponse(NamedTuple):
     """The block of a response record.
 
-    *payload* are the parts of what follows *head*, *sha1* is theirs, and *coded* their length if
-    they are compressed already, else 0.
+    *payload* has the parts of what follows *head*, and *sha1* is their digest. *coded* is their
+    length if they are already compressed, else 0.
     """
 
     head: bytes
@@ -72,24 +78,24 @@ class StoredResponse(NamedTuple):
 
 
 def stored_response(page: Page) -> StoredResponse:
-    """The response of *page*. No copy of a body that is not chunked."""
+    """Return the response of *page* as it is stored. Does not copy a body that is not chunked."""
     head, payload = _response(page)
     coded = sum(map(len, payload)) if len(page.wire_body) < len(page.body) else 0
     return StoredResponse(head, payload, sha1_of(*payload), coded)
 
 
 def sha1_of(*parts: bytes) -> bytes:
-    """The SHA-1 of all *parts* together."""
+    """Return the SHA-1 of all *parts* together."""
     sha1 = hashlib.sha1(usedforsecurity=False)
     for part in parts:
         sha1.update(part)
     return sha1.digest()
 
 
-def labelled(sha1: bytes) -> str:
-    """``sha1:`` and *sha1* in base32: the labelled digest of all WARC tools."""
+def labelled_digest(sha1: bytes) -> str:
+    """Return ``sha1:`` and *sha1* in base32, the labelled digest of all WARC tools."""
     two = _BASE32
-    a, b, c, d, e, f, g, h = _PIECES(sha1)  # forty bits each two of them
+    a, b, c, d, e, f, g, h = _PIECES(sha1)  # forty bits in each pair
     return (
         f"sha1:{two[a >> 22]}{two[a >> 12 & 1023]}{two[a >> 2 & 1023]}{two[(a & 3) << 8 | b]}"
         f"{two[c >> 22]}{two[c >> 12 & 1023]}{two[c >> 2 & 1023]}{two[(c & 3) << 8 | d]}"
@@ -106,11 +112,11 @@ def _response(page: Page) -> tuple[bytes, tuple[bytes, ...]]:
     protocol = page.protocol if _PROTOCOL.fullmatch(page.protocol) else "HTTP/1.1"
     reason = LINE_BREAKS.sub(" ", page.reason)
     start = as_bytes(f"{protocol} {page.status:03d} {reason}")
-    return _message_head(start, _described(page)), (page.wire_body,)
+    return _message_head(start, _corrected_headers(page)), (page.wire_body,)
 
 
 def stored_request(page: Page, target: str) -> bytes:
-    """The request of *page*, whose URL is *target*, with its body if all of it is known."""
+    """Return the request of *page*, whose URL is *target*, with its body if that is fully known."""
     head = _REQUEST_HEAD.match(page.wire_request)
     if head is not None and head.end() <= MAX_HEAD_BYTES:
         return page.wire_request
@@ -118,22 +124,24 @@ def stored_request(page: Page, target: str) -> bytes:
     authority, slash, path = target.partition("://")[2].partition("/")
     authority, mark, query = authority.partition("?")
     start = b"%s %s HTTP/1.1" % (method, as_bytes((slash or "/") + path + mark + query))
-    headers = [one for one in page.request_headers if one[0].lower() != b"proxy-authorization"]
+    headers = [
+        field for field in page.request_headers if field[0].lower() != b"proxy-authorization"
+    ]
     if not any(name.lower() == b"host" for name, _ in headers):
         headers = [(b"Host", as_bytes(authority.rpartition("@")[2])), *headers]
     return _message_head(start, headers)
 
 
 def as_bytes(text: str) -> bytes:
-    """*text* in UTF-8, with the original bytes of what could not be decoded (PEP 383)."""
+    """Return *text* in UTF-8, with undecodable characters as their original bytes (PEP 383)."""
     try:
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # other lone surrogates, which nothing was decoded from
+    except UnicodeEncodeError:  # other lone surrogates, which do not come from decoding
         return text.encode("utf-8", "replace")
 
 
 def _is_readable(page: Page, codings: list[bytes]) -> bool:
-    """Whether every reader gets the fields and the body of *page* out of its ``wire_head``."""
+    """Return whether every reader gets the fields and the body of *page* from its ``wire_head``."""
     head = page.wire_head
     return (
         0 < len(head) <= MAX_HEAD_BYTES
@@ -153,12 +161,12 @@ def _chunks(body: bytes) -> tuple[bytes, ...]:
 
 
 def _is_bodiless(page: Page) -> bool:
-    """Whether the answer may announce a body that it does not have (RFC 9110, 8.6)."""
+    """Return whether the answer may announce a body that it does not have (RFC 9110, 8.6)."""
     return page.method == "HEAD" or page.status in (204, 304) or page.status < 200
 
 
-def _described(page: Page) -> Headers:
-    """The response headers, corrected to describe the body that is stored behind them."""
+def _corrected_headers(page: Page) -> Headers:
+    """Return the response headers, corrected to describe the body that is stored after them."""
     length = len(page.wire_body)
     bodiless = _is_bodiless(page)
     stored: Headers = []
@@ -194,12 +202,15 @@ def _message_head(start: bytes, headers: Headers) -> bytes:
         and len(head) <= MAX_HEAD_BYTES
     ):
         return head
-    return _mended_head(start, headers)
+    return _repaired_head(start, headers)
 
 
-def _mended_head(start: bytes, headers: Headers) -> bytes:
-    """The head with valid field names, with spaces for line breaks in values (folded by the server,
-    or an attempt to forge a header), and without the longest fields if it is too long."""
+def _repaired_head(start: bytes, headers: Headers) -> bytes:
+    """Return the head with valid field names and without line breaks in values.
+
+    Line breaks come from folded lines, or from an attempt to forge a header. If the head is too
+    long, the longest fields are dropped.
+    """
     fields = [
         (_NOT_TOKEN.sub(b"", name) or b"X") + b": " + _HEADER_BREAKS.sub(b" ", value)
         for name, value in headers

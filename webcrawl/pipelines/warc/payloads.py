@@ -1,19 +1,19 @@
 """Stored payloads: under which URL, and when, the first copy of a payload was stored.
 
-A document that was seen before, and comes under another URL, becomes a revisit record that names
-the first copy. What is not here is stored whole once more, which is right, too: all of this may be
-lost, and when it is full each new payload takes the place of another one. The other way round does
-not go: a payload must not be here without its record. It is added after that, so a process that is
-killed leaves it out. After a power failure one may name a record that was lost; its page was not
-finished then, and is fetched and stored anew.
+A known document that comes under another URL becomes a revisit record that names the first copy. A
+payload that is missing here is just stored in full again. So the table may be lost, and once it is
+full, each new payload replaces another one. The reverse is not allowed: a payload must not be in
+here without its record. So it is added after its record, and a process that is killed leaves it
+out. After a power failure the table may name a record that was lost. The page of that record was
+not finished then, and is fetched and stored again.
 
-Format, ``payloads.sqlite`` (and ``-wal``, ``-shm`` beside it, which belong to it)::
+Format, ``payloads.sqlite`` (with its ``-wal`` and ``-shm`` next to it)::
 
     PRAGMA user_version = 1
     payloads(key INTEGER PRIMARY KEY, rest BLOB, at REAL, url TEXT)
 
-*key* are the first eight bytes of the payload's SHA-1, a signed number, and *rest* is the rest;
-*at* are epoch seconds.
+*key* is the first eight bytes of the payload's SHA-1, as a signed number, and *rest* is the rest.
+*at* is in epoch seconds.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ _MAKE_ROOM = (
     "DELETE FROM payloads WHERE key ="
     " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
 )  # fmt: skip
-_ROW_BYTES = 32  # beside its URL, at least
-# So many are added at once, a third of the price of one by one.
-_TOGETHER = 1000
-_LOOK_EACH = 10  # of them whether the table is full
+_ROW_BYTES = 32  # the minimum, without its URL
+# This many are added together, which takes a third of the time of one by one.
+_BATCH_ROWS = 1000
+_CHECK_EACH = 10  # rows after which it is checked whether the table is full
 
-# What the names of errors begin with that say nothing of what the file has in it.
-_PASSING = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN")
+# Prefixes of the names of errors that do not mean that the file is damaged.
+_TEMPORARY = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN")
 
 
 class FirstCopy(NamedTuple):
-    """Where a payload is stored: in the record of *url* with the date *at*, epoch seconds."""
+    """Where a payload is stored: in the record of *url* with the date *at*, in epoch seconds."""
 
     url: str
     at: float
 
 
 class StoredPayloads:
-    """The table in *directory*, of *max_bytes* at most. Used by one thread.
+    """The table of payloads in *directory*, of at most *max_bytes*. Used by one thread.
 
-    Trouble with it is logged, once; then nothing is found or added any more.
+    A problem with it is logged once; from then on nothing is found or added.
     """
 
     def __init__(self, *, directory: Path, max_bytes: int) -> None:
@@ -72,14 +72,16 @@ class StoredPayloads:
         self._added: dict[bytes, FirstCopy] = {}
 
     def open(self) -> None:
-        """Open the file; one that is no such table, or damaged, is begun anew. A disk that is full
-        or broken is trouble."""
+        """Open the file. A file that is damaged or not such a table is replaced.
+
+        A full or broken disk disables the table.
+        """
         make_directory(self._file.parent)
         try:
             try:
                 self._connect()
             except sqlite3.DatabaseError as error:
-                if getattr(error, "sqlite_errorname", "").startswith(_PASSING):
+                if getattr(error, "sqlite_errorname", "").startswith(_TEMPORARY):
                     raise
                 self._disconnect()
                 for suffix in ("", "-wal", "-shm"):
@@ -89,14 +91,14 @@ class StoredPayloads:
             self._give_up(error)
 
     def find(self, sha1: bytes) -> FirstCopy | None:
-        """The first copy of the payload with the digest *sha1*."""
+        """Return the first copy of the payload with the digest *sha1*."""
         if sha1 in self._added:
             return self._added[sha1]
-        row = self._use(lambda table: table.execute(_FIND, _split(sha1)).fetchone())
+        row = self._run_query(lambda table: table.execute(_FIND, _split(sha1)).fetchone())
         return None if row is None else FirstCopy(*row)
 
     def add(self, sha1: bytes, first: FirstCopy) -> None:
-        """The payload with the digest *sha1* is going to be stored before the next ``commit``."""
+        """Note that the payload with digest *sha1* will be stored before the next ``commit``."""
         if self._connection is not None:
             self._added[sha1] = first
 
@@ -105,12 +107,12 @@ class StoredPayloads:
         self._added.clear()
 
     def commit(self) -> None:
-        """Additions are stored. They are handed to the operating system in large pieces."""
-        if len(self._added) >= _TOGETHER:
+        """Confirm that additions are stored. They are written in large batches."""
+        if len(self._added) >= _BATCH_ROWS:
             self._write()
 
     def close(self) -> None:
-        """Write all that was added, and close the file."""
+        """Write all additions, and close the file."""
         self._write()
         self._disconnect()
 
@@ -121,23 +123,23 @@ class StoredPayloads:
             is_full = False
             table.execute("BEGIN")
             for number, (sha1, first) in enumerate(added.items()):
-                if number % _LOOK_EACH == 0:
+                if number % _CHECK_EACH == 0:
                     (pages,) = table.execute("PRAGMA page_count").fetchone()
                     is_full = pages * _PAGE_BYTES >= self._max_bytes
                 key, rest = _split(sha1)
                 needed = len(first.url) if is_full else 0
                 while needed > 0:
-                    gone = table.execute(_MAKE_ROOM, (key,)).fetchall()
-                    needed -= gone[0][0] + _ROW_BYTES if gone else needed
+                    removed = table.execute(_MAKE_ROOM, (key,)).fetchall()
+                    needed -= removed[0][0] + _ROW_BYTES if removed else needed
                 table.execute(_ADD, (key, rest, first.at, first.url))
             table.execute("COMMIT")
 
-        self._use(write)
+        self._run_query(write)
 
-    def _use(self, what: Callable[[sqlite3.Connection], T]) -> T | None:
-        """The result of *what* for the table; None if there is trouble with it, or was before."""
+    def _run_query(self, query: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Return the result of *query* for the table; None if the table is disabled or it fails."""
         try:
-            return None if self._connection is None else what(self._connection)
+            return None if self._connection is None else query(self._connection)
         except sqlite3.Error as error:
             self._give_up(error)
             return None
@@ -168,7 +170,7 @@ class StoredPayloads:
     def _give_up(self, error: Exception) -> None:
         self._disconnect()
         logger.error(
-            "%s cannot be used (%s): documents that were seen before are stored whole from now on",
+            "%s cannot be used (%s): copies of known documents are stored in full from now on",
             self._file,
             error,
         )

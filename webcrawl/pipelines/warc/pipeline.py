@@ -1,18 +1,18 @@
 """WARC pipeline: the default processing module, which stores every page.
 
-Pages are built into records, compressed and written in the module's thread. Those that were handed
-over together are written with one call before any of them counts as done, so kill -9 cannot lose a
-page that does. Pages that no processing module gets are stored, too: robots.txt, and
-documents that were seen before, if need be as revisit records.
+Records are built, compressed and written in the module's thread. Pages that were passed to it
+together are written with one call before any of them counts as done. So ``kill -9`` cannot lose a
+page that counts as done. Pages that go through no processing module are stored, too: robots.txt
+files, and known documents, which may become revisit records.
 
 Settings: WARC_DIR (default JOBDIR/warc), WARC_PREFIX of file names, WARC_MAX_FILE_BYTES (a file is
-ended before the page that would exceed it, and with the first page after a day),
+ended before the page that would exceed it, and at the first page after a day),
 WARC_REVISIT_MAX_BYTES of the table of payloads in JOBDIR/warc, WARC_OPERATOR and WARC_DESCRIPTION.
-Stats, of this run: ``warc/records``, ``warc/bytes`` (compressed), ``warc/files``,
-``warc/revisits``, ``warc/recovered`` (files that an earlier run left unfinished).
+Stats of this run: ``warc/records``, ``warc/bytes`` (compressed), ``warc/files``, ``warc/revisits``,
+``warc/recovered`` (files that an earlier run left unfinished).
 
-On opening, files that a killed run left behind are cut to whole pages and given their final names.
-After an ``OSError`` of ``write``, which ends the crawl, the file is as whole as before.
+On opening, files that a killed run left behind are cut to whole pages and get their final names.
+After an ``OSError`` of ``write``, which ends the crawl, the file has only whole pages, as before.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SPECIFICATIONS = "http://iipc.github.io/warc-specifications/specifications"
 
 
 class WarcPipeline(ProcessingModule):
-    """Writes each Page with *writer*, which looks up and adds *payloads*."""
+    """Processing module that writes each Page with *writer*, which uses and extends *payloads*."""
 
     statuses = frozenset()
     off_loop = True
@@ -83,7 +83,7 @@ class WarcPipeline(ProcessingModule):
         """Recover the files of an earlier run."""
         for line in self._writer.open():
             logger.info("%s", line)
-        if self._payloads is not None:  # after what may fail, as nothing closes it then
+        if self._payloads is not None:  # last, as nothing would close it if the above fails
             self._payloads.open()
         self._count()
 
@@ -91,8 +91,11 @@ class WarcPipeline(ProcessingModule):
         self._writer.add(page)
 
     async def store(self, page: Page, why: str) -> OSError | None:
-        """Store *page*, which goes through no module. Handler of ``unprocessed``: it returns the
-        error of a disk, as one that is raised is logged with a traceback for each page."""
+        """Store *page*, which goes through no module. Handler of ``unprocessed``.
+
+        Returns a disk error instead of raising it, as the signal would log a traceback for each
+        page.
+        """
         try:
             await self.work(partial(self._writer.add, page, why))
         except OSError as error:
@@ -107,7 +110,7 @@ class WarcPipeline(ProcessingModule):
         self._count()
 
     async def sync(self) -> None:
-        """fsync all pages written so far, beside the thread that writes."""
+        """fsync all pages written so far, in another thread than the one that writes."""
         await asyncio.to_thread(self._writer.sync)
 
     def close(self) -> None:
@@ -136,13 +139,13 @@ def _prefix(settings: BaseSettings) -> str:
     prefix = settings.get("WARC_PREFIX", DEFAULT_PREFIX)
     if not isinstance(prefix, str) or _PREFIX.fullmatch(prefix) is None:
         raise FatalError(
-            f"WARC_PREFIX must be of letters, digits, dots, dashes and underscores, not {prefix!r}."
+            f"WARC_PREFIX must be letters, digits, dots, dashes or underscores, not {prefix!r}."
         )
     return prefix
 
 
 def _warcinfo(settings: BaseSettings) -> list[tuple[str, str]]:
-    """The warcinfo record of the crawl, as Heritrix has it: operator, purpose, software."""
+    """Return the fields of the warcinfo record, as in Heritrix: operator, purpose, software."""
     headers = settings.getdict("DEFAULT_REQUEST_HEADERS")
     senders = [value for name, value in headers.items() if name.lower() == "from"]
     named = [

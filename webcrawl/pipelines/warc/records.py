@@ -1,16 +1,16 @@
 """WARC records of a Page, as bytes (WARC 1.1, ISO 28500:2017; block layout by its annexes).
 
 Pure functions, called by ``writer`` in its worker thread. A page becomes three records, always in
-this order: ``response``, ``request``, ``metadata``; the latter two point to the first by
-WARC-Concurrent-To. The first one is a ``revisit`` if its payload is stored already, of another URL
-or an earlier visit. A page that did not come by HTTP becomes two: ``resource``, which is the bare
-document, and ``metadata``; without a document ``metadata`` alone, with the reason. Recovery relies
-on ``metadata`` being the last. Invariant: whatever the page holds, a record is well-formed: its
-lengths are true, and no value can break out of its line.
+this order: ``response``, ``request``, ``metadata``. The last two refer to the first by
+WARC-Concurrent-To. The first is a ``revisit`` if its payload is already stored, from another URL or
+an earlier visit. A page that did not come by HTTP becomes two records: ``resource``, which is the
+bare document, and ``metadata``. Without a document there is only ``metadata``, with the reason.
+Recovery relies on ``metadata`` being the last. Invariant: whatever the page contains, a record is
+well-formed: its lengths are correct, and no value can break out of its line.
 
 messages.py says what is stored of a request and a response. A ``resource`` is what came over the
-wire: of an FTP directory the listing, of a Gopher menu the menu, not the pages of links that the
-crawl made of them. WARC-Protocol and WARC-Cipher-Suite are as iipc/warc-specifications has them.
+wire: the listing of an FTP directory or the Gopher menu, not the pages of links that the crawl made
+from them. WARC-Protocol and WARC-Cipher-Suite follow iipc/warc-specifications.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from webcrawl.pipelines.warc.messages import (
     LINE_BREAKS,
     StoredResponse,
     as_bytes,
-    labelled,
+    labelled_digest,
     sha1_of,
     stored_request,
     stored_response,
@@ -41,35 +41,35 @@ if TYPE_CHECKING:
     from webcrawl.pipelines.warc.payloads import FirstCopy
 
 MAX_URL_BYTES = 30_000
-"""A page with a longer URL cannot be stored: FastWARC would give up the whole file."""
+"""A page with a longer URL cannot be stored: FastWARC would give up on the whole file."""
 #: The end of a record.
 TERMINATOR = b"\r\n\r\n"
 
-#: Status of an answer that says that the document is as it was.
+#: Status of an answer that says that the document has not changed.
 NOT_MODIFIED = 304
 _SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 _NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 _URL_UNSAFE = re.compile(r"[^\x21-\x7e]")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; charset=[\w-]+)?", re.ASCII)
-# Protocols without headers, and the type of what the crawl makes a page of links of.
+# Protocols without headers, and the types of what the crawl turns into a page of links.
 _LISTING_TYPES = {
     "FTP": "text/plain", "GOPHER": "application/gopher-menu", "GEMINI": "text/gemini"
 }  # fmt: skip
 _ADDRESS = re.compile(r"[0-9A-Fa-f.:]+")
-# Protocols that have a name for WARC-Protocol.
+# Protocols that have a name in WARC-Protocol.
 _PROTOCOLS = frozenset(
     {"http/0.9", "http/1.0", "http/1.1", "h2", "h2c", "h3", "ftp", "gopher", "gemini"}
 )
 _TLS = re.compile(r"TLSv(1(?:\.[1-3])?)(?: (TLS_[A-Z0-9_]+)| .*)?")
-# Record ids are a number that is drawn once for the process, and a counter: UUIDs of version 8 (RFC
+# Record ids are a number that is drawn once per process, and a counter: UUIDs of version 8 (RFC
 # 9562, section 5.8), in a third of the time of random ones.
 _DRAWN = random_hex("record ids", 9)
-_OF_PROCESS = f"<urn:uuid:{_DRAWN[:8]}-{_DRAWN[8:12]}-8{_DRAWN[12:15]}-a{_DRAWN[15:18]}-"
+_ID_PREFIX = f"<urn:uuid:{_DRAWN[:8]}-{_DRAWN[8:12]}-8{_DRAWN[12:15]}-a{_DRAWN[15:18]}-"
 _COUNTER = itertools.count()
 
 
-#: The field of a metadata record that has a response head as received, in base64, where that of the
-#: response record was mended.
+#: The field of a metadata record with the response head as received, in base64, if that of the
+#: response record was repaired.
 RECEIVED_HEAD = "receivedHead"
 
 
@@ -81,14 +81,14 @@ def page_records(
     why: str = "",
     first: FirstCopy | None = None,
 ) -> tuple[bytes, ...]:
-    """The records of *page*, not compressed; the last one is its metadata.
+    """Return the records of *page*, not compressed; the last one is its metadata.
 
-    *response*: what ``stored_response`` says, if it is known. *warcinfo_id*: of the file's first
-    record. *why* the page does not go through the processing modules, if it does not. *first*: a
-    copy of its payload that is stored, which a revisit record is to name.
+    *response*: the result of ``stored_response``, if it is known. *warcinfo_id*: of the file's
+    first record. *why*: why the page does not go through the processing modules, if it does not.
+    *first*: a stored copy of its payload, which a revisit record is to name.
 
-    About 40 µs for 20 kB, one copy of the body, no I/O. ValueError for a page that cannot be
-    stored: one whose URL is too long.
+    Takes about 40 µs for 20 kB, copies the body once, does no I/O. Raises ValueError for a page
+    that cannot be stored because its URL is too long.
     """
     target = _safe_url(page.url)
     if len(target) > MAX_URL_BYTES:
@@ -99,13 +99,15 @@ def page_records(
     head, payload, sha1, _ = response or stored_response(page)
     document_id = new_record_id()
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
-    fields = f"{common}WARC-Payload-Digest: {labelled(sha1)}\r\n"
+    fields = f"{common}WARC-Payload-Digest: {labelled_digest(sha1)}\r\n"
     if first is None:
-        kind, block, fields = "response", (head, *payload), fields + _cut(page, head)
+        kind, block, fields = "response", (head, *payload), fields + _truncation_field(page, head)
     else:
         not_modified = page.status == NOT_MODIFIED
         kind, block = "revisit", (head,)
-        fields = (common if not_modified else fields) + _reference(first, not_modified=not_modified)
+        fields = (common if not_modified else fields) + _revisit_fields(
+            first, not_modified=not_modified
+        )
     document = _record(kind, document_id, fields, "application/http;msgtype=response", *block)
     request = _record(
         "request",
@@ -114,31 +116,37 @@ def page_records(
         "application/http;msgtype=request",
         stored_request(page, target),
     )
-    said = _metadata(page, why)
+    metadata = _metadata(page, why)
     if page.wire_head not in (b"", head):
-        said += _warc_fields([(RECEIVED_HEAD, b64encode(page.wire_head).decode())])
-    return document, request, _metadata_record(concurrent, said)
+        metadata += _warc_fields([(RECEIVED_HEAD, b64encode(page.wire_head).decode())])
+    return document, request, _metadata_record(concurrent, metadata)
 
 
 def is_http(page: Page) -> bool:
-    """Whether *page* came by HTTP: the handlers of users name a protocol, or none."""
+    """Return whether *page* came by HTTP.
+
+    The protocol says nothing here, as users' handlers may set any.
+    """
     return page.url.startswith(("http:", "https:"))
 
 
-def _reference(first: FirstCopy, *, not_modified: bool) -> str:
-    """The fields of a revisit record that names *first*. No WARC-Refers-To: it adds nothing for
-    readers, and warcat fails a record that refers to one in another file."""
+def _revisit_fields(first: FirstCopy, *, not_modified: bool) -> str:
+    """Return the fields of a revisit record that names *first*.
+
+    WARC-Refers-To is left out: readers do not need it, and warcat rejects a record that refers to
+    one in another file.
+    """
     return (
         f"WARC-Profile: {_NOT_MODIFIED_PROFILE if not_modified else _SAME_PAYLOAD}\r\n"
         f"WARC-Refers-To-Target-URI: {_safe_url(first.url)}\r\n"
         f"WARC-Refers-To-Date: {_date(first.at)}\r\n"
-        # As the standard has it: the payload is left out.
+        # The standard requires this, as the payload is left out.
         + ("" if not_modified else "WARC-Truncated: length\r\n")
     )
 
 
 def _common_fields(page: Page, target: str, warcinfo_id: str) -> str:
-    """The lines that all records of *page* have."""
+    """Return the lines that all records of *page* have."""
     fields = f"WARC-Target-URI: {target}\r\nWARC-Date: {_date(page.fetched_at)}\r\n"
     if warcinfo_id:
         fields += f"WARC-Warcinfo-ID: {warcinfo_id}\r\n"
@@ -157,29 +165,32 @@ def _common_fields(page: Page, target: str, warcinfo_id: str) -> str:
 
 
 def _resource_records(page: Page, common: str, why: str) -> tuple[bytes, ...]:
-    """The records of a page that did not come by HTTP."""
+    """Return the records of a page that did not come by HTTP."""
     if not is_success(page.status):
-        said = [("status", str(page.status)), ("reason", page.reason)]
-        return (_metadata_record(common, _warc_fields(said) + _metadata(page, why)),)
+        fields = [("status", str(page.status)), ("reason", page.reason)]
+        return (_metadata_record(common, _warc_fields(fields) + _metadata(page, why)),)
     document_id = new_record_id()
-    # No digest of a payload: it would be the block's, and validators do not find it there.
-    fields = common + _cut(page)
-    resource = _record("resource", document_id, fields, _resource_type(page), page.wire_body)
+    # No payload digest: it would be that of the block, and validators do not look for it there.
+    lines = common + _truncation_field(page)
+    resource = _record("resource", document_id, lines, _resource_type(page), page.wire_body)
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
     return resource, _metadata_record(concurrent, _metadata(page, why))
 
 
 def _resource_type(page: Page) -> str:
-    """The media type of what came over the wire."""
+    """Return the media type of what came over the wire."""
     if page.wire_body is not page.body and page.content_type == "text/html":
         return _LISTING_TYPES.get(page.protocol, "application/octet-stream")
     found = _MEDIA_TYPE.fullmatch(page.header("Content-Type") or "")
     return found[0] if found else "application/octet-stream"
 
 
-def _cut(page: Page, head: bytes = b"") -> str:
-    """The line that marks a document's record as truncated, if its body is, or else its *head*, for
-    which Heritrix has the word."""
+def _truncation_field(page: Page, head: bytes = b"") -> str:
+    """Return the line that marks a document's record as truncated, or "".
+
+    It is marked if its body was cut, or else if fields of its *head* were dropped, for which the
+    reason is Heritrix's "long-headers".
+    """
     why = page.truncated or ("long-headers" if DROPPED_FIELDS in head else "")
     return f"WARC-Truncated: {why}\r\n" if why else ""
 
@@ -191,7 +202,10 @@ def _metadata_record(fields: str, block: bytes) -> bytes:
 def warcinfo_record(
     *, filename: str, at: float, fields: Iterable[tuple[str, str]], record_id: str = ""
 ) -> bytes:
-    """The first record of every file, which describes the software; *at* is epoch seconds."""
+    """Return the first record of each file, which describes the software.
+
+    *at* is in epoch seconds.
+    """
     return _record(
         "warcinfo",
         record_id or new_record_id(),
@@ -202,11 +216,13 @@ def warcinfo_record(
 
 
 def _record(kind: str, record_id: str, fields: str, content_type: str, *block: bytes) -> bytes:
-    """One record whose block is made of *block*; the values in the lines of *fields* must be free
-    of line breaks."""
+    """Return one record with *block*.
+
+    The lines of *fields* must not have line breaks in their values.
+    """
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\n{fields}"
-        f"WARC-Block-Digest: {labelled(sha1_of(*block))}\r\n"
+        f"WARC-Block-Digest: {labelled_digest(sha1_of(*block))}\r\n"
         f"Content-Type: {content_type}\r\nContent-Length: {sum(map(len, block))}\r\n\r\n"
     )
     return b"".join((as_bytes(head), *block, TERMINATOR))
@@ -233,7 +249,10 @@ def _metadata(page: Page, why: str) -> bytes:
 
 
 def _outlinks(links: Sequence[Link]) -> bytes:
-    """One ``outlink: url kind text`` line per link; checked for line breaks once, not per link."""
+    """Return one ``outlink: url kind text`` line per link.
+
+    Line breaks are checked for once, not per link.
+    """
     if not links:
         return b""
     values = [f"{link.url} {link.kind} {link.text}" for link in links]
@@ -246,7 +265,7 @@ def _outlinks(links: Sequence[Link]) -> bytes:
 
 
 def _warc_fields(fields: Iterable[tuple[str, str]]) -> bytes:
-    """An ``application/warc-fields`` block; line breaks in values become spaces."""
+    """Return an ``application/warc-fields`` block; line breaks in values become spaces."""
     lines = []
     for name, value in fields:
         line = value if value.isprintable() else LINE_BREAKS.sub(" ", value)
@@ -255,7 +274,7 @@ def _warc_fields(fields: Iterable[tuple[str, str]]) -> bytes:
 
 
 def _safe_url(url: str) -> str:
-    """*url* without characters that end a header value; a normalized URL is unchanged."""
+    """Return *url* without characters that end a header value. A normalized URL is unchanged."""
     return _URL_UNSAFE.sub(_percent, url)
 
 
@@ -264,8 +283,8 @@ def _percent(char: re.Match[str]) -> str:
 
 
 def new_record_id() -> str:
-    """A WARC-Record-ID."""
-    return f"{_OF_PROCESS}{next(_COUNTER):012x}>"
+    """Return a new WARC-Record-ID."""
+    return f"{_ID_PREFIX}{next(_COUNTER):012x}>"
 
 
 def _date(at: float) -> str:

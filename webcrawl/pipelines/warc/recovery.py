@@ -1,7 +1,7 @@
 """Recovery of WARC files that a killed process left: the length of their whole records.
 
-Called by ``WarcWriter`` when it opens. The file is walked gzip member by gzip member, and each is
-decompressed: a member is one record, which is whole if the member's CRC and length are right.
+Called by ``WarcWriter`` when it opens. The file is read one gzip member at a time, and each is
+decompressed. A member is one record; it is complete if the member's CRC and length are right.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _GZIP_FORMAT = 31
-# What records.py begins each record with; a page's own gzip body may be stored as it is.
+# How records.py begins each record. The gzip body of a page may be stored as it is, but is not one.
 _HEAD = re.compile(rb"WARC/1\.1\r\nWARC-Type: ([a-z]+)\r\n")
 _HEAD_BYTES = 64
 
 
 def whole_length(path: Path) -> tuple[int, int]:
-    """Bytes of *path* up to the end of its last whole set of records, and the number of sets.
+    """Return the length of *path* up to the end of its last whole set of records, and their number.
 
-    A set ends with its metadata record. (0, 0) if not even the warcinfo is whole. Memory is bounded
-    whatever the size of the records; about 8 s per GB of small records, less of large ones.
+    A set ends with its metadata record. (0, 0) if not even the warcinfo record is complete. Memory
+    is bounded whatever the size of the records. Takes about 8 s per GB of small records, less for
+    large ones.
     """
     length = sets = 0
     with path.open("rb") as file:
@@ -41,7 +42,7 @@ def whole_length(path: Path) -> tuple[int, int]:
 
 
 def whole_records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """(offset after it, WARC-Type) of each record, until the first that is not whole."""
+    """Yield (offset of its end, WARC-Type) of each record, until the first incomplete one."""
     end = 0
     pending = b""
     while True:
@@ -53,7 +54,7 @@ def whole_records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
                 return
             try:
                 head += member.decompress(data)[: _HEAD_BYTES - len(head)]
-            except isal_zlib.error:  # type: ignore[misc]  # isal's stub takes it for an instance
+            except isal_zlib.error:  # type: ignore[misc]  # isal's stub says it is an instance
                 return
             pending = member.unused_data
             end += len(data) - len(pending)

@@ -1,12 +1,21 @@
-"""The character encoding of a document, found the way browsers find it.
+"""The character encoding of a document, determined as in browsers.
 
-Order of evidence: byte order mark, the ``charset`` of the Content-Type header, ``<?x`` in UTF-16, a
-declaration in the first 1,024 bytes, then UTF-8 if the bytes are UTF-8, a declaration further down,
-and windows-1252 (Encoding Standard and HTML Standard, "determining the character encoding" and
-"changing the encoding while parsing"; browsers guess by language in the last step, we do not). A
-declaration is a ``<meta>`` element or, without one, the XML declaration. One that does not name an
-encoding is skipped. Labels are looked up in the Encoding Standard's table, not in Python's codec
-registry: the registry would accept ``utf-7``, ``unicode_escape`` or ``idna`` from a hostile page.
+The evidence, in this order:
+
+1. the byte order mark;
+2. the ``charset`` of the Content-Type header;
+3. ``<?x`` in UTF-16;
+4. a declaration in the first 1,024 bytes;
+5. UTF-8, if the bytes are valid UTF-8;
+6. a declaration further down;
+7. windows-1252 for everything else.
+
+This follows the Encoding Standard and the HTML Standard, "determining the character encoding" and
+"changing the encoding while parsing". Only the last step differs: browsers guess by language. A
+declaration is a ``<meta>`` element or, without one, the XML declaration. A declaration that does
+not name an encoding is skipped. Labels are looked up in the table of the Encoding Standard, not in
+Python's codec registry, which would accept ``utf-7``, ``unicode_escape`` or ``idna`` from a hostile
+page.
 """
 
 from __future__ import annotations
@@ -23,14 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PRESCAN_BYTES = 1024
-"""Where the HTML Standard stops looking for a declaration before the document is read."""
+"""Bytes that the HTML Standard searches for a declaration before the document is read."""
 
 HEAD_BYTES = 1 << 16
-"""Where a declaration is looked for in a document that is not UTF-8."""
+"""Bytes that are searched for a declaration in a document that is not UTF-8."""
 
 FALLBACK = "cp1252"
 
-# Encodings of the standard for which another codec reads more, or that have none in Python.
+# Encodings of the standard for which another codec reads more, or for which Python has none.
 _BETTER = {
     "gbk": "gb18030",
     "iso2022_jp": "iso2022_jp_ext",
@@ -40,10 +49,10 @@ _BETTER = {
 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16-be"), (b"\xff\xfe", "utf-16-le"))
 
-# The prescan of the standard begins with these: the beginning of an XML declaration in UTF-16.
+# The standard's prescan first checks these: the beginning of an XML declaration in UTF-16.
 _UTF16_XML = {b"<\0?\0x\0": "utf-16-le", b"\0<\0?\0x": "utf-16-be"}
 
-# A <meta> element, behind what looks like declarations and is none.
+# A <meta> element; first the alternatives that skip what only looks like a declaration.
 _META = re.compile(
     rb"<!--(?:-?>|.*?(?:--!?>|\Z))|<(script|style|title|textarea)\b.*?(?:</\1|\Z)"
     rb"|<meta(?=[\t\n\f\r /])((?:[\t\n\f\r /]*+%b)*+)"
@@ -51,14 +60,14 @@ _META = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _CONTENT_LABEL = re.compile(rb"""charset\s*+=\s*+["']?\s*+([^\s"';]+)""", re.IGNORECASE)
-# XHTML served as HTML often has nothing else but this.
+# XHTML that is served as HTML often has only this.
 _XML_LABEL = re.compile(
     rb"""\s*+<\?xml\s[^>]*?encoding\s*+=\s*+["']([^\s"'>]+)["']""", re.IGNORECASE
 )
 
 
 def codec_for(label: str | None) -> str | None:
-    """Python codec for an encoding *label* as the web uses it, None when it names none."""
+    """Return the Python codec for an encoding *label* as used on the web, None if it is unknown."""
     found = webencodings.lookup(label.strip(" \t\r\n\f\"'")) if label else None
     if found is None:
         return None
@@ -73,7 +82,7 @@ NAMES: dict[str | None, str] = {
 
 
 def bom_of(body: bytes) -> tuple[int, str] | None:
-    """Length and codec of the byte order mark that *body* starts with, if it starts with one."""
+    """Return length and codec of the byte order mark that *body* starts with, if any."""
     for mark, codec in _BOMS:
         if body.startswith(mark):
             return len(mark), codec
@@ -81,15 +90,16 @@ def bom_of(body: bytes) -> tuple[int, str] | None:
 
 
 def detect(body: bytes, *, declared: str | None) -> str:
-    """Python codec to read the document *body* with; *declared* is the header's label, or None.
+    """Return the Python codec to read the document *body* with.
 
-    Linear in the length of *body*, and constant when its header or its beginning declares it.
+    *declared* is the label in the header, or None. Takes time linear in the length of *body*, and
+    constant time if the header or the beginning of *body* declares it.
     """
     return evidence(body, declared=declared)[0]
 
 
 def evidence(body: bytes, *, declared: str | None) -> tuple[str, str]:
-    """Return ``detect``, and what it goes by: bom, header, meta, utf8, or guessed."""
+    """Return the result of ``detect``, and its source: bom, header, meta, utf8, or guessed."""
     bom = bom_of(body)
     if bom is not None:
         return bom[1], "bom"
@@ -109,7 +119,7 @@ def evidence(body: bytes, *, declared: str | None) -> tuple[str, str]:
 
 
 def _declared(head: bytes) -> str | None:
-    """The codec of the first declaration in *head* that names an encoding."""
+    """Return the codec of the first declaration in *head* that names an encoding."""
     for label in _labels(head):
         codec = codec_for(label.decode("ascii", "replace"))
         if codec is not None:
@@ -119,8 +129,10 @@ def _declared(head: bytes) -> str | None:
 
 
 def _labels(head: bytes) -> Iterator[bytes]:
-    """The labels of ``<meta>`` elements, then that of an XML declaration: HTML Standard, "prescan a
-    byte stream to determine its encoding"."""
+    """Yield the labels of ``<meta>`` elements, then that of an XML declaration.
+
+    HTML Standard, "prescan a byte stream to determine its encoding".
+    """
     for tag in _META.finditer(head):
         attributes = {
             name.lower(): double or single or bare
@@ -136,7 +148,7 @@ def _labels(head: bytes) -> Iterator[bytes]:
 
 
 def decode(body: bytes, codec: str) -> str:
-    """The text of *body* without its byte order mark; bytes that mean nothing become U+FFFD."""
+    """Return the text of *body* without its byte order mark; undecodable bytes become U+FFFD."""
     bom = bom_of(body)
     if bom is not None and bom[1] == codec:
         body = body[bom[0] :]
@@ -154,14 +166,14 @@ def _is_utf8(body: bytes) -> bool:
     return True
 
 
-# NEC's row 13 of JIS X 0208 (circled digits, Roman numerals, units), which the Encoding Standard's
-# index has and these two codecs lack. Shift_JIS with Microsoft's extensions has it at 87 40.
+# NEC's row 13 of JIS X 0208 (circled digits, Roman numerals, units) is in the Encoding Standard's
+# index but not in these two codecs. Shift_JIS with Microsoft's extensions has it at 87 40.
 _JAPANESE = ("euc_jp", "iso2022_jp_ext")
 _ROW_13 = bytes([0xAD])
 
 
 def _as_nec(error: UnicodeError) -> tuple[str, int]:
-    """The character of row 13 where a decoder of Japanese failed; U+FFFD if it is none."""
+    """Return the character of row 13 at which a Japanese decoder failed, else U+FFFD."""
     assert isinstance(error, UnicodeDecodeError)
     pair = error.object[error.start : error.start + 2]
     if pair[:1] == b"\x2d":  # ISO-2022-JP has the same without the high bits

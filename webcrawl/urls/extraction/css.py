@@ -1,9 +1,9 @@
 """The references in style sheets: ``url()`` and ``@import``.
 
-Called for style sheets that were fetched, and by ``extraction`` for ``<style>`` and ``style=``.
-CSS Syntax, section 4, as far as it decides where a reference begins and ends: comments and strings
-are passed over, escapes are undone, a string ends at an unescaped line end. Never raises; linear in
-the length of the text.
+Called for fetched style sheets, and by ``extraction`` for ``<style>`` and ``style=``. Follows CSS
+Syntax, section 4, as far as it decides where a reference begins and ends: comments and strings are
+skipped, escapes are decoded, a string ends at an unescaped line end. Never raises; takes time
+linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _TOKENS_AT_ONCE = 1024
 _OPENED = r"""(?: "[^"\\\n]*+(?:\\.[^"\\\n]*+)*+ | '[^'\\\n]*+(?:\\.[^'\\\n]*+)*+ )"""
 _STRING = rf"""{_OPENED} ["']"""
 _ESCAPED = r"""\\(?:[0-9a-fA-F]{1,6}\s?|[^\n])"""
-# Every character is part of a token: what begins like a reference and is none costs its length
-# once more, and a pause comes among any of them.
+# Every character is part of a token. Text that only begins like a reference is read twice, and
+# there are pauses in any text.
 _TOKEN = re.compile(
     rf"""
     (?: [^/@"'uU]++ | [uU](?!(?i:rl\()) | /(?!\*) | @(?!(?i:import)) ){{1,256}}+
@@ -42,8 +42,10 @@ _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|\n|(.))", re.DOTALL)
 
 
 def iter_css_links(sheet: MarkupDocument) -> Iterator[Link | None]:
-    """Extractor: of the kind ``stylesheet`` for ``@import`` and ``css`` for everything else. 1 MiB
-    takes up to 0.2 s."""
+    """Extract links of the kinds ``stylesheet``, for ``@import``, and ``css``, for all others.
+
+    1 MiB takes up to 0.2 s.
+    """
     codec = charsets.detect(sheet.body, declared=sheet.charset)
     for link in css_references(charsets.decode(sheet.body, codec)):
         if link is not None:
@@ -52,7 +54,7 @@ def iter_css_links(sheet: MarkupDocument) -> Iterator[Link | None]:
 
 
 def css_references(text: str) -> Iterator[Link | None]:
-    """Each ``@import`` and ``url()`` in the style sheet *text*; None for a pause."""
+    """Yield each ``@import`` and ``url()`` in the style sheet *text*, and None for pauses."""
     kind = "css"
     for number, found in enumerate(_TOKEN.finditer(text), 1):
         if number % _TOKENS_AT_ONCE == 0:
@@ -65,12 +67,12 @@ def css_references(text: str) -> Iterator[Link | None]:
             kind = "css"
 
 
-def _value(written: str) -> str:
-    if written[:1] in ('"', "'"):
-        written = written[1:-1]
-    if "\\" in written:
-        written = _ESCAPE.sub(_unescaped, written)
-    return written
+def _value(token: str) -> str:
+    if token[:1] in ('"', "'"):
+        token = token[1:-1]
+    if "\\" in token:
+        token = _ESCAPE.sub(_unescaped, token)
+    return token
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -1,8 +1,9 @@
-"""A document as its readers get it, and the way of its references to links.
+"""The input of link extractors, and the way from references to links.
 
-Feeds, sitemaps, style sheets and PDF are read alike, by an ``Extractor``: it gives a ``Link`` for
-each reference, whose ``url`` is as it was written, and None every few milliseconds when there is
-nothing else, for callers that must not wait. ``resolved`` makes links of them that can be fetched.
+Feeds, sitemaps, style sheets and PDF are all read by an ``Extractor``. It yields a ``Link`` for
+each reference, whose ``url`` is still as written. It also yields None every few milliseconds if
+there is nothing else, for callers that must not block. ``resolved`` turns the references into links
+that can be fetched.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
     from webcrawl.urls.link import Link
 
 MAX_REFERENCE_CHARS = 8192
-"""Longer references are not parsed: they are inline data or junk, and filters refuse at 2 kB."""
+"""Longer references are not parsed: they are inline data or junk. Filters refuse URLs over 2 kB."""
 
 MAX_TEXT_CHARS = 256
-"""Of the text of a link: enough to describe it, little enough to keep a batch small."""
+"""Limit of the text of a link: enough to describe it, and short enough to keep a batch small."""
 
 _REFERENCES_PER_LINK = 4
 
 
 class MarkupDocument(NamedTuple):
-    """The *body* that was fetched from *url*; *charset* is the label of its Content-Type header.
+    """The *body* that was fetched from *url*, with the *charset* in its Content-Type header.
 
-    No more than *max_bytes* of it are read, decompressed. Of one that was *cut* the last reference,
-    most likely half a URL, is left out. Links are those of *schemes*.
+    At most *max_bytes* of it are read, after decompression. If it was *cut*, the last reference is
+    left out, as it is probably half a URL. Only links with *schemes* are returned.
     """
 
     body: bytes
@@ -42,7 +43,7 @@ class MarkupDocument(NamedTuple):
 
 
 Extractor: TypeAlias = "Callable[[MarkupDocument], Iterable[Link | None]]"
-"""Finds the links of a document, as they are written. Called in the event loop."""
+"""Finds the links of a document, as written. Called in the event loop."""
 
 
 def resolved(
@@ -54,14 +55,14 @@ def resolved(
     known: Iterable[Link] = (),
     repeats: list[Link] | None = None,
 ) -> Iterator[Link | None]:
-    """The links of *found* in the document *url* with absolute URLs of *schemes*, each URL once, at
-    most *limit* with the links *known* before; None for all others, of which *repeats* gets those
-    whose URL was met before.
+    """Yield the links of *found* in the document *url* with absolute URLs, and None for all others.
 
-    References to the document itself are none. No more than four times *limit* are looked at.
+    Each URL comes once. Only *schemes* are included. There are at most *limit* links, including
+    *known* ones that were found before. *repeats* gets links whose URL came before. References to
+    the document itself are left out. At most four times *limit* references are processed.
     """
     resolve = ReferenceResolver(url, schemes=schemes).resolve
-    # Hashes: the URLs themselves may have 100 MB, in a sitemap of one.
+    # Hashes, as the URLs of a sitemap may take 100 MB.
     seen = {hash(link.url) for link in known}
     left = _REFERENCES_PER_LINK * limit
     for link in found:

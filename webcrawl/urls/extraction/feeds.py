@@ -1,9 +1,8 @@
 """The entries of feeds: RSS 2.0, RSS 1.0 and Atom.
 
-Called for documents whose root element is one of a feed (``markup.root_of``). Links
-are those of the items, with their titles as text, and those of a feed that is served in pages (RFC
-5005); the site that a feed belongs to is not one of its entries. Nothing is raised, whatever the
-bytes are.
+Called for documents whose root element is that of a feed (``markup.root_of``). Links are those of
+the items, with their titles as text, and those between the pages of a feed (RFC 5005). The site
+that a feed belongs to is not an entry. Nothing is raised, whatever the bytes are.
 """
 
 from __future__ import annotations
@@ -29,51 +28,58 @@ _PAGES = {"next": "next", "prev": "prev", "previous": "prev", "prev-archive": "p
 
 
 def iter_feed(feed: MarkupDocument) -> Iterator[Link | None]:
-    """Extractor, plain or compressed with gzip: of the kind ``item`` for entries, ``next`` and
-    ``prev`` for other pages of the feed."""
+    """Extract links of a feed, which may be compressed with gzip.
+
+    Kinds: ``item`` for entries, ``next`` and ``prev`` for other pages of the feed.
+    """
     page = ReferenceResolver(feed.url, schemes=feed.schemes)
 
-    def against(base: str, reference: str) -> str:
-        """*reference* resolved against *base*, a reference too; as it is if that makes no sense."""
+    def resolve_against(base: str, reference: str) -> str:
+        """Resolve *reference* against *base*, also a reference; return it unchanged on failure."""
         if not base or not reference or len(base) + len(reference) > MAX_REFERENCE_CHARS:
             return reference
-        within = page.resolve(base)
-        if within is None or len(within) > MAX_BASE_CHARS:
+        full_base = page.resolve(base)
+        if full_base is None or len(full_base) > MAX_BASE_CHARS:
             return reference
-        return ReferenceResolver(within, schemes=feed.schemes).resolve(reference) or ""
+        return ReferenceResolver(full_base, schemes=feed.schemes).resolve(reference) or ""
 
-    return _references(feed, against)
+    return _references(feed, resolve_against)
 
 
-def _references(feed: MarkupDocument, against: Callable[[str, str], str]) -> Iterator[Link | None]:
-    """Each link; None for a pause. An item's title may follow its link, so an item is given when it
-    ends, if only because the next one begins."""
+def _references(
+    feed: MarkupDocument, resolve_against: Callable[[str, str], str]
+) -> Iterator[Link | None]:
+    """Yield each link, and None for pauses.
+
+    An item's title may follow its link. So an item is yielded when it ends, or when the next one
+    begins.
+    """
     feed_base = base = ""
     item: dict[str, str] | None = None
-    for name, written, text in tags(feed, _NAMES):
+    for name, raw_attributes, text in tags(feed, _NAMES):
         if not name:
             yield None
             continue
-        attributes = attributes_of(written)
+        attributes = attributes_of(raw_attributes)
         if name in _ITEM_NAMES:
             if item is not None:
-                yield _link(item, against, base)
+                yield _link(item, resolve_against, base)
             item = None if name.startswith("/") else {}
             base = attributes.get("xml:base", feed_base)
         elif item is not None:
-            # Of each kind the first counts.
-            item[name] = item.get(name) or _said(name, attributes, text.strip())
+            # The first of each kind counts.
+            item[name] = item.get(name) or _value_of(name, attributes, text.strip())
         else:
             kind = _PAGES.get(attributes.get("rel", "").strip().lower())
             if name == "link" and kind is not None:
-                yield Link(against(feed_base, attributes.get("href", "").strip()), "", kind)
+                yield Link(resolve_against(feed_base, attributes.get("href", "").strip()), "", kind)
             feed_base = attributes.get("xml:base", feed_base)
     if item is not None:
-        yield _link(item, against, base)
+        yield _link(item, resolve_against, base)
 
 
-def _said(name: str, attributes: dict[str, str], text: str) -> str:
-    """The value of an element of an item: a title, or where the item is."""
+def _value_of(name: str, attributes: dict[str, str], text: str) -> str:
+    """Return the value of an element of an item: a title, or the address of the item."""
     if name == "title":
         return " ".join(text[: 2 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]
     if name == "guid":
@@ -83,7 +89,7 @@ def _said(name: str, attributes: dict[str, str], text: str) -> str:
     return (attributes.get("href", "").strip() or text) if is_page and name == "link" else ""
 
 
-def _link(item: dict[str, str], against: Callable[[str, str], str], base: str) -> Link:
-    """The link of an item. An identifier serves where there is no link, if it is a URL."""
+def _link(item: dict[str, str], resolve_against: Callable[[str, str], str], base: str) -> Link:
+    """Return the link of an item. Without a link, an identifier is used if it is a URL."""
     reference = item.get("link") or item.get("guid", "")
-    return Link(against(base, reference), item.get("title", ""), "item")
+    return Link(resolve_against(base, reference), item.get("title", ""), "item")

@@ -1,9 +1,9 @@
-"""SVG and MathML in HTML: which tags stand in them, where no content is raw text.
+"""SVG and MathML in HTML: which tags are in them, where nothing is raw text.
 
-Used by ``thinning`` for the few tags for which it matters. HTML Standard, "the rules for parsing
-tokens in foreign content", as far as it decides where such content begins and ends: tags of HTML
-break out of it, and some of its elements hold HTML again. Of the elements around it nothing is
-known, so that their end tags do not end it. Linear in what is passed over.
+Used by ``thinning`` for the few tags where it matters. Follows the HTML Standard, "the rules for
+parsing tokens in foreign content", as far as they decide where such content begins and ends. HTML
+tags end it, and some of its elements contain HTML again. The elements around it are not known, so
+their end tags do not end it. Linear in the text that is skipped.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _BREAKOUT = frozenset(
 _BREAKOUT_ENDS = (b"br", b"p")
 _FONT = re.compile(rb"[\t\n\f\r /](?:color|face|size)(?=[\t\n\f\r />=])", re.IGNORECASE)
 _VOID = frozenset(b"area base br col embed hr img input link meta param source track wbr".split())
-# By what rules the start tags in an element are read.
+# The rules by which start tags in an element are read.
 _HTML, _SVG, _MATH, _POINT = range(4)
 _FOREIGN = (_SVG, _MATH)
 _ROOTS = {b"svg": _SVG, b"math": _MATH}
-# Foreign elements that hold HTML.
+# Foreign elements that contain HTML ("integration points").
 _POINTS = {
     _SVG: (b"foreignobject", b"desc", b"title"),
     _MATH: (b"mi", b"mo", b"mn", b"ms", b"mtext"),
@@ -36,22 +36,21 @@ _POINTS = {
 
 
 class Foreign:
-    """The elements that are open in foreign content, at one position of *body* after the other."""
+    """The open elements of foreign content, at increasing positions in *body*."""
 
     __slots__ = ("_body", "_latest", "_named", "_open", "_position", "_roots")
 
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._position = 0
-        # Of roots that have not been read: most end before any question is asked.
+        # Positions of roots that were not read yet. Most end before ``is_foreign`` is called.
         self._roots: deque[int] = deque()
         self._latest = b""  # the name of the last of them
         self._open: list[tuple[bytes, int]] = []
-        self._named: Counter[bytes] = Counter()  # of those that are open
+        self._named: Counter[bytes] = Counter()  # open elements by name
 
-    def meet(self, start: int) -> None:
-        """Take note of the start or end tag of a root, ``<svg>`` or ``<math>``, at *start*; other
-        tags mean nothing."""
+    def note_root(self, start: int) -> None:
+        """Note the start or end tag of ``<svg>`` or ``<math>`` at *start*; ignore other tags."""
         found = _ROOT.match(self._body, start)
         if found is None:
             return
@@ -61,8 +60,8 @@ class Foreign:
         elif len(self._roots) == 1 and found[2] == self._latest and not self._open:
             self._roots.clear()
 
-    def holds(self, start: int) -> bool:
-        """Whether the start tag at *start* is foreign; no question may be about an earlier one."""
+    def is_foreign(self, start: int) -> bool:
+        """Return whether the start tag at *start* is foreign. Call it with increasing positions."""
         body, roots = self._body, self._roots
         while True:
             if self._open:
@@ -78,7 +77,7 @@ class Foreign:
             self._position = self._next(body, at)
 
     def _next(self, body: bytes, at: int) -> int:
-        """Where what begins with the ``<`` *at* ends, and has been taken into account."""
+        """Process what begins with the ``<`` *at*, and return where it ends."""
         if body.startswith(b"<!--", at):
             return comment_end(body, at)
         if body.startswith(b"<![CDATA[", at) and self._open[-1][1] in _FOREIGN:
@@ -134,7 +133,7 @@ class Foreign:
             self._close(len(self._open) - 1)
 
     def _close(self, first: int) -> None:
-        """Close all elements from the *first* on."""
+        """Close all elements from the index *first* on."""
         for name, _ in self._open[first:]:
             self._named[name] -= 1
         del self._open[first:]

@@ -1,10 +1,10 @@
 """The links in the headers of a response: ``Link`` (RFC 8288) and ``Refresh``.
 
-Called by the spider for pages whose response has such headers. Read as RFC 8288, appendix B.2,
-recommends: what is malformed is passed over, never raised about. References are resolved against
-the URL of the response, which no ``<base>`` changes. The ``anchor`` parameter, by which a server
-states a link of another document, is ignored: whose link it is makes no difference to a crawl.
-A ``Location`` is not a link but a redirect, and followed as such.
+Called by the spider for pages with such headers. They are parsed as RFC 8288, appendix B.2,
+recommends: malformed parts are skipped, and nothing is raised. References are resolved against the
+URL of the response, which ``<base>`` does not change. The ``anchor`` parameter, with which a server
+states a link of another document, is ignored: to a crawl it does not matter whose link it is. A
+``Location`` is a redirect, not a link, and is followed as such.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_HEADER_BYTES = 1 << 16
-"""Of all ``Link`` headers of a response together that are read."""
+"""Limit of what is read of all ``Link`` headers of a response together."""
 
 _TARGET = re.compile(r"<([^<>]*+)>")
 _PARAMETER = re.compile(
@@ -41,10 +41,10 @@ def extract_header_links(
     kinds: frozenset[str] = DEFAULT_KINDS,
     repeats: list[Link] | None = None,
 ) -> list[Link]:
-    """Links of the *kinds* in the values of the headers *link* and *refresh* of the document *url*,
-    and *repeats* as ``document.resolved`` has it.
+    """Return the links of *kinds* in the values of the headers *link* and *refresh*.
 
-    A ``Link`` has the kind that a ``<link>`` of the same relation has, and its ``title`` as text.
+    *url* is that of the document. *repeats* is as in ``document.resolved``. A ``Link`` has the kind
+    of a ``<link>`` with the same relation, and its ``title`` as text.
     """
     wanted = (found for found in _references(link, refresh) if found.kind in kinds)
     links = resolved(wanted, url, limit=limit, schemes=schemes, repeats=repeats)
@@ -52,7 +52,7 @@ def extract_header_links(
 
 
 def _references(headers: Iterable[bytes], refresh: bytes | None) -> Iterator[Link]:
-    """Each link, with its reference as it is written."""
+    """Yield each link, with its reference as written."""
     if refresh is not None:
         yield Link(refresh_target(_text(refresh)[:MAX_REFERENCE_CHARS]), "", "refresh")
     left = MAX_HEADER_BYTES
@@ -65,18 +65,21 @@ def _references(headers: Iterable[bytes], refresh: bytes | None) -> Iterator[Lin
             rel = " ".join(parameters.get("rel", "").lower().split())
             title = " ".join(parameters.get("title", "").split())[:MAX_TEXT_CHARS]
             yield Link(found[1].strip(), title, relation_kind(rel.split()), rel)
-            # What stands between the parameters and the next comma means nothing.
+            # Anything between the parameters and the next comma is ignored.
             comma = value.find(",", end)
             found = _TARGET.search(value, comma) if comma >= 0 else None
 
 
 def _parameters(value: str, position: int) -> tuple[dict[str, str], int]:
-    """The parameters that follow, and where they end; of each name the first one counts."""
+    """Return the parameters at *position*, and where they end.
+
+    The first one of each name counts.
+    """
     parameters: dict[str, str] = {}
     while (found := _PARAMETER.match(value, position)) is not None:
         name, quoted, plain = found.groups()
-        said = plain or "" if quoted is None else _QUOTED_PAIR.sub(r"\1", quoted)
-        parameters.setdefault(name.lower(), said)
+        text = plain or "" if quoted is None else _QUOTED_PAIR.sub(r"\1", quoted)
+        parameters.setdefault(name.lower(), text)
         position = found.end()
     return parameters, position
 

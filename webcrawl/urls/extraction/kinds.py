@@ -1,4 +1,4 @@
-"""The kinds of links that a crawl may follow, and what a page must be searched for to find them."""
+"""The kinds of links that a crawl may follow, and how to search a page for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webcrawl.urls.extraction.references import RELATIONS
 DEFAULT_KINDS = frozenset(
     {"a", "area", "frame", "iframe", "refresh", "canonical", "next", "prev", "alternate", "sitemap"}
 )
-"""What leads to pages. Everything else that can be asked for leads to what pages are made of."""
+"""Kinds that lead to pages. All other kinds lead to resources of pages."""
 
 CSS_KINDS = frozenset({"css", "stylesheet"})
 """Kinds that a style sheet can have."""
@@ -27,10 +27,10 @@ ATTRIBUTES: dict[str | None, str] = {
     "a": "href", "area": "href", "frame": "src", "iframe": "src", "script": "src",
     "embed": "src", "object": "data", "audio": "src", "track": "src",
 }  # fmt: skip
-"""The elements with a single attribute that refers to something."""
+"""Elements with a single attribute that is a reference."""
 
-# What else is searched for. Elements with two attributes that refer to something are asked for
-# without them: the parser would find an element once for each.
+# Selectors of other elements. Elements with two reference attributes are selected without these, as
+# the parser would find an element once for each.
 _SELECTORS = {
     "img": "img,image,input[type=image i],link[imagesrcset],[background]",
     "source": "source",
@@ -49,11 +49,11 @@ class Search(msgspec.Struct, frozen=True):
     """How to search a page for some kinds of links."""
 
     query: str
-    """Selector of all elements that matter."""
+    """Selector of all elements of interest."""
     elements: frozenset[str]
-    """Kinds that are the names of elements, as asked for."""
+    """The requested kinds that are names of elements."""
     relations: frozenset[str]
-    """Kinds that are relations of a ``<link>``, as asked for."""
+    """The requested kinds that are relations of a ``<link>``."""
     refresh: bool
     styles: bool
     """Whether ``url()`` in ``<style>`` and ``style=`` counts."""
@@ -62,11 +62,11 @@ class Search(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=64)
 def search_for(kinds: frozenset[str], meta_names: frozenset[str] = frozenset()) -> Search:
-    """The search for *kinds*, and for ``<meta>`` elements of the lower-case *meta_names*."""
+    """Return the search for *kinds*, and for ``<meta>`` elements with lower-case *meta_names*."""
     meta_names = frozenset(name for name in meta_names if _META_NAME.fullmatch(name))
     relations = kinds & {*RELATIONS, "link"}
-    # By attributes, which most elements do not have: half as dear as by the elements' names. Of
-    # these ``a`` comes first, as most elements that match have it.
+    # Selecting by attributes, which most elements lack, takes half the time of selecting by names.
+    # ``a`` comes first, as most matching elements are anchors.
     wanted = {"href": ["base"], "content": [f'meta[name="{name}" i]' for name in meta_names]}
     for name, attribute in [*ATTRIBUTES.items(), ("form", "action")]:
         if name in kinds:

@@ -1,11 +1,11 @@
 """Tag stream of XML documents that may be malformed, for sitemaps and feeds.
 
-Called by ``sitemap_reader`` and ``feeds``. A stream of tags, not a parser: there are no entities to
-expand, no external ones to load and no nesting to follow, so there is nothing for a document to
-attack; and a document that is not well-formed is read to its end. Parsers were tried: expat stops
-at the first bare ``&``, which one sitemap in many has, and lxml in recovery drops it with the
-parameter's name, which makes another URL of it. Time is linear, memory bounded by ``CHUNK`` and
-``MAX_PIECE``; nothing is raised.
+Called by ``sitemap_reader`` and ``feeds``. This is a stream of tags, not a parser: it does not
+expand entities, load external ones or follow nesting, so a document cannot attack it. A document
+that is not well-formed is read to its end. Real parsers are not suitable: expat stops at the first
+bare ``&``, which many sitemaps have, and lxml in recovery mode drops it with the parameter's name,
+which changes the URL. Time is linear, memory is limited by ``CHUNK`` and ``MAX_PIECE``, and nothing
+is raised.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from webcrawl.urls.extraction.document import MarkupDocument
 
 CHUNK = 1 << 16
-"""Bytes that are inflated, decoded and searched at a time."""
+"""Bytes that are decompressed, decoded and searched at a time."""
 
 MAX_PIECE = 1 << 16
-"""Of a text without tags, more is cut off."""
+"""A text without tags is cut at this length."""
 
 MAX_TAGS = 2_000_000
-"""Of one document that are looked at, a second's work: a full sitemap has a fifth of that."""
+"""Tags of one document that are read, in about a second. A full sitemap has a fifth of that."""
 
 PAUSE = ("", "", "")
-"""What ``tags`` gives in between, in place of a tag."""
+"""Yielded by ``tags`` for a pause."""
 
 _TAGS_AT_ONCE = 4096
 
@@ -46,23 +46,23 @@ _ATTRIBUTE = re.compile(r"""(?<![\w.:-])([\w.:-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']
 _ENTITY = re.compile(r"&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|(amp|lt|gt|quot|apos));")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
-# Extensions whose elements have the names of those that matter, but mean something else.
+# Prefixes of extensions whose elements have the same names, but another meaning.
 _FOREIGN = frozenset(
     {"image", "video", "news", "media", "itunes", "googleplay", "podcast", "dc", "source"}
 )
 
 
 def root_of(document: MarkupDocument) -> str:
-    """The kind of *document*: "urlset", "sitemapindex", "rss", "rdf", "feed", "html", "" else.
+    """Return the kind of *document*: urlset, sitemapindex, rss, rdf, feed, html, or "".
 
-    Plain or compressed with gzip; only its beginning is read.
+    It may be compressed with gzip; only its beginning is read.
     """
     found = _ROOT.search(next(texts(document), "")[:_ROOT_CHARS])
     return found[1].lower() if found is not None else ""
 
 
 def texts(document: MarkupDocument) -> Iterator[str]:
-    """The text of *document*, plain or compressed with gzip, chunk by chunk."""
+    """Yield the text of *document*, which may be compressed with gzip, chunk by chunk."""
     body = document.body
     read = _inflated if body.startswith(b"\x1f\x8b") else _slices
     decoder = None
@@ -74,11 +74,11 @@ def texts(document: MarkupDocument) -> Iterator[str]:
 
 
 def tags(document: MarkupDocument, names: frozenset[str]) -> Iterator[tuple[str, str, str]]:
-    """Name, attributes and following text of the tags with *names*, in document order.
+    """Yield name, attributes and following text of the tags with *names*, in document order.
 
-    *names* are lower-case and without a prefix, with a slash in front for end tags. The text ends
-    where the next tag begins, whichever that is; entities and CDATA sections are resolved in it.
-    Every few milliseconds comes a ``PAUSE``, whether there are such tags or not.
+    *names* are in lower case and without a prefix; end tags have a slash in front. The text ends at
+    the next tag, whichever that is. Entities and CDATA sections in it are decoded. Every few
+    milliseconds a ``PAUSE`` is yielded, whether there are such tags or not.
     """
     name = attributes = text = ""
     until = ""
@@ -112,7 +112,7 @@ def tags(document: MarkupDocument, names: frozenset[str]) -> Iterator[tuple[str,
 
 
 def attributes_of(attributes: str) -> dict[str, str]:
-    """By their lower-case names, prefixes included."""
+    """Return the attributes by their lower-case names, including prefixes."""
     return {
         name.lower(): unescape(double or single)
         for name, double, single in _ATTRIBUTE.findall(attributes)
@@ -120,14 +120,15 @@ def attributes_of(attributes: str) -> dict[str, str]:
 
 
 def unescape(text: str) -> str:
-    """*text* with the entities of XML resolved; a bare ``&`` stays what it is."""
+    """Return *text* with XML entities decoded; a bare ``&`` stays."""
     return _ENTITY.sub(_character, text) if "&" in text else text
 
 
 def _tag(piece: str, names: frozenset[str]) -> tuple[str, str, str]:
-    """Name, attributes and following text of the tag that *piece* begins with; no name for others.
+    """Return name, attributes and following text of the tag at the start of *piece*.
 
-    Most tags are others, and told by the characters up to the first space or bracket.
+    The name is empty for other tags. Most are, and are recognized by the characters up to the first
+    space or bracket.
     """
     head, _, text = piece.partition(">")
     name = next(iter(head.split(None, 1)), "")
@@ -148,13 +149,13 @@ def _tag(piece: str, names: frozenset[str]) -> tuple[str, str, str]:
 
 
 def _pieces(document: MarkupDocument) -> Iterator[str | None]:
-    """The text behind each ``<``, up to the next one; None for a pause."""
+    """Yield the text after each ``<``, up to the next one; None for a pause."""
     rest = ""
     begun = False
     left = MAX_TAGS
     for chunk in texts(document):
         pieces = (rest + chunk).split("<")
-        # An end mark that is met in the long text that is cut would be missed: it never is long.
+        # An end mark in the part that is cut off would be missed, but such long texts do not occur.
         rest = pieces.pop()[: 2 * MAX_PIECE]
         if pieces and not begun:
             begun = True
@@ -185,7 +186,7 @@ def _slices(body: bytes, limit: int) -> Iterator[bytes]:
 
 
 def _inflated(body: bytes, limit: int) -> Iterator[bytes]:
-    """The first *limit* bytes that *body* holds, up to the first one that is no gzip."""
+    """Yield the first *limit* decompressed bytes of *body*, up to the first non-gzip part."""
     left = limit
     members = _MAX_GZIP_MEMBERS
     member = zlib.decompressobj(31)

@@ -1,10 +1,10 @@
 """The hyperlinks of a PDF document: the URIs of its link annotations.
 
-Found as the objects of the file come, without its cross-reference table, which stands at its end
-and is missing where a file was cut: a URI action names its target right behind the name ``/URI``,
-in the file itself or in a compressed object stream. What pages show and embed is not decompressed.
-Time is linear in the length of the file, of which no more is decompressed than it may have itself.
-Of an encrypted file there are none. Nothing is raised, whatever the bytes are.
+Objects are read in file order, without the cross-reference table, which is at the end and missing
+in a truncated file. A URI action has its target right after the name ``/URI``, in the file itself
+or in a compressed object stream. Page contents and embedded files are not decompressed. Time is
+linear in the length of the file, and no more is decompressed than the file itself may have.
+Encrypted files have no links. Nothing is raised, whatever the bytes are.
 """
 
 from __future__ import annotations
@@ -20,36 +20,37 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.extraction.document import MarkupDocument
 
-# A string in parentheses, which may stand in pairs within it, or in hexadecimal digits.
+# A string in parentheses, which may contain pairs of parentheses, or in hexadecimal digits.
 _URI = re.compile(
     rb"/URI\s*+(?:\(((?:[^()\\]++|\\.|\((?:[^()\\]++|\\.)*+\))*+)\)|<([0-9A-Fa-f\s]*+)>)", re.DOTALL
 )
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|\r\n|(.))", re.DOTALL)
-# Those of control characters make no URI; the end of a line behind a backslash is nothing.
+# Control characters make a URI invalid; the end of a line after a backslash is dropped.
 _ESCAPED = dict.fromkeys((b"n", b"r", b"t", b"b", b"f"), b"\0") | {b"\n": b"", b"\r": b""}
 _UNPRINTABLE = re.compile(r"[\0-\x1f\x7f-\x9f]")
-# The beginning of a stream with the head of zlib's format.
+# The beginning of a stream in zlib's format.
 _STREAM = re.compile(rb"stream\r?\n[\x08\x18(8HXhx].", re.DOTALL)
-# Of the dictionary of an object stream, behind its type; of others that a URI may reach into.
+# Bytes of the dictionary of an object stream after its type, and the overlap of blocks for URIs
+# that cross their end.
 _DICTIONARY_BYTES = 1024
 _OVERLAP_BYTES = 4096
-# Searched, and decompressed, at a time: a millisecond.
+# Bytes that are searched and decompressed at a time, in about a millisecond.
 _BLOCK_BYTES = 1 << 18
-# Lost of a stream before the place where it is damaged.
+# Bytes per call; a damaged stream loses this much before the damage.
 _FEED_BYTES = 1 << 12
 
 
 def iter_pdf(document: MarkupDocument) -> Iterator[Link | None]:
-    """Extractor; the links of compressed objects come last."""
+    """Extract the links of a PDF; those of compressed objects come last."""
     body = document.body[: document.max_bytes]
     if b"/Encrypt" in body:
         return
     yield from _uris(body)
-    yield from _of_object_streams(body, document.max_bytes)
+    yield from _object_stream_uris(body, document.max_bytes)
 
 
 def _uris(data: bytes) -> Iterator[Link | None]:
-    """The URIs in *data*; None for what is none, and after each block."""
+    """Yield the URIs in *data*; None for invalid ones, and after each block."""
     start = 0
     while start < len(data):
         end = start + _BLOCK_BYTES
@@ -62,13 +63,13 @@ def _uris(data: bytes) -> Iterator[Link | None]:
         yield None
 
 
-def _text(written: bytes | None, digits: bytes | None) -> str:
-    """A string of a PDF; empty if it can be no URI."""
-    if written is None:
+def _text(literal: bytes | None, digits: bytes | None) -> str:
+    """Return a PDF string as text; empty if it cannot be a URI."""
+    if literal is None:
         packed = b"".join((digits or b"").split())
         data = bytes.fromhex((packed + b"0" * (len(packed) % 2)).decode())
     else:
-        data = _ESCAPE.sub(_unescaped, written)
+        data = _ESCAPE.sub(_unescaped, literal)
     try:
         uri = data.decode("utf-16" if data.startswith(b"\xfe\xff") else "utf-8").strip()
     except UnicodeDecodeError:
@@ -83,8 +84,8 @@ def _unescaped(escape: re.Match[bytes]) -> bytes:
     return _ESCAPED.get(char, char) if char else b""
 
 
-def _of_object_streams(body: bytes, left: int) -> Iterator[Link | None]:
-    """The URIs in the object streams of *body*, at most *left* bytes of which are decompressed."""
+def _object_stream_uris(body: bytes, left: int) -> Iterator[Link | None]:
+    """Yield the URIs in the object streams of *body*; at most *left* bytes are decompressed."""
     position = 0
     while left > 0 and (position := body.find(b"/ObjStm", position)) >= 0:
         yield None
@@ -93,7 +94,7 @@ def _of_object_streams(body: bytes, left: int) -> Iterator[Link | None]:
         if begin is None:
             continue
         position = begin.end()
-        # Without its checksum, by which one call would lose all that it has decompressed.
+        # Raw deflate without the checksum, for which a call would lose all its output.
         decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
         kept = b""
         while left > 0 and not decompressor.eof and position < len(body):

@@ -1,7 +1,8 @@
 """References in attributes and headers: meta refresh, srcset and relations.
 
 Shared by HTML (``extraction``), the ``Link`` and ``Refresh`` headers (``header_links``) and Atom
-(``feeds``). Pure functions of strings that never raise; all linear in the length of their value.
+(``feeds``). Pure functions of strings that never raise; all take time linear in the length of their
+argument.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 RELATIONS = (
     "stylesheet", "canonical", "next", "prev", "alternate", "icon", "sitemap", "manifest",
 )  # fmt: skip
-"""Relations with a kind of their own, the deciding one first: an alternate style sheet is a style
-sheet. A link of any other relation is of the kind ``link``."""
+"""Relations with a kind of their own, by precedence: an alternate style sheet is a style sheet. A
+link with any other relation has the kind ``link``."""
 
 MAX_CANDIDATES = 100
-"""Of one ``srcset``: real ones have up to twenty."""
+"""Candidates of one ``srcset`` that are read; real ones have up to twenty."""
 
 # HTML Standard, "shared declarative refresh steps": seconds, a separator, optional url=, the URL.
 _REFRESH = re.compile(
@@ -29,15 +30,15 @@ _REFRESH = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-# HTML Standard, "parse a srcset attribute": white space and commas, then all that is not white
-# space, but for commas at its end; then descriptors up to a comma outside parentheses.
+# HTML Standard, "parse a srcset attribute": white space and commas, then text without white space,
+# minus commas at its end; then descriptors up to a comma outside parentheses.
 _CANDIDATE = re.compile(
     r"[ \t\n\f\r,]*+([^ \t\n\f\r]*[^ \t\n\f\r,])(?:[^,(]++|\([^)]*+(?:\)|\Z))*+"
 )
 
 
 def refresh_target(content: str) -> str:
-    """The reference in the *content* of a meta refresh or a ``Refresh`` header, "" without one."""
+    """Return the reference in the *content* of a meta refresh or ``Refresh`` header, or ""."""
     found = _REFRESH.match(content)
     if found is None:
         return ""
@@ -45,13 +46,13 @@ def refresh_target(content: str) -> str:
 
 
 def srcset_references(value: str) -> Iterator[str]:
-    """The references of the image candidates, whatever their descriptors say."""
+    """Yield the references of the image candidates, whatever their descriptors are."""
     candidates = _CANDIDATE.finditer(value.rstrip(" \t\n\f\r,"))
     return (found[1] for found in itertools.islice(candidates, MAX_CANDIDATES))
 
 
 def relation_kind(relations: Collection[str]) -> str:
-    """The kind of a link with these lower-case *relations*: one of ``RELATIONS`` or ``link``."""
+    """Return the kind of a link with lower-case *relations*: one of ``RELATIONS`` or ``link``."""
     for relation in RELATIONS:
         if relation in relations:
             return relation

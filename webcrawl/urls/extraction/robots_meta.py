@@ -1,11 +1,11 @@
 """Directives of pages for robots: ``<meta name=robots>`` and ``X-Robots-Tag``.
 
-Called with what ``extraction.extract`` and the response headers hold. Google separates directives
-by commas, Nutch finds them anywhere in the value: here, too, anything may separate them. In the
-header a crawler's name and a colon may stand before those that are meant for it, up to the next
-name; the content of an element is for whom the element names. What is said to all and what is said
-to this crawler add up, so the most restrictive counts. The value of a directive that has one,
-``max-image-preview:none`` for instance, is no directive. Nothing is raised.
+Called with the results of ``extraction.extract`` and the response headers. Google separates
+directives by commas, Nutch finds them anywhere in the value; here, too, any separator is accepted.
+In the header, a crawler's name and a colon may come before the directives for it, up to the next
+name. The content of an element is for the crawler that the element names. Directives for all
+crawlers and for this one add up, so the most restrictive counts. The value of a directive that has
+one, such as ``max-image-preview:none``, is not a directive. Nothing is raised.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from webcrawl.urls.link import Link
 
 ALL_ROBOTS = "robots"
-"""The name of the ``<meta>`` element that speaks to every crawler."""
+"""The name of the ``<meta>`` element for all crawlers."""
 
 _MAX_VALUE_CHARS = 4096
 _WITH_VALUE = re.compile(r"(?:unavailable_after|max-[a-z-]{1,20})\s*[:=]\s*[^\s,;]*", re.ASCII)
-# A time of day is no crawler's name, nor is a directive.
+# The name of a crawler, which is not a time of day or a directive.
 _NAME = re.compile(
     r"(?<![\w*-])(?![\d-]+\s*:|no(?:index|follow|ne|archive|cache)\s*:)([\w*-]{1,64})\s*:",
     re.ASCII,
@@ -41,7 +41,7 @@ class RobotsDirectives(msgspec.Struct, frozen=True):
 
 
 NO_DIRECTIVES = RobotsDirectives()
-"""What most pages ask: nothing."""
+"""The directives of most pages."""
 
 
 def robots_directives(
@@ -50,19 +50,19 @@ def robots_directives(
     headers: Iterable[bytes] = (),
     metas: Iterable[tuple[str, str]] = (),
 ) -> RobotsDirectives:
-    """Directives of the ``X-Robots-Tag`` *headers* and ``<meta>`` elements *metas* for *agent*.
+    """Return the directives in the ``X-Robots-Tag`` *headers* and ``<meta>`` elements for *agent*.
 
     *agent* is the crawler's product token; *metas* are pairs of lower-case name and content.
     """
     everyone = ("*", ALL_ROBOTS, agent.partition("/")[0].strip().lower())
-    said = [
+    directives = [
         text
         for header in headers
         for name, text in _addressed(header[:_MAX_VALUE_CHARS].decode("latin-1"))
         if name in everyone
     ]
-    said += [_directives(content) for name, content in metas if name in everyone]
-    words = " ".join(said)
+    directives += [_directives(content) for name, content in metas if name in everyone]
+    words = " ".join(directives)
     none = "none" in words
     return RobotsDirectives(
         noindex=none or "noindex" in words,
@@ -72,7 +72,7 @@ def robots_directives(
 
 
 def followed(links: Iterable[Link]) -> list[Link]:
-    """Those of *links* that the page does not ask to leave alone by ``rel=nofollow``."""
+    """Return the *links* without those that the page excludes with ``rel=nofollow``."""
     return [link for link in links if not link.rel or "nofollow" not in link.rel.split()]
 
 

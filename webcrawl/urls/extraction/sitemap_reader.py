@@ -1,8 +1,8 @@
 """The URLs in sitemaps (sitemaps.org): ``urlset``, ``sitemapindex`` and plain lists of URLs.
 
-Called for documents that robots.txt or a sitemap index names, or whose root element says so
-(``markup.root_of``). They are inflated and searched piece by piece, and may be taken in slices: a
-full one of 50,000 URLs takes 0.4 s. Whether a sitemap may speak for the URLs that it lists is not
+Called for documents that robots.txt or a sitemap index lists, or whose root element is that of a
+sitemap (``markup.root_of``). They are decompressed and searched piece by piece, so a caller can
+read them in slices: a full one of 50,000 URLs takes 0.4 s. Whether a sitemap may list a URL is not
 decided here. Nothing is raised, whatever the bytes are.
 """
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from webcrawl.urls.extraction.document import MarkupDocument
 
 MAX_URLS = 50_000
-"""Of one sitemap: the limit of the protocol."""
+"""URLs of one sitemap: the limit in the protocol."""
 
-# What a list may name: whole URLs.
+# A plain list may only have absolute URLs.
 _URL = re.compile(r"[a-z][a-z0-9+.-]{0,63}://", re.ASCII | re.IGNORECASE)
 _NAMES = frozenset({"url", "sitemap", "loc", "link", "lastmod"})
 _MOST_TIME_CHARS = 40
@@ -33,15 +33,17 @@ _LAST_SECOND = 86_399
 
 
 def iter_sitemap(sitemap: MarkupDocument) -> Iterator[Link | None]:
-    """Extractor, plain or compressed with gzip: of the kind ``loc`` for pages, ``alternate`` for
-    their translations, ``sitemap`` for the sitemaps that an index names; ``modified`` by
-    ``lastmod``."""
+    """Extract the links of a sitemap, which may be compressed with gzip.
+
+    Kinds: ``loc`` for pages, ``alternate`` for their translations, ``sitemap`` for the sitemaps in
+    an index. ``modified`` is that of ``lastmod``.
+    """
     beginning = next(texts(sitemap), "").lstrip("\ufeff \t\r\n")
     return _elements(sitemap) if beginning.startswith("<") else _lines(sitemap)
 
 
 def _elements(sitemap: MarkupDocument) -> Iterator[Link | None]:
-    """Each reference; None for a pause."""
+    """Yield each reference, and None for pauses."""
     kind = "loc"
     within = False
     found: Link | None = None  # its time may follow
@@ -54,7 +56,8 @@ def _elements(sitemap: MarkupDocument) -> Iterator[Link | None]:
                 yield found
             found = Link(text.strip(), "", kind)
         elif name == "link":
-            # What has none of a sitemap's elements around it is no sitemap: an error page.
+            # Without a sitemap's elements around it, this is not a sitemap but perhaps an error
+            # page.
             if within:
                 yield Link(attributes_of(attributes).get("href", "").strip(), "", "alternate")
         elif name:
@@ -70,7 +73,7 @@ def _elements(sitemap: MarkupDocument) -> Iterator[Link | None]:
 
 
 def _time(text: str) -> float:
-    """Epoch seconds of a W3C date, of a day its last one; 0.0 for what is none."""
+    """Return the epoch seconds of a W3C date, for a day its last second; 0.0 if it is not valid."""
     try:
         at = datetime.fromisoformat(text[:_MOST_TIME_CHARS])
         seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
@@ -80,7 +83,7 @@ def _time(text: str) -> float:
 
 
 def _lines(sitemap: MarkupDocument) -> Iterator[Link | None]:
-    """Each line; empty for one that is no URL."""
+    """Yield each line, empty if it is not a URL."""
     rest = ""
     for chunk in chain(texts(sitemap), [""] if sitemap.cut else ["\n"]):
         lines = (rest + chunk).split("\n")

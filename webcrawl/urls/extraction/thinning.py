@@ -1,17 +1,18 @@
 """Thinning of pages that are too rich to build a tree of: only the tags that carry links are kept.
 
-Building the tree that the HTML Standard prescribes is quadratic in the worst case, in time and in
-memory. Measured with Lexbor: 128 kB of ``<ul><li>`` take 1.3 s; 47 kB of unclosed ``<font>`` 2 s
-and 700 MB; one tag with 1 MB of attributes 30 s. So a page that ``is_rich`` is cut at its ``<``,
-and only the tags that links need are put together again; what they could nest in is gone, and the
-tree is flat. Linear, about 0.15 µs a tag, which the smaller tree pays back on most pages; 0.12 s
-for the worst page of 1 MB. Where a tag ends and how many attributes it has is decided as the
-standard does, or a page could get a tag of a thousand times as many past the bound.
+Building the tree that the HTML Standard prescribes takes quadratic time and memory in the worst
+case. Measured with Lexbor: 128 kB of ``<ul><li>`` take 1.3 s; 47 kB of unclosed ``<font>`` 2 s and
+700 MB; one tag with 1 MB of attributes 30 s. So a page that ``is_rich`` is split at each ``<``, and
+only the tags that links need are joined again. The elements they could nest in are gone, and the
+tree is flat. This is linear, about 0.15 µs per tag, which the smaller tree saves again on most
+pages, and 0.12 s for the worst page of 1 MB. The end of a tag and the number of its attributes are
+determined as in the standard; otherwise a page could smuggle in a tag with a thousand times as many
+attributes as allowed.
 
-The price: a tag written inside a quoted attribute of another tag is taken for a tag, an ``<image>``
-of SVG for an ``<img>``, and every template with ``shadowrootmode`` for a shadow root. Other
-templates, comments, scripts and other raw text are skipped as the standard says; within SVG and
-MathML (``foreign``) there is no raw text.
+The price: a tag inside a quoted attribute of another tag counts as a tag, an ``<image>`` of SVG as
+an ``<img>``, and every template with ``shadowrootmode`` as a shadow root. Other templates,
+comments, scripts and other raw text are skipped as in the standard; within SVG and MathML
+(``foreign``) there is no raw text.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SAFE_TAGS = 1000
-"""Pages with fewer ``<`` than this go to the tree builder whole: it needs at most 30 ms then."""
+"""Pages with at most this many ``<`` go to the tree builder as they are; it takes at most 30 ms."""
 
 SAFE_BYTES = 20_000
-"""Of a page that goes there whole: all of it may be one tag with ``<`` among its attributes, which
-takes 30 ms then."""
+"""Limit of a page that is not thinned: all of it may be one tag with ``<`` in its attributes, which
+then takes 30 ms."""
 
 SAFE_TAG_BYTES = 2048
 """Room for 500 attributes, which cost 0.5 ms."""
@@ -53,26 +54,26 @@ SAFE_ATTRIBUTES = 250
 """A link with more of them is dropped from a rich page."""
 
 MAX_KEPT = 20_000
-"""Link tags of one page that are looked at; one in ten million pages has more."""
+"""Link tags that are kept per page; one in ten million pages has more."""
 
 MAX_MARKED = 100_000
-"""Tags of one page that are looked at whether they are kept in the end: the page ends behind them.
-It takes 0.15 s, and 20 times as many links as a page of 5 MiB has."""
+"""Tags per page that are examined, kept or not; the page ends after them. They take 0.15 s, and are
+20 times the links in a page of 5 MiB."""
 
-# Bytes that are searched for tags at once, for what that takes of memory.
+# Bytes that are searched for tags in one step, which limits the memory.
 _BLOCK = 1 << 18
 
-# How many pieces of all unfinished tags of a page are kept whole at most: an attribute with ``<``
-# in it is made of several pieces, and a page of nothing else must not get through unthinned.
+# The most pieces per page that are joined to finish tags. An attribute with ``<`` in it consists of
+# several pieces, and a page of such attributes must not get through without thinning.
 _CONTINUATIONS = 500
 
-# What a tag is. From bases on they may hide what follows, or change what it means.
+# The marks of tags. Those from _BASE on may hide what follows, or change its meaning.
 _OTHER, _WHOLE, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN = range(7)
 _BASE, _TEMPLATE, _COMMENT, _RAW, _BOGUS = range(7, 12)
 
 _VOID = (b"area", b"link", b"meta", b"frame", b"frameset")
-# Kept when asked for: elements without content, and elements that are closed at once so that
-# nothing nests in them. ``image`` is what some write for ``img``.
+# Kept on request: elements without content, and elements that are closed immediately so that
+# nothing nests in them. Some pages write ``image`` for ``img``.
 _MORE_VOID = {
     "img": (b"img", b"image", b"input"),
     "source": (b"source",),
@@ -81,19 +82,20 @@ _MORE_VOID = {
 }
 _MORE_CLOSED = frozenset((b"object", b"form", b"video", b"audio"))
 _FOREIGN_ROOTS = (b"svg", b"math", b"/svg", b"/math")
-# What counts in the document alone, and not in a shadow root.
+# Elements that count in the document only, and not in a shadow root.
 _HEAD = re.compile(rb"<(?:base|meta)\b", re.IGNORECASE)
 _MAY_HAVE_BACKGROUND = re.compile(rb"background\s*+=")
 _BACKGROUND = re.compile(
     rb"(?:body|table|tbody|td|tfoot|th|thead|tr)[\t\n\f\r /][^>]*?background\s*+=", re.IGNORECASE
 )
 _RAW_NAME = re.compile(rb"(%b)(?=[\t\n\f\r />])" % b"|".join(sorted(RAW_TEXT)), re.IGNORECASE)
-# What may stand in front of a tag: a ``<`` that begins none, or a tag with its end.
+# What may be before a tag: a ``<`` that does not begin a tag, or a tag with its end.
 _WHOLE_BEFORE = re.compile(rb"</?+(?:[^A-Za-z]|\Z|[a-z0-9]++>|%b)" % FINISHED.pattern)
-# Most tags with the text behind them, in half of the time; most anchors.
+# Shortcuts that match most tags with the text after them in half the time, and most anchors.
 _USUAL = re.compile(rb'<[A-Za-z]+(?:[ \n]++[A-Za-z-]++="[^"<]*+")*+ ?/?>[^<]*+')
 _USUAL_ANCHOR = re.compile(_USUAL.pattern + rb"(</a>)?+")
-# Ends of elements behind their ``<`` as numbers, and the bytes in which shorter ones are compared.
+# End tags, without the ``<``, as numbers, and masks for the bytes in which shorter ones are
+# compared.
 _SCRIPT_END, _STYLE_END, _SVG_END, _SEVEN, _FIVE = (
     np.array(int.from_bytes(text, "little"), np.uint64)
     for text in (b"/script>", b"/style>", b"/svg>", b"\xff" * 7, b"\xff" * 5)
@@ -102,8 +104,7 @@ _SCRIPT_END, _STYLE_END, _SVG_END, _SEVEN, _FIVE = (
 
 @lru_cache(maxsize=64)
 def _marks(elements: frozenset[str]) -> dict[bytes, int]:
-    """The kind of a piece by its first three bytes, in every mixture of cases: one look-up per
-    tag."""
+    """Return the mark of a piece by its first three bytes, in any case, for one lookup per tag."""
     void = [name for element in elements for name in _MORE_VOID.get(element, ())]
     closed = _MORE_CLOSED & {element.encode() for element in elements}
     marks = {b"!--": _COMMENT}
@@ -129,9 +130,9 @@ def _cases(name: bytes) -> Iterator[bytes]:
 
 
 def is_rich(body: bytes) -> bool:
-    """Whether the tree of *body* could take long to build: too many tags, or one too long.
+    """Return whether the tree of *body* could take long to build: too many tags, or one too long.
 
-    Of each stretch as long as a dangerous tag the last ``<`` is looked for. 5 µs for a page of
+    Each stretch as long as a dangerous tag is searched for its last ``<``. Takes 5 µs for a page of
     20 kB; 12 with ``bytes.count``.
     """
     if len(body) > SAFE_BYTES:
@@ -147,10 +148,10 @@ def is_rich(body: bytes) -> bool:
 
 
 def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = False) -> bytes:
-    """The links of the HTML *body*, with their anchors' texts and images, and next to nothing else.
+    """Return the links of the HTML *body*, with the texts and images of anchors, and little else.
 
-    *elements* are the names of further elements to keep, of those that are links by themselves
-    (``kinds.KINDS``); with *styles*, what has a ``url()`` in its ``style`` is kept, too.
+    *elements* are the names of further elements to keep that are links themselves
+    (``kinds.KINDS``). With *styles*, tags with a ``url()`` in their ``style`` are kept, too.
     """
     return _Thinning(body, elements, styles=styles).kept()
 
@@ -162,8 +163,8 @@ class _Thinning:
         self._body = body
         self._elements = elements
         self._styles = styles
-        # Every tag is looked at.
-        self._every = styles or (
+        # Whether every tag has to be examined.
+        self._examines_all = styles or (
             "img" in elements and _MAY_HAVE_BACKGROUND.search(body.lower()) is not None
         )
         self._raw_links = frozenset(name.encode() for name in elements & {"script"}) | {b"iframe"}
@@ -171,16 +172,17 @@ class _Thinning:
         self._foreign = Foreign(body)
         self._budget = _CONTINUATIONS
         self._kept: list[bytes] = []
-        self._tags = 0  # of those that are kept
-        self._inside = False  # an anchor
-        # Of open templates: what was kept before, if in an anchor, and if it is a shadow root.
+        self._tags = 0  # number of kept tags
+        self._in_anchor = False  # whether this is inside an anchor
+        # For each open template: the number of pieces kept before, whether it is in an anchor, and
+        # whether it is a shadow root.
         self._templates: list[tuple[int, bool, bool]] = []
-        self._position = 0  # up to which there was a comment or raw text
+        self._skipped_until = 0  # where the last comment or raw text ended
 
     def kept(self) -> bytes:
-        """The part of the page that is kept."""
+        """Return the part of the page that is kept."""
         body, kept = self._body, self._kept
-        # By mark: each takes where a tag begins, and says up to where the page has been looked at.
+        # By mark. Each gets the position of a tag, and returns up to where it has read the page.
         readers = [
             *(self._other, self._link, self._anchor, self._anchor_end, self._closed, self._image),
             *(self._other, self._base, self._template, self._comment, self._raw, self._bogus),
@@ -188,41 +190,45 @@ class _Thinning:
         foreign, is_whole = self._foreign, _WHOLE_BEFORE.match
         position = 0
         has_roots = False
-        blocks = _candidates(body, self._elements, every=self._every)
+        blocks = _candidates(body, self._elements, every=self._examines_all)
         candidates = itertools.chain.from_iterable(blocks)
         for start, mark, before in itertools.islice(candidates, MAX_MARKED):
             if start < position:
-                continue  # within what was passed over
-            if self._inside and position < start:
+                continue  # within a part that was skipped
+            if self._in_anchor and position < start:
                 kept += _texts(body[position:start])
-            if mark >= _BASE and before >= self._position and is_whole(body, before, start) is None:
-                position = _next_tag(body, start + 1)  # within a tag
+            if (
+                mark >= _BASE
+                and before >= self._skipped_until
+                and is_whole(body, before, start) is None
+            ):
+                position = _next_tag(body, start + 1)  # inside a tag
                 continue
             if mark == _FOREIGN:
-                foreign.meet(start)
+                foreign.note_root(start)
                 has_roots = True
-                if not self._every:
-                    position = start  # what stands behind it is text as behind any tag
+                if not self._examines_all:
+                    position = start  # the text after it is read like that after any tag
                     continue
             position = readers[mark](start)
             if self._tags >= MAX_KEPT:
                 break
         else:
-            if self._inside:
+            if self._in_anchor:
                 kept += _texts(body[position:])
         while self._templates:
             self._leave_template()
         page = b"".join(kept)
-        # SVG may have its links in the way of XLink, which is nothing outside of it.
+        # SVG may use XLink for its links, which has no meaning outside of SVG.
         return page.replace(b" xlink:href=", b" href=") if has_roots else page
 
     def _other(self, start: int) -> int:
         end = _next_tag(self._body, start + 1)
-        if self._inside or self._every:
+        if self._in_anchor or self._examines_all:
             piece = self._body[start + 1 : end]
-            link = _styled(piece) if self._every else b""
+            link = _styled(piece) if self._examines_all else b""
             self._tags += bool(link)
-            self._kept.append(link + piece[piece.find(b">") + 1 :] if self._inside else link)
+            self._kept.append(link + piece[piece.find(b">") + 1 :] if self._in_anchor else link)
         return end
 
     def _link(self, start: int) -> int:
@@ -241,68 +247,70 @@ class _Thinning:
         if found is not None and len(tag := found[0]) < SAFE_TAG_BYTES:
             self._tags += 1
             self._kept.append(tag)
-            self._inside = found.lastindex is None
+            self._in_anchor = found.lastindex is None
             return start + len(tag)
         tags = self._tags
         position = self._link(start)
         if self._tags > tags:
-            self._inside = True
+            self._in_anchor = True
         return position
 
     def _anchor_end(self, start: int) -> int:
-        if self._inside:
+        if self._in_anchor:
             self._kept.append(b"</a>")
-        self._inside = False
+        self._in_anchor = False
         return start + 1
 
     def _image(self, start: int) -> int:
-        return self._link(start) if self._inside else self._other(start)
+        return self._link(start) if self._in_anchor else self._other(start)
 
     def _closed(self, start: int) -> int:
-        """A link with nothing in it: what stands behind it stands behind its end."""
+        """Keep a link element without its content; text after its tag comes after its end."""
         tag, position = self._tag(start)
         if tag:
             name = NAME.match(tag)
-            assert name is not None  # it has a mark
-            behind = self._body[start + 1 + len(tag) : position]
-            self._kept += (b"<", tag, b"</", name[0], b">", behind)
+            assert name is not None  # as it has a mark
+            following = self._body[start + 1 + len(tag) : position]
+            self._kept += (b"<", tag, b"</", name[0], b">", following)
         return position
 
     def _base(self, start: int) -> int:
-        return self._other(start) if self._foreign.holds(start) else self._link(start)
+        return self._other(start) if self._foreign.is_foreign(start) else self._link(start)
 
     def _template(self, start: int) -> int:
         found = TEMPLATE.match(self._body, start)
         if found is not None and found[1]:
             if self._templates:
                 self._leave_template()
-        elif found is not None and not self._foreign.holds(start):
-            self._templates.append((len(self._kept), self._inside, found[2] is not None))
+        elif found is not None and not self._foreign.is_foreign(start):
+            self._templates.append((len(self._kept), self._in_anchor, found[2] is not None))
         return self._other(start)
 
     def _leave_template(self) -> None:
-        """Drop what the innermost template has, unless it is a shadow root."""
+        """Drop the contents of the innermost template, unless it is a shadow root."""
         first, inside, is_root = self._templates.pop()
         if not is_root:
             del self._kept[first:]
-            self._inside = inside
+            self._in_anchor = inside
         elif not self._templates:
-            self._kept[first:] = [one for one in self._kept[first:] if not _HEAD.match(one)]
+            self._kept[first:] = [piece for piece in self._kept[first:] if not _HEAD.match(piece)]
 
     def _comment(self, start: int) -> int:
-        return self._passed_over(comment_end(self._body, start))
+        return self._skip_to(comment_end(self._body, start))
 
     def _bogus(self, start: int) -> int:
-        is_text = self._body.startswith(b"[CDATA[", start + 2) and self._foreign.holds(start)
-        return self._passed_over(_behind(self._body, b"]]>" if is_text else b">", start))
+        is_text = self._body.startswith(b"[CDATA[", start + 2) and self._foreign.is_foreign(start)
+        return self._skip_to(_end_of(self._body, b"]]>" if is_text else b">", start))
 
     def _raw(self, start: int) -> int:
-        """An element whose content is text to the parser. Kept is its tag where that is a link, and
-        a style sheet with its content."""
+        """Skip an element whose content is text to the parser.
+
+        Its tag is kept if that is a link, and a style sheet is kept with its content.
+        """
         body = self._body
-        is_foreign = self._foreign.holds(start)
+        is_foreign = self._foreign.is_foreign(start)
         if not is_foreign and (found := self._dropped.match(body, start)) is not None:
-            return self._passed_over(found.end())
+            return self._skip_to(found.end())
         found = _RAW_NAME.match(body, start + 1)
         if found is None:
             return self._other(start)
@@ -319,24 +327,26 @@ class _Thinning:
         close = raw_text_end(body, end, name)
         if self._styles and name == b"style":
             self._tags += 1
-            tag = b"style>" + body[_behind(body, b">", start) : close]
+            tag = b"style>" + body[_end_of(body, b">", start) : close]
         if tag:
             self._kept += (b"<", tag, b"</", name, b">")
-        return self._passed_over(_behind(body, b">", close))
+        return self._skip_to(_end_of(body, b">", close))
 
-    def _passed_over(self, position: int) -> int:
-        """Go on behind *position*, up to which there was nothing to keep."""
-        self._position = position
-        if not self._inside:
+    def _skip_to(self, position: int) -> int:
+        """Continue at *position*; there was nothing to keep before it."""
+        self._skipped_until = position
+        if not self._in_anchor:
             return position
         end = _next_tag(self._body, position)
         self._kept.append(self._body[position:end])
         return end
 
     def _tag(self, start: int) -> tuple[bytes, int]:
-        """The tag that begins at *start*, without its ``<``, and where the text behind it ends. The
-        tag is empty if it has too many attributes, or no end in sight: whatever is kept next would
-        become part of it."""
+        """Return the tag at *start*, without its ``<``, and where the text after it ends.
+
+        The tag is empty if it has too many attributes, or no end in reach: then whatever is kept
+        next would become part of it.
+        """
         body, first = self._body, start + 1
         end = _next_tag(body, first)
         found = FINISHED.match(body, first, end)
@@ -363,10 +373,13 @@ class _Thinning:
 def _candidates(
     body: bytes, elements: frozenset[str], *, every: bool
 ) -> Iterator[zip[tuple[int, int, int]]]:
-    """Where the tags in *body* begin that have a mark and are not ``_usual``, the mark, and where
-    the tag before begins, -1 without one. A block at once, as 19 tags in 20 are others, and to look
-    at each of them takes longer than all the rest. With *every* tag, they are there, too."""
-    # What would be behind the end is taken for the last bytes: no mark that matters comes of it.
+    """Yield for each tag with a mark that is not ``_usual`` its position, mark, and the tag before.
+
+    The last is the position of the previous tag, -1 if there is none. They come in blocks: 19 of 20
+    tags are others, and examining each would take longer than all the rest. With *every*, all tags
+    are included.
+    """
+    # Reading past the end returns the last bytes, which never gives a mark of interest.
     data = np.frombuffer(body.ljust(9, b"\0"), np.uint8)
     first, second = _mark_tables(elements)
     last = -1
@@ -398,14 +411,15 @@ def _candidates(
 def _usual(
     data: npt.NDArray[np.uint8], tags: npt.NDArray[np.intp], following: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
-    """Which of *tags*, those with marks, begin or end an element in which no other tag has one.
+    """Return which of *tags*, those with marks, begin or end an element without other marked tags.
 
-    Scripts and style sheets closed by the very next tag, one of *following*, whose text is left to
-    ``_texts``; and ``<svg>`` with the ``</svg>`` that is the next of *tags*."""
-    words = np.ndarray(len(data) - 8, "<u8", data, 1, (1,))  # the bytes behind each
+    They are scripts and style sheets closed by the very next tag, one of *following*, whose text is
+    left to ``_texts``, and an ``<svg>`` whose ``</svg>`` is the next of *tags*.
+    """
+    words = np.ndarray(len(data) - 8, "<u8", data, 1, (1,))  # the bytes after each
     own = words[np.minimum(tags, len(words) - 1)]
     close = words[np.minimum(following, len(words) - 1)]
-    # Of names with a mark only those of these three elements have c, t or v there.
+    # Of all names with a mark, only those of these three elements have c, t or v there.
     second = data.take(tags + 2, mode="clip")
     usual: npt.NDArray[np.bool_] = (close == _SCRIPT_END) | (close & _SEVEN == _STYLE_END)
     usual &= second == data.take(following + 3, mode="clip")
@@ -419,13 +433,15 @@ def _usual(
 def _mark_tables(
     elements: frozenset[str],
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]:
-    """``_marks`` as tables: the first two bytes give where a row begins, 0 for none, and the third
-    a mark in it."""
+    """Return ``_marks`` as two tables.
+
+    The first two bytes give where a row begins, 0 for none, and the third byte a mark in it.
+    """
     marks = _marks(elements)
     pairs = sorted({key[:2] for key in marks})
     first = np.zeros(1 << 16, np.uint16)
     second = np.full((len(pairs) + 2, 256), _OTHER, np.uint8)
-    # Bogus comments: <! without dashes, <?, and end tags that begin with no letter.
+    # Bogus comments: <! without dashes, <?, and end tags that do not begin with a letter.
     second[-1] = _BOGUS
     for byte in b"!?":
         first[byte << 8 : (byte + 1) << 8] = len(pairs) + 1
@@ -442,8 +458,10 @@ def _mark_tables(
 
 @lru_cache(maxsize=64)
 def _dropped(kept: frozenset[bytes]) -> re.Pattern[bytes]:
-    """An element of raw text, none of *kept*, with its end: what ``_raw`` passes over in most
-    cases, in half of the time."""
+    """Return a pattern of raw text elements, with their ends, other than those in *kept*.
+
+    It is a shortcut for most calls of ``_raw``, in half the time.
+    """
     names = b"|".join(sorted(RAW_TEXT - kept))
     return re.compile(
         rb"<(%b)(?=[\t\n\f\r />])[^<]*+(?:<(?!/\1[\t\n\f\r />]|!--)[^<]*+)*+</[^>]*+>" % names,
@@ -452,32 +470,32 @@ def _dropped(kept: frozenset[bytes]) -> re.Pattern[bytes]:
 
 
 def _next_tag(body: bytes, start: int) -> int:
-    """Where the next ``<`` is, the end of *body* if there is none."""
+    """Return the position of the next ``<``, or the end of *body*."""
     found = body.find(b"<", start)
     return found if found >= 0 else len(body)
 
 
 def _texts(tags: bytes) -> list[bytes]:
-    """The texts behind each of *tags*, but in a script or a style sheet."""
+    """Return the text after each of *tags*, except in a script or a style sheet."""
     pieces = tags.split(b"<")[1:]
-    return [one[one.find(b">") + 1 :] for one in pieces if _RAW_NAME.match(one) is None]
+    return [piece[piece.find(b">") + 1 :] for piece in pieces if _RAW_NAME.match(piece) is None]
 
 
-def _behind(body: bytes, mark: bytes, start: int) -> int:
-    """Where the next *mark* ends, the end of *body* if there is none."""
+def _end_of(body: bytes, mark: bytes, start: int) -> int:
+    """Return where the next *mark* ends, or the end of *body*."""
     found = body.find(mark, start)
     return found + len(mark) if found >= 0 else len(body)
 
 
 def _attributes(tag: bytes) -> int:
-    """The number of attributes of *tag*."""
+    """Return the number of attributes of *tag*."""
     found = FINISHED.match(tag)
-    assert found is not None  # as only such tags are looked at
+    assert found is not None  # as only complete tags are passed
     return len(ATTRIBUTE.findall(tag, found.end(1), found.end() - 1))
 
 
 def _styled(piece: bytes) -> bytes:
-    """A tag with ``url()`` or a background in it under the name of an element without content."""
+    """Return a tag that has ``url()`` or a background, renamed to ``wbr``, or b""."""
     if b"url(" not in piece and b"URL(" not in piece and _BACKGROUND.match(piece) is None:
         return b""
     found = FINISHED.match(piece)

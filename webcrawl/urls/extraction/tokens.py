@@ -1,7 +1,7 @@
-"""Tags, comments and raw text of HTML: where each ends, as the HTML Standard's tokenizer has it.
+"""Tags, comments and raw text of HTML: where each ends according to the HTML Standard's tokenizer.
 
-Used where a page is searched without a tree of it: ``thinning``, ``foreign``. All of it is linear
-in what it passes over.
+Used to search a page without building a tree: ``thinning``, ``foreign``. All functions take time
+linear in the text they skip.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 RAW_TEXT = frozenset(
     (b"script", b"style", b"textarea", b"title", b"iframe", b"xmp", b"noembed", b"noframes")
 )
-"""Elements whose content is text to the parser, outside SVG and MathML."""
+"""Elements whose content the parser reads as text, outside SVG and MathML."""
 
 NAME = re.compile(rb"[A-Za-z]+")
 
 # An attribute, and a tag: HTML Standard, "tag name state" to "after attribute value (quoted)
-# state". A quote that begins a value and has no end goes on to the end of the text; anywhere else
-# it is a character of a name or of a value.
+# state". A quote that begins a value and is not closed extends to the end of the text. Anywhere
+# else a quote is a character of a name or of a value.
 _SPACE = rb"[\t\n\f\r ]"
 ATTRIBUTE = re.compile(
     rb"""([^\t\n\f\r />][^\t\n\f\r />=]*+)(?:SPACE*+=SPACE*+(?:"([^"]*+)"?+|'([^']*+)'?+"""
@@ -28,23 +28,23 @@ FINISHED = re.compile(
         b"ATTRIBUTE", re.sub(rb"\((?!\?)", b"(?:", ATTRIBUTE.pattern)
     )
 )
-"""A tag behind its ``<`` or ``</``: its name, and what stands before the ``>``."""
+"""A tag after its ``<`` or ``</``: its name, and what is before the ``>``."""
 
 TEMPLATE = re.compile(
     rb"""<(/?)template(?=[\t\n\f\r />])(?:[^<>]*?[\t\n\f\r /"']shadowrootmode[\t\n\f\r ]*+="""
     rb"""[\t\n\f\r ]*+["']?(open|closed)(?=["'\t\n\f\r >]))?""",
     re.IGNORECASE,
 )
-"""The beginning of a template's tag: the slash of an end tag, and the mode of a shadow root."""
+"""The beginning of a template tag: the slash of an end tag, and the mode of a shadow root."""
 
 _COMMENT_END = re.compile(rb"--!?>")
 _END_TAGS = {name: re.compile(rb"</%b(?=[\t\n\f\r />])" % name, re.IGNORECASE) for name in RAW_TEXT}
-# What changes how a script is read, and ends it: "script data double escaped state".
+# Marks that change how a script is read, or end it: "script data double escaped state".
 _SCRIPT_MARK = re.compile(rb"(<!--(?!-*>))|-->|<(/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
 
 
 def comment_end(body: bytes, start: int) -> int:
-    """Where the comment ends whose ``<!--`` is at *start*: the length of *body* without an end."""
+    """Return where the comment with its ``<!--`` at *start* ends, else the length of *body*."""
     first = start + 4
     for short in (b">", b"->"):
         if body.startswith(short, first):
@@ -54,8 +54,10 @@ def comment_end(body: bytes, start: int) -> int:
 
 
 def raw_text_end(body: bytes, start: int, name: bytes) -> int:
-    """Where the end tag begins of the element *name*, one of ``RAW_TEXT``, whose content begins at
-    *start*: the length of *body* without one."""
+    """Return where the end tag of the element *name*, one of ``RAW_TEXT``, begins.
+
+    Its content begins at *start*. Returns the length of *body* if there is no end tag.
+    """
     found = _END_TAGS[name].search(body, start)
     if found is None:
         return len(body)
@@ -65,7 +67,7 @@ def raw_text_end(body: bytes, start: int, name: bytes) -> int:
 
 
 def _script_end(body: bytes, start: int) -> int:
-    """A script within a comment of a script has an end tag of its own."""
+    """Return where a script ends; a script inside a comment of a script has its own end tag."""
     escaped = doubly = False
     for found in _SCRIPT_MARK.finditer(body, start):
         if found[1]:

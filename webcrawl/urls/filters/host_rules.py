@@ -1,18 +1,18 @@
-"""LARM's host resolver: rules by which two host names are taken for one.
+"""LARM's host resolver: rules by which two host names count as the same host.
 
-Used by ``Equivalence`` for the form that is compared, and there only: the host contacted, and for
-which politeness, robots rules and budgets are kept, is always the one that the link names. With
-``startsWith(www.)=`` a page of www.cnn.com that was found is not fetched from cnn.com again.
+``Equivalence`` uses them for the compared form of URLs only. The host that is contacted, and for
+which politeness, robots rules and budgets are kept, is always the one in the link. With
+``startsWith(www.)=`` a page found on www.cnn.com is not fetched from cnn.com again.
 
-The file is in LARM's own format, a Java properties file, and one written for LARM works::
+The file has LARM's own format, a Java properties file, and files written for LARM work::
 
     # comments begin with # or !
-    startsWith(www.)=                         what begins with www. loses it
-    endsWith(.somehost.com)=.somehost2.com    another end
-    synonym(daedalus.apache.org)=apache.org   another host
+    startsWith(www.)=                         removes www. from the beginning
+    endsWith(.somehost.com)=.somehost2.com    replaces the end
+    synonym(daedalus.apache.org)=apache.org   replaces the host
 
-At most one rule of each kind is applied, in this order; of several that fit the longest. A comma
-stands for a dot (LARM's BeanUtils could not have dots there). Letter case of hosts says nothing,
+At most one rule of each kind is applied, in this order; if several match, the longest. A comma
+stands for a dot, as LARM's BeanUtils could not have dots there. The case of hosts does not matter,
 that of the keywords does. International names may be written as such, label by label.
 """
 
@@ -42,39 +42,39 @@ _MAX_NAME = 253
 
 
 class UrlHostRules:
-    """The rules of one file. An empty set of rules takes no two hosts for one."""
+    """The rules of one file. Without rules, no two hosts count as the same."""
 
     def __init__(self) -> None:
         self._starts: dict[str, str] = {}
         self._ends: dict[str, str] = {}
         self._synonyms: dict[str, str] = {}
-        # The lengths in use, the longest first: as many look-ups as there are lengths.
+        # The lengths in use, the longest first. A search takes one lookup per length.
         self._start_lengths: list[int] = []
         self._end_lengths: list[int] = []
 
     @classmethod
     def read(cls, path: Path) -> UrlHostRules:
-        """The rules of the file *path*, UTF-8.
+        """Return the rules in the file *path*, which is UTF-8.
 
-        ValueError with one sentence that names file and line for what is no rule, OSError when the
-        file cannot be read. A million rules take 4 s.
+        Raises ValueError with one sentence that names file and line of an invalid rule, and OSError
+        if the file cannot be read. A million rules take 4 s.
         """
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
             raise ValueError(
-                f"{path} has more than {_MAX_BYTES >> 20} MB: that is no file of rules."
+                f"{path} is larger than {_MAX_BYTES >> 20} MB: it is not a file of host rules."
             )
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            raise ValueError(f"{path}, line {line}: this is not UTF-8.") from None
+            raise ValueError(f"{path}, line {line}: not valid UTF-8.") from None
         return cls.parse(text, name=str(path))
 
     @classmethod
     def parse(cls, text: str, *, name: str = "host rules") -> UrlHostRules:
-        """The rules in *text*; *name* is what errors call it."""
+        """Return the rules in *text*; *name* is its name in errors."""
         rules = cls()
         for number, line in _logical_lines(text):
             try:
@@ -86,14 +86,14 @@ class UrlHostRules:
         return rules
 
     def __len__(self) -> int:
-        """How many rules there are."""
+        """Return the number of rules."""
         return len(self._starts) + len(self._ends) + len(self._synonyms)
 
     def canonical(self, host: str) -> str:
-        """The host that *host*, in the form of ``host_of``, is taken for.
+        """Return the host that *host*, in the form of ``host_of``, counts as.
 
-        A rule that would leave no name with a dot in it is not applied: www.com is not com. Never
-        raises. 1 µs, so the caller remembers the answers.
+        A rule that would leave a name without a dot is not applied: www.com does not become com.
+        Never raises. Takes 1 µs, so the caller should cache it.
         """
         for length in self._start_lengths:
             to = self._starts.get(host[:length])
@@ -108,29 +108,29 @@ class UrlHostRules:
         return self._synonyms.get(host, host)
 
     def _add(self, line: str) -> None:
-        """Take the rule *line*; ValueError, with the end of a sentence, if it is none."""
+        """Add the rule *line*; ValueError, with the end of a sentence, if it is invalid."""
         if len(line) > _MAX_LINE:
-            raise ValueError(f"a rule has at most {_MAX_LINE} characters")
+            raise ValueError(f"a rule may have at most {_MAX_LINE} characters")
         if len(self) >= MAX_RULES:
-            raise ValueError(f"a file has at most {MAX_RULES} rules")
+            raise ValueError(f"a file may have at most {MAX_RULES} rules")
         if "\\" in line:
             line = _ESCAPED.sub(_unescaped, line)
         found = _RULE.fullmatch(line)
         if found is None:
-            raise ValueError(f"{line[:80]!r} is no rule like startsWith(www.)=")
+            raise ValueError(f"{line[:80]!r} is not a rule such as startsWith(www.)=")
         keyword, part, value = found[1], _part_of(found[2]), _part_of(found[3])
         if not part:
-            raise ValueError(f"{keyword}() names no host")
+            raise ValueError(f"{keyword}() has no host")
         if keyword == "startsWith":
             self._starts[part] = value
         elif keyword == "endsWith":
             self._ends[part] = value
         elif keyword == "synonym":
             if not value:
-                raise ValueError(f"synonym({part}) names no other host")
+                raise ValueError(f"synonym({part}) has no other host")
             self._synonyms[part] = value
         else:
-            raise ValueError(f"{keyword[:80]!r} is none of startsWith, endsWith and synonym")
+            raise ValueError(f"{keyword[:80]!r} must be startsWith, endsWith or synonym")
 
 
 def _name_or(name: str, otherwise: str) -> str:
@@ -138,8 +138,11 @@ def _name_or(name: str, otherwise: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
-    """The lines of a properties file that say something, joined but not unescaped, with the number
-    of the first of each. What is too long comes cut off, still too long."""
+    """Yield the lines of a properties file with the number of the first physical line of each.
+
+    Empty lines and comments are skipped; continued lines are joined but not unescaped. A line that
+    is too long is cut, but is still too long.
+    """
     joined, first = "", 0
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip(" \t\f\r")
@@ -162,12 +165,12 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _part_of(text: str) -> str:
-    """A host name or a piece of one as ``host_of`` writes it; ValueError if it cannot be one."""
+    """Return a host name or a piece of one as ``host_of`` spells it; or raise ValueError."""
     part = text.strip().replace(",", ".").lower()
     if not part.isascii():
         part = ".".join(label if label.isascii() else _encoded(label) for label in part.split("."))
     if len(part) > _MAX_NAME or not _PART.fullmatch(part):
-        raise ValueError(f"{text[:80]!r} is no part of a host name")
+        raise ValueError(f"{text[:80]!r} is not a valid part of a host name")
     return part
 
 

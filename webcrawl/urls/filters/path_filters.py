@@ -1,8 +1,8 @@
-"""Filters that go by the path and the query of a URL: traps by their shape, and known paths.
+"""Filters by the path and the query of a URL: traps that show in the URL, and known paths.
 
-"What can get infinite will get infinite" (LARM). The limits are far above what pages have, so that
-no ordinary page is lost; traps that look like ordinary pages are for others to find. All of this
-looks at one URL at a time and costs 0.1 to 0.5 µs.
+"What can get infinite will get infinite" (LARM). The limits are far above what pages have, so
+ordinary pages are not lost. Traps that look like ordinary pages are found elsewhere. All filters
+look at a single URL and take 0.1 to 0.5 µs.
 """
 
 from __future__ import annotations
@@ -16,32 +16,34 @@ from webcrawl.urls.filters.chain import UrlFilter
 if TYPE_CHECKING:
     from webcrawl.urls.filters.chain import SplitUrl, UrlShape
 
-# A repeated group of more segments than this is not looked for.
+# Repeated groups of more segments than this are not searched for.
 _LONGEST_GROUP = 8
-# Segments up to this length are not looked at for what is appended to them again and again: what
-# grows without end comes to be longer.
+# Segments up to this length are not searched for repeated appended text: a segment that grows
+# without end becomes longer.
 _LONG_SEGMENT = 128
-# In front of the path of a URL there are at least so many characters, those of ``http://a/``.
+# The least number of characters before the path of a URL, as in ``http://a/``.
 _SHORTEST_ORIGIN = 9
 
 
 def segments_filter(most: int = 20) -> UrlFilter:
-    """Refuses paths of more than *most* segments: a space that grows with each relative link
-    (Heritrix: 20)."""
+    """Return a filter that refuses paths of more than *most* segments.
+
+    Such a space grows with each relative link (Heritrix: 20).
+    """
     return UrlFilter(
         "segments", lambda url: len(url.segments) > most, lambda shape: shape.segments > most
     )
 
 
 def repeated_segments_filter(most: int = 3) -> UrlFilter:
-    """Filter of paths with repeated segments.
+    """Return a filter of paths with repeated segments.
 
-    It refuses paths with a segment, or a group of up to 8, more than *most* times in a row, or
-    with one segment more than *most* + 1 times anywhere.
+    It refuses paths with a segment, or a group of up to 8, more than *most* times in a row, or with
+    one segment more than *most* + 1 times anywhere.
 
-    ``/en/shop/en/shop/en/shop/en/shop/``: a link without its leading slash, on a server that gives
-    a page for any path (Heritrix, PathologicalPathDecideRule; Nutch, regex-urlfilter). Segments
-    that are nothing but digits do not count: numbers are split into equal directories.
+    ``/en/shop/en/shop/en/shop/en/shop/`` comes from a link without its leading slash, on a server
+    that returns a page for any path (Heritrix, PathologicalPathDecideRule; Nutch, regex-urlfilter).
+    Segments of digits do not count: numbers are often split into equal directories.
     """
 
     def refuses(url: SplitUrl) -> bool:
@@ -55,15 +57,16 @@ def repeated_segments_filter(most: int = 3) -> UrlFilter:
 
 
 def growing_segments_filter(most: int = 3) -> UrlFilter:
-    """Filter of paths with growing segments.
+    """Return a filter of paths with growing segments.
 
-    It refuses paths in which more than *most* segments in a row grow by what they end with, each
-    out of the one before, and segments of more than 128 characters to whose end the same was
-    appended more than *most* times.
+    It refuses paths in which more than *most* segments in a row grow: each is the one before, with
+    the end of that one appended again. It also refuses segments of more than 128 characters to
+    which the same text was appended more than *most* times.
 
-    ``/x/xx/xxx/xxxx`` and ``/page-1/page-1-1/page-1-1-1/…``: a link made of the page's own address.
-    ``/a.htmla.htmla.html…``: one that is put behind it instead of in its place. Directories by the
-    first letters of a name, ``/d/de/deb/debian``, and what is nothing but digits pass.
+    ``/x/xx/xxx/xxxx`` and ``/page-1/page-1-1/page-1-1-1/…`` come from links made of the page's own
+    address. ``/a.htmla.htmla.html…`` comes from a link that is appended to the address instead of
+    replacing it. Directories by the first letters of a name, ``/d/de/deb/debian``, and segments of
+    digits pass.
     """
 
     def refuses(url: SplitUrl) -> bool:
@@ -82,7 +85,10 @@ def growing_segments_filter(most: int = 3) -> UrlFilter:
 
 
 def parameters_filter(most: int = 16) -> UrlFilter:
-    """Refuses queries of more than *most* parameters: shops that combine all their filters."""
+    """Return a filter that refuses queries of more than *most* parameters.
+
+    They come from shops that combine all their filters.
+    """
     return UrlFilter("parameters", lambda url: url.query.count("&") >= most, _has_query)
 
 
@@ -92,9 +98,10 @@ _LISTING_SORT = re.compile(
 
 
 def listing_sort_filter() -> UrlFilter:
-    """Refuses the other orders of a directory listing, ``/?C=M;O=A`` (LARM, KnownPathsFilter).
+    """Return a filter that refuses other orders of a directory listing, ``/?C=M;O=A``.
 
-    Of Apache in all its versions, and of nginx's fancy index. The listing itself passes.
+    It knows those of all Apache versions and of nginx's fancy index. The listing itself passes
+    (LARM, KnownPathsFilter).
     """
 
     def refuses(url: SplitUrl) -> bool:
@@ -107,40 +114,39 @@ _CALENDAR = re.compile(
     r"calend[aáeo]r|calendrier|kalender|agenda|/events?\b|tribe-|[?&](?:\w*date|year|month)=",
     re.IGNORECASE,
 )
-# A year with a month, or what a parameter calls a year or a date; four digits alone are an article.
+# A year with a month, or a parameter with a year or a date. Four digits alone may be an article.
 _DATE = re.compile(
     r"(?<![0-9])(20[0-9]{2})[-/.](?:0?[1-9]|1[0-2])(?![0-9])"
     r"|[?&](?:\w*date|year|month)=(20[0-9]{2})(?:(?:0[1-9]|1[0-2])(?:[0-3][0-9])?)?(?![0-9])",
     re.IGNORECASE,
 )
 
-# The start of any year from 2030 to 2099: nobody comes to later ones without having passed these.
-# What stands before it comes last, so that the search can go from one "20" to the next.
+# Any year from 2030 to 2099, which a crawl reaches before later ones. The check of what is before
+# it comes last, so that the search can go from one "20" to the next.
 _LATER = re.compile(r"20[3-9][0-9](?<![0-9]....)")
 
 
 def calendar_filter(last_year: int) -> UrlFilter:
-    """Refuses pages of a calendar for years after *last_year*: "next month" never ends.
+    """Return a filter that refuses calendar pages for years after *last_year*.
 
-    Only URLs that name a calendar, events or a date parameter are looked at, and the past passes:
-    pages about it are ordinary. Calendars that go back for ever, or count days, are left to those
-    who look at what comes from a host.
+    "Next month" never ends. Only URLs with a calendar, events or a date parameter are checked. The
+    past passes, as pages about it are ordinary. Calendars that go back for ever, or count days,
+    have to be found by what comes from a host.
     """
 
     def refuses(url: SplitUrl) -> bool:
-        if _LATER.search(url.text) is None:  # as in most of them, a date of now for one
+        if _LATER.search(url.text) is None:  # the usual case, such as a date of today
             return False
         dates = _DATE.findall(url.text)
         return (
-            any(int(one or other) > last_year for one, other in dates)
+            any(int(year or parameter) > last_year for year, parameter in dates)
             and _CALENDAR.search(url.text) is not None
         )
 
     return UrlFilter("calendar", refuses, lambda shape: shape.has_20)
 
 
-# Names of pages at which something is done, as the last segment of a path, and of parameters that
-# do something.
+# Names of pages for actions, as the last segment of a path, and parameters of actions.
 _ACTION_PAGES = frozenset(
     {
         *("login", "login.php", "login.aspx", "login.asp", "login.html", "login.jsp", "log-in"),
@@ -161,10 +167,11 @@ _ACTION = re.compile(
 
 
 def action_filter() -> UrlFilter:
-    """Filter of actions: log-ins that lead back, shopping carts, editing, answers to comments.
+    """Return a filter of actions: logins that return, shopping carts, editing, replies to comments.
 
     Each page of a site links to its own of these, so they double a crawl and change things on the
-    server. They all have a query; the plain ``/login`` or ``/cart``, one page of a site, passes.
+    server. All of them have a query; the plain ``/login`` or ``/cart``, a single page of a site,
+    passes.
     """
 
     def refuses(url: SplitUrl) -> bool:
@@ -176,12 +183,18 @@ def action_filter() -> UrlFilter:
 
 
 def segment_names_filter(names: frozenset[str]) -> UrlFilter:
-    """Refuses paths with one of *names*, in lower case, as a segment. Thousands cost no more."""
+    """Return a filter that refuses paths with one of *names*, in lower case, as a segment.
+
+    Thousands of names take no longer.
+    """
     return UrlFilter("segment_name", lambda url: not names.isdisjoint(url.segments))
 
 
 def extension_filter(refused: frozenset[str]) -> UrlFilter:
-    """Refuses paths whose last segment has an extension of *refused*, small, without dot."""
+    """Return a filter that refuses paths with one of the extensions *refused*.
+
+    They are in lower case, without dot.
+    """
 
     def refuses(url: SplitUrl) -> bool:
         _, dot, extension = url.segments[-1].rpartition(".")
@@ -195,7 +208,7 @@ def _has_query(shape: UrlShape) -> bool:
 
 
 def _has_grown(segments: list[str], most: int) -> bool:
-    """Whether more than *most* segments in a row grow by what they end with."""
+    """Return whether more than *most* segments in a row grow by a copy of their end."""
     grown = 1
     before = segments[0]
     for segment in segments[1:]:
@@ -215,8 +228,10 @@ def _has_grown(segments: list[str], most: int) -> bool:
 
 
 def _has_appended(text: str, most: int) -> bool:
-    """Whether *text* ends with a piece, not only of digits or one character, and the same *most*
-    times more."""
+    """Return whether *text* ends with a piece that is repeated *most* more times.
+
+    The piece is not only digits or one character.
+    """
     times = most + 1
     for size in range(2, len(text) // times + 1):
         piece = text[-size:]
@@ -231,10 +246,10 @@ def _has_appended(text: str, most: int) -> bool:
 
 
 def _has_run(segments: list[str], most: int) -> bool:
-    """Whether a group of segments, not all numbers, comes more than *most* times in a row."""
+    """Return whether a group of segments, not all numbers, comes over *most* times in a row."""
     count = len(segments)
     for size in range(1, min(_LONGEST_GROUP, count // (most + 1)) + 1):
-        run = 0  # segments in a row that are as the ones *size* before them
+        run = 0  # segments in a row that are equal to those *size* before them
         for at in range(size, count):
             run = run + 1 if segments[at] == segments[at - size] else 0
             if run >= size * most and any(

@@ -1,24 +1,24 @@
-"""The pattern of a URL: what it has in common with the other URLs that one program makes.
+"""The pattern of a URL: what it has in common with other URLs made by the same program.
 
-Called for every page whose content is judged and for every URL of a host with a parked pattern: 2
-to 4 µs. A pattern is the origin with the path, in which what varies gives way to a sign, and the
-names of the parameters in the order of the alphabet::
+Called for every page whose content is judged, and for every URL of a host with a parked pattern;
+takes 2 to 4 µs. A pattern is the origin and the path, with placeholders for the parts that vary,
+and the sorted names of the parameters::
 
     http://a.test/cal/{n}/{n}?sid&view        /cal/2026/11?view=month&sid=8f3a91c2
     http://a.test/forum/topic-{n}.html        /forum/topic-4711.html
     http://a.test/s/{x}/list                  /s/8f3a91c2e5d04b77/list
     http://a.test/{w}/                        /the-title-of-an-article/
 
-http and https have patterns of their own: where both are served one is all duplicates, and the
-other must not suffer for it.
+http and https have separate patterns. If a site serves both, one of them has only duplicates, and
+the other must not suffer for it.
 
-``{n}`` stands for digits, ``{x}`` for what looks drawn by lot, ``{w}`` for words that nobody would
-give to more than one page, ``{*}`` for all that follows. A URL has a wider pattern too, its
-``branch``: the first segment of the path and all below it, or a path with any query, for spaces
-whose URLs grow into every shape.
+``{n}`` stands for digits, ``{x}`` for random text, ``{w}`` for words that are unlikely to name more
+than one page, ``{*}`` for everything that follows. A URL also has a wider pattern, its ``branch``:
+the first segment of the path and everything below it, or a path with any query. It is for spaces
+whose URLs take every shape.
 
-The invariant: a pattern has at most 300 characters, all of ASCII without spaces, and depends on the
-URL alone.
+Invariant: a pattern has at most 300 characters, all of ASCII without spaces, and depends only on
+the URL.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONGEST_SEGMENT = 48
 _MOST_SEGMENTS = 10
 _MOST_PARAMETERS = 16
 _LONGEST_QUERY = 1000
-# Words with so many of these between them, as-they-stand-in-titles.
+# A segment with this many separators, as-they-are-used-in-titles, is a title.
 _TITLE_PARTS = 3
 
 _ROOT_SLASHES = 3
@@ -42,16 +42,16 @@ _ROOT_SLASHES = 3
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,5}\Z")
 _DIGITS = re.compile(r"[0-9]+")
 _HEXADECIMAL = re.compile(r"(?=[^0-9]*[0-9])[0-9a-fA-F]{8,}|[0-9a-fA-F]{4,}(?:-[0-9a-fA-F]{4,})+")
-# Letters and digits in turns, three times at least: 4a7Bz9q2, not page2.
-_DRAWN = re.compile(r"(?=(?:[A-Za-z_-]*[0-9]+[A-Za-z_-]+){2})[A-Za-z0-9_-]{8,}=*")
+# Letters and digits that alternate at least three times: 4a7Bz9q2, not page2.
+_RANDOM = re.compile(r"(?=(?:[A-Za-z_-]*[0-9]+[A-Za-z_-]+){2})[A-Za-z0-9_-]{8,}=*")
 _PART = re.compile(r"[-_+.,]")
-_SIGN = re.compile(r"\{[nxw*]\}(?:\.[a-z0-9]+)?")
+_PLACEHOLDER = re.compile(r"\{[nxw*]\}(?:\.[a-z0-9]+)?")
 
 
 class Patterns(NamedTuple):
     """The patterns of one *url*.
 
-    ``branch`` is empty for a page that stands by itself: one segment, no query.
+    ``branch`` is empty for a page on its own: one segment, no query.
     """
 
     shape: str
@@ -59,7 +59,7 @@ class Patterns(NamedTuple):
 
 
 def patterns_of(url: str) -> Patterns:
-    """The patterns of *url*, normalized. Never raises, whatever it is given."""
+    """Return the patterns of *url*, normalized. Never raises, whatever it gets."""
     before, mark, query = url.partition("?")
     scheme, _, rest = before.partition("://")
     server, _, path = rest.partition("/")
@@ -82,18 +82,21 @@ def patterns_of(url: str) -> Patterns:
 
 
 def is_broad(pattern: str) -> bool:
-    """Whether *pattern* says next to nothing: a branch, or signs alone. A whole site may fit."""
+    """Return whether *pattern* says almost nothing: a branch, or placeholders only.
+
+    A whole site may match it.
+    """
     rest = pattern.partition("://")[2].partition("/")[2]
-    return "{*}" in rest or not any(map(str.isalpha, _SIGN.sub("", rest)))
+    return "{*}" in rest or not any(map(str.isalpha, _PLACEHOLDER.sub("", rest)))
 
 
 def is_root(pattern: str) -> bool:
-    """Whether *pattern* is that of a server's first page, and of nothing else."""
+    """Return whether *pattern* is that of a server's home page only."""
     return pattern.endswith("/") and pattern.count("/") == _ROOT_SLASHES
 
 
 def _general(text: str) -> str:
-    """A segment, or the name of a parameter, without what varies."""
+    """Return a segment, or the name of a parameter, with placeholders for what varies."""
     return _remembered(text) if len(text) <= _LONGEST_SEGMENT else _replaced(text)
 
 
@@ -104,7 +107,7 @@ def _replaced(text: str) -> str:
         sign = "{w}"
     elif not any(map(str.isalpha, stem)):
         sign = _DIGITS.sub("{n}", stem)
-    elif _HEXADECIMAL.fullmatch(stem) or _DRAWN.fullmatch(stem):
+    elif _HEXADECIMAL.fullmatch(stem) or _RANDOM.fullmatch(stem):
         sign = "{x}"
     elif len(_PART.findall(stem)) >= _TITLE_PARTS:
         sign = "{w}"

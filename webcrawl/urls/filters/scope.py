@@ -1,7 +1,7 @@
 """Scope of the crawl: filters by server, by site and by regular expression.
 
-The open web has none of these but the two that keep the crawler from talking to services that are
-no web servers, and from names that a name server makes up.
+A crawl of the open web uses only two of them. They keep the crawler from contacting services that
+are not web servers, and names that a name server makes up.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.filters.chain import SplitUrl
 
-# Fetch Standard, section "Port blocking": what browsers refuse to contact, because a line that the
-# author of a link chooses means something there (mail, chat, databases of old). And the ports of
-# today's databases and of Docker.
+# Fetch Standard, section "Port blocking": ports that browsers refuse to contact, because a line
+# chosen by the author of a link could be a command there (mail, chat, old databases). Added are the
+# ports of today's databases and of Docker.
 BAD_PORTS = frozenset(
     {
         *(0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95),
@@ -32,16 +32,16 @@ BAD_PORTS = frozenset(
 )
 
 MAX_PATTERNS = 100
-"""Each costs up to 1 µs a link: thousands are better given as domains, segments or extensions."""
+"""Each takes up to 1 µs per link. Use domains, segments or extensions for thousands of rules."""
 
-# A label three times in a row comes so often again.
-_AGAIN = 2
+# The repeats of a label that comes three times in a row.
+_REPEATS = 2
 
 
 def port_filter(allowed: frozenset[int], bad: frozenset[int] = BAD_PORTS) -> ServerFilter:
-    """Filter by port. The port that belongs to the scheme passes.
+    """Return a filter by port. The default port of the scheme passes.
 
-    It refuses *bad* ones, or, if *allowed* is not empty, those that are not in it.
+    It refuses the ports in *bad*, or if *allowed* is not empty, those that are not in it.
     """
 
     def refuses(_scheme: str, _host: str, port: int | None) -> bool:
@@ -53,9 +53,9 @@ def port_filter(allowed: frozenset[int], bad: frozenset[int] = BAD_PORTS) -> Ser
 
 
 def host_labels_filter(most: int = 10) -> ServerFilter:
-    """Refuses hosts of more than *most* labels, and those with a label three times in a row.
+    """Return a filter of hosts with more than *most* labels, or with a label three times in a row.
 
-    A name server that has an answer for every name makes an endless space of hosts, each with its
+    A name server that has an answer for every name creates an endless space of hosts, each with its
     own politeness: ``www.www.www.a.test``. Addresses pass.
     """
 
@@ -63,7 +63,7 @@ def host_labels_filter(most: int = 10) -> ServerFilter:
         labels = host.split(".")
         if len(labels) > most:
             return True
-        if len(labels) - len(set(labels)) < _AGAIN or labels[-1].isdigit():
+        if len(labels) - len(set(labels)) < _REPEATS or labels[-1].isdigit():
             return False
         return any(
             label == labels[at + 1] == labels[at + 2] for at, label in enumerate(labels[:-2])
@@ -73,7 +73,7 @@ def host_labels_filter(most: int = 10) -> ServerFilter:
 
 
 def whitelist_filter(sites: Container[str]) -> ServerFilter:
-    """Refuses hosts whose site is not one of *sites*: those of the seeds.
+    """Return a filter that refuses hosts whose site is not in *sites*, those of the seeds.
 
     *sites* may grow while the crawl runs, and are looked up only for servers that have not passed
     yet. Nielsen, "How to crawl a quarter billion webpages": the million domains that are the seeds
@@ -83,34 +83,38 @@ def whitelist_filter(sites: Container[str]) -> ServerFilter:
 
 
 def own_domain_filter() -> LinkFilter:
-    """Filter of links to another site than that of the page (Nielsen).
+    """Return a filter that refuses links to another site than that of the page (Nielsen).
 
-    Each site is a crawl of its own, whatever else is whitelisted. Redirects are links.
+    Each site is crawled on its own, whatever else is whitelisted. Redirects count as links.
     """
     return LinkFilter("own_domain", lambda host, page_host: site_of(host) != site_of(page_host))
 
 
 def restrict_filter(patterns: Sequence[re.Pattern[str]]) -> UrlFilter:
-    """Refuses URLs that match none of *patterns* as a whole: LARM's ``-restrictto``."""
+    """Return a filter that refuses URLs unless one of *patterns* matches all of it.
+
+    This is LARM's ``-restrictto``.
+    """
     return UrlFilter(
         "restrict_to", lambda url: not any(pattern.fullmatch(url.text) for pattern in patterns)
     )
 
 
 def pattern_filter(patterns: Sequence[re.Pattern[str]]) -> UrlFilter:
-    """Refuses URLs in which one of *patterns* is found, with that as the reason."""
+    """Return a filter that refuses URLs in which one of *patterns* is found, as the reason."""
 
     def refuses(url: SplitUrl) -> str:
-        return next((one.pattern for one in patterns if one.search(url.text)), "")
+        return next((regex.pattern for regex in patterns if regex.search(url.text)), "")
 
     return UrlFilter("pattern", refuses)
 
 
 def patterns_from(expressions: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    """*expressions*, ready to be looked for.
+    """Return *expressions*, compiled.
 
-    ValueError with a sentence's end for what is no regular expression, or too many of them. They
-    are Python's, which can take for ever on a long URL if they are nested without need: ``(a+)+``.
+    ValueError, with the end of a sentence, for one that is invalid, or too many. They are Python's
+    regular expressions, which may take extremely long on a long URL if they are nested
+    unnecessarily: ``(a+)+``.
     """
     if len(expressions) > MAX_PATTERNS:
         raise ValueError(f"has more than {MAX_PATTERNS} regular expressions")
@@ -119,5 +123,5 @@ def patterns_from(expressions: Sequence[str]) -> tuple[re.Pattern[str], ...]:
         try:
             patterns.append(re.compile(expression))
         except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"has {expression!r}, no regular expression: {error}") from error
+            raise ValueError(f"has {expression!r}, which is not valid: {error}") from error
     return tuple(patterns)

@@ -1,9 +1,9 @@
 """Table of URL filters: the built-in ones and a user's own, in the order of URL_FILTERS.
 
-Called with the links of each page, on the page's side, before URLs are compared. A filter of a user
-refuses a URL or rewrites it; what was rewritten passes the built-in filters once more, so that
-nothing leads out of the scope. What built-in filters let pass is remembered (chain.py); a user's
-filter is called for each link.
+Called with the links of each page, in the process of the page, before URLs are compared. A user's
+filter refuses a URL or rewrites it. A rewritten URL passes through the built-in filters again, so
+that it stays in scope. URLs that pass the built-in filters are cached (chain.py); a user's filter
+is called for each link.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Gets the name of a filter, how many URLs it has refused, the last one, its ``via``, the reason.
+#: Called with the name of a filter, how many URLs it has refused, the last one, its ``via``, the
+#: reason.
 Sampled: TypeAlias = "Callable[[str, int, str, str, str], object]"
 
-# Of a filter's refusals the sample has the first ones, then those whose number is a power of two.
+# The sample has this many first refusals of a filter, then those whose number is a power of two.
 _SAMPLED = 20
 
 
@@ -34,33 +35,34 @@ class RefusedUrlError(Exception):
 
 
 class UrlProcessor(Protocol):
-    """Interface of a filter of a user's own, which URL_FILTERS names.
+    """Interface of a user's filter, which is named in URL_FILTERS.
 
-    It may have ``from_crawler(crawler)``, and a ``name``, by which its refusals are counted; else
-    that is made of the class's. It is called in the event loop, for each link and seed.
+    It may have ``from_crawler(crawler)``, and a ``name`` under which its refusals are counted; the
+    default name is made from the class name. It is called in the event loop, for each link and
+    seed.
     """
 
     def process_url(self, url: str, via: str) -> str:
-        """*url*, or the absolute URL to take in its place; raises ``RefusedUrlError``.
+        """Return *url*, or the absolute URL to use instead; raise ``RefusedUrlError`` to refuse it.
 
-        *url* is normalized, and what is returned will be. *via* is the page that links to it, empty
-        for a seed. Another exception refuses the URL, too; the first of a filter is logged.
+        *url* is normalized, and the result will be. *via* is the page that links to it, empty for a
+        seed. Any other exception refuses the URL, too; the first one of each filter is logged.
         """
         ...
 
 
 class OwnFilter(NamedTuple):
-    """A filter of a user's own, and its name."""
+    """A user's filter, with its name."""
 
     name: str
     part: UrlProcessor
 
 
 class FilterTable:
-    """The *stages*, each a chain of built-in filters or a filter of a user's own.
+    """The *stages*, each of which is a chain of built-in filters or a user's filter.
 
-    *form* normalizes what was rewritten, None if that is no URL; *sampled* gets refusals, a bounded
-    number for each filter. ``refused`` counts them by filter.
+    *form* normalizes a rewritten URL; it returns None if that is not valid. *sampled* is called
+    with a limited number of refusals of each filter. ``refused`` counts them by filter.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class FilterTable:
     ) -> None:
         self.refused: Counter[str] = Counter()
         self._stages = stages
-        self._chains = [one for one in stages if isinstance(one, FilterChain)]
+        self._chains = [stage for stage in stages if isinstance(stage, FilterChain)]
         self._form = form
         self._sampled = sampled
         self._failed: set[str] = set()
@@ -85,10 +87,12 @@ class FilterTable:
         *,
         leads_back: Callable[[str], bool] = lambda _url: False,
     ) -> tuple[Sequence[str], list[Answer]]:
-        """*urls* as they were rewritten, and for each its host and the name of the filter that
-        refuses it, None if all let it pass. *depth* is theirs, *via* as in ``process_url``; what
-        would be rewritten to a URL that *leads_back* stays as it is. OSError if the sample cannot
-        be written."""
+        """Return *urls*, rewritten, and an answer for each.
+
+        An answer is the host and the name of the filter that refuses the URL, None if it passes
+        all. *depth* is that of the URLs, *via* is as in ``process_url``. A URL is not rewritten to
+        one that *leads_back*. Raises OSError if the sample cannot be written.
+        """
         reasons: dict[int, str] = {}
         if len(self._stages) == len(self._chains) == 1:
             answers = self._chains[0].answers(urls, depth, host_of(via))
@@ -112,11 +116,11 @@ class FilterTable:
         leads_back: Callable[[str], bool],
         reasons: dict[int, str],
     ) -> tuple[list[str], list[Answer]]:
-        """As ``judge``; *reasons* gets those of users' filters, by index."""
+        """Return the result of ``judge``; *reasons* gets those of users' filters, by index."""
         found = [*urls]
         answers: list[Answer] = [(host_of(url), None) for url in urls]
         at = [*range(len(urls))]
-        # What was rewritten goes through the built-in filters again.
+        # Rewritten URLs go through the built-in filters again.
         for n, stage in enumerate([*self._stages, *self._chains]):
             if n == len(self._stages):
                 at = [i for i in at if found[i] != urls[i]]
@@ -138,7 +142,7 @@ class FilterTable:
         return found, answers
 
     def _processed(self, own: OwnFilter, url: str, via: str) -> str:
-        """*url* as *own* gives it; RefusedUrlError, whatever that raises."""
+        """Return *url* as processed by *own*. Raises RefusedUrlError if that raises anything."""
         try:
             to = own.part.process_url(url, via)
             formed = url if to == url else self._form(to)
@@ -147,8 +151,8 @@ class FilterTable:
         except Exception as error:
             if own.name not in self._failed:
                 self._failed.add(own.name)
-                logger.exception("The URL filter %s cannot judge %s: refused", own.name, url)
+                logger.exception("The URL filter %s failed for %s; URL refused", own.name, url)
             raise RefusedUrlError(repr(error)) from error
         if formed is None:
-            raise RefusedUrlError(f"rewritten to {to!r}, which is no URL of this crawl")
+            raise RefusedUrlError(f"rewritten to {to!r}, which is not a URL of this crawl")
         return formed
