@@ -70,6 +70,11 @@ class HelpFormatter(ScrapyHelpFormatter):
         paragraphs = text.strip().split("\n\n")
         return "\n\n".join(one if "\n  " in one else fill(one, width, indent) for one in paragraphs)
 
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        # Scrapy prints every line that ends in a colon as a heading.
+        lines = super()._split_lines(text, width)
+        return [f"{line} " if line.endswith(":") else line for line in lines]
+
 
 def help_of(module: str) -> tuple[str, str, str]:
     """Return summary, description and epilog of a command, from the docstring of its *module*.
