@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     #: Seconds since the last look, the cause found, and the figures from which it was found.
     _Look: TypeAlias = tuple[float, Cause, CrawlActivity, ProcessUse]
 
-# The cause that held for most of this time is named (two progress lines); advice looks further back.
+# The cause that held for most of this time is named (two progress lines). Advice uses a minute.
 _SECS, _ADVICE_SECS = 20.0, 60.0
 _MIN_LOOKS = 3
 # Share of that time from which on another cause matters for the advice.
