@@ -92,8 +92,7 @@ def policies_of(text: str) -> list[str]:
     names = [*POLICIES] if text == "all" else text.split(",")
     for name in names:
         if name not in POLICIES:
-            known = ", ".join(POLICIES)
-            raise FatalError(f"There is no policy {name!r}: use all, or some of {known}.")
+            raise FatalError(f"Unknown policy {name!r}: use all, or some of {', '.join(POLICIES)}.")
     return names
 
 
