@@ -67,7 +67,7 @@ def ends(
 
 
 def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:
-    """Yield the lines of all URLs whose comparison form has the fingerprint *form*, oldest first."""
+    """Yield the lines of all URLs whose comparison form has the fingerprint *form*, in order."""
     return _lines_with(jobdir, b'"form":"%s"' % form.encode("ascii"))
 
 

@@ -69,7 +69,7 @@ class ShardView:
         return self._stack.enter_context(RecordsReader(path=self.path / "hosts"))
 
     def table(self, name: str) -> HostRanks:
-        """Read the table of the seeds' ``ranks`` or ``domains``: a fifth of a second per million."""
+        """Read the table of the seeds' ``ranks`` or ``domains``: 0.2 s per million."""
         table = HostRanks(path=self.path / name)
         table.load(self.state.snapshots.get(name))
         return table
@@ -84,9 +84,9 @@ class ShardView:
 
 
 class JobView(NamedTuple):
-    """Read-only view of the crawl in *path*, with job directories *jobdirs*, at its last checkpoint.
+    """Read-only view of a crawl as of its last checkpoint.
 
-    *own* is the state of the job; in a hive, of the drone whose checkpoint is the oldest.
+    The crawl is in *path*, with the job directories *jobdirs*. *own* is the state of the job; in a hive, of the drone whose checkpoint is the oldest.
     """
 
     path: Path
