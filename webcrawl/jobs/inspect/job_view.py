@@ -86,7 +86,8 @@ class ShardView:
 class JobView(NamedTuple):
     """Read-only view of a crawl as of its last checkpoint.
 
-    The crawl is in *path*, with the job directories *jobdirs*. *own* is the state of the job; in a hive, of the drone whose checkpoint is the oldest.
+    The crawl is in *path*, with the job directories *jobdirs*. *own* is the state of the job; in a
+    hive, of the drone whose checkpoint is the oldest.
     """
 
     path: Path

@@ -9,9 +9,9 @@ This program then reads the stored pages and makes the next segment::
 A queue is a directory::
 
     state/              a job without a crawl: eliminator, content-seen test, domains of the seeds
-    new-NNNNNN.txt      URLs of the next segment as they are found: domain, URL, rank, tab-separated
+    new-NNNNNN.txt      URLs of the next segment as found: domain, URL and rank, tab-separated
     segment-NNNNNN.txt  a seed list, sorted by registered domain; ``.tmp`` until it is complete
-    remainder-*.txt     URLs handed back by crawls, for the next segment; ``taken-`` while being read
+    remainder-*.txt     URLs handed back by crawls, for the next segment; ``taken-`` while read
 
 Links are filtered, compared and tested as in a crawl, by the same parts, but in a separate job. Its
 checkpoint has the offset up to which each source was read.

@@ -43,8 +43,8 @@ def warc_files(paths: Iterable[Path]) -> list[Path]:
         files = [path] if path.is_file() else _files_in(path)
         if not files:
             raise FatalError(
-                f"There is no finished WARC file in {path}. A file is finished when it is full, the "
-                "last one when the crawl ends."
+                f"There is no finished WARC file in {path}. A file is finished when it is full, "
+                "the last one when the crawl ends."
             )
         for file in files:
             other = found.setdefault(file.name, file)
