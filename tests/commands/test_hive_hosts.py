@@ -218,19 +218,19 @@ def test_what_is_no_hosts_file_is_a_sentence(tmp_path, lines, sentence):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("up --hosts one.txt", "say: scrapy hive up --hosts FILE SPIDER"),
-        ("sing --hosts one.txt", "say: scrapy hive up --hosts FILE SPIDER"),
+        ("up --hosts one.txt", "usage: scrapy hive up --hosts FILE SPIDER"),
+        ("sing --hosts one.txt", "usage: scrapy hive up --hosts FILE SPIDER"),
         ("status --hosts no.txt -s HIVE=n", "Cannot read the hosts in no.txt: No such"),
         ("up --hosts one.txt web -s HIVE=../x", "HIVE must be a name of at most 64 letters"),
         ("up --hosts one.txt web", "HIVE must be a name of at most 64 letters"),
-        ("up --hosts one.txt web -s HIVE=n", "REDIS_URL is not set, which all machines must reach"),
+        ("up --hosts one.txt web -s HIVE=n", "REDIS_URL is not set. Name a Redis that all machines can reach"),
         (
             "up --hosts one.txt web -s HIVE=n -s MONITOR_PORT=8000",
-            "Drones that scrapyd starts have no monitor",
+            "scrapyd's drones have no monitor",
         ),
         (
             "up --hosts one.txt web -s HIVE=n -s REDIS_URL=redis://one -s HIVE_STORE=store",
-            "HIVE_STORE must be a URL or a whole path, the same on all machines, not 'store'",
+            "HIVE_STORE must be a URL or an absolute path, the same on all machines, not 'store'",
         ),
     ],
 )

@@ -93,7 +93,7 @@ def test_the_table_names_the_smallest_gaps_first_and_every_violation(audit):
     code, out, _ = audit("polite.log", *options)
     assert code == 0
     assert out.splitlines()[-1] == (
-        "no violation; the smallest gap is 0.040000 s, the largest concurrency 1"
+        "no violations; smallest gap 0.040000 s; largest concurrency 1"
     )
 
 
@@ -167,7 +167,7 @@ def test_what_a_client_wrote_cannot_command_the_terminal(audit):
     ("arguments", "sentence"),
     [
         (["no.log", "--delay", 1], "cannot read no.log: No such file or directory"),
-        (["good.log"], "No delay is known, so nothing was judged: name the one that was due with"),
+        (["good.log"], "No delay is known, so nothing was checked: give the required one with"),
     ],
 )
 def test_unusable_input_is_one_sentence_and_exit_code_2(
@@ -216,7 +216,7 @@ def test_a_jobs_own_log_is_judged_by_the_delay_of_its_settings(
     own.write(prepared)
     own.publish(prepared)
     assert in_process([tmp_path, *options]) == code
-    assert ("where 70 s were due" in capsys.readouterr().out) == (kept == NIELSEN)
+    assert ("required 70 s" in capsys.readouterr().out) == (kept == NIELSEN)
 
 
 @pytest.mark.parametrize(
@@ -240,4 +240,4 @@ def test_contacts_that_could_not_be_judged_are_no_acquittal(monkeypatch, tmp_pat
     path = tmp_path / "access.log"
     path.write_text("".join(simweb_line(BEGIN + at, BEGIN + at) for at in (50, 40, 30, 20)))
     assert in_process([path, "--delay", 0]) == 2
-    assert "not judged: 2 requests too far out of order; sort the log" in capsys.readouterr().out
+    assert "not checked: 2 requests too far out of order; sort the log" in capsys.readouterr().out

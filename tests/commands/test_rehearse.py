@@ -52,7 +52,7 @@ def test_the_same_seed_is_the_same_crawl_whatever_the_order_of_sets(tmp_path):
         logs.append((tmp_path / "rehearsal" / "access.log").read_bytes())
     assert logs[0] == logs[1]
     assert said[0] == said[1]
-    assert "2 hosts of the seeds and 198 others are simulated" in said[0]
+    assert "simulating the 2 hosts of the seeds and 198 others" in said[0]
     assert "=== crawl summary ===" in said[0]
     assert "run the same command again" not in said[0]
     assert "the report is" in said[0]
@@ -103,11 +103,11 @@ def test_seeds_of_the_standard_input_and_files_of_feeds_are_the_rehearsals_own(t
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (["crawl"], "it takes a crawl after --"),
-        (["shell", "http://example.org/"], "it takes a crawl after --"),
-        (["crawl", "nobody"], "there is no spider nobody"),
+        (["crawl"], "Put a crawl command after --"),
+        (["shell", "http://example.org/"], "Put a crawl command after --"),
+        (["crawl", "nobody"], "There is no spider nobody"),
         (["crawl", "web", "-s", "ITEM_PIPELINES={a"], "ITEM_PIPELINES={a cannot be read"),
-        (["crawl", "web"], "a rehearsal needs to know the seeds"),
+        (["crawl", "web"], "A rehearsal must know the seeds"),
         (["crawl", "web", "-a", "seeds=/no/such/file.txt"], "/no/such/file.txt"),
     ],
 )

@@ -101,7 +101,7 @@ def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
     web = ("--hosts", "40", "--seconds", "0.3")
     for files in ([], ["--seeds-file", "o/s.txt", "--access-log", "crawls/simweb/access.log"]):
         code, _, err = simweb(project, *web, *files)
-        assert (code, "is of another web" in err, err.count("\n")) == (2, True, 1)
+        assert (code, "belongs to another simulated web" in err, err.count("\n")) == (2, True, 1)
     assert (project / "crawls/simweb/seeds.txt").read_text() == before
     code, out, _ = simweb(
         project,

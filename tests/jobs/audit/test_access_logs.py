@@ -118,10 +118,11 @@ def test_hosts_domains_and_addresses_are_keys(log):
 @pytest.mark.parametrize(
     ("lines", "options", "sentence"),
     [
-        (["\n", "hello\n"], {}, "access.log, line 2: neither this line nor any other is one of"),
-        ([], {}, "access.log: there is not a single request"),
-        ([simweb_line(0, 1)[:30]], {}, "there is not a single request"),
-        ([OWN], {"key": "address"}, "access.log, line 1: the line does not say the"),
+        (["\n", "hello\n"], {}, "access.log is neither an access log of simweb nor a job's log: no line can be read, "
+            "beginning with line 2"),
+        ([], {}, "access.log: there are no requests"),
+        ([simweb_line(0, 1)[:30]], {}, "there are no requests"),
+        ([OWN], {"key": "address"}, "access.log, line 1: the line does not have the"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_judged_is_one_sentence(log, lines, options, sentence):
@@ -135,7 +136,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(log, tmp_path):
         audit(good, tmp_path / "no.log")
     with pytest.raises(FatalError, match=r"cannot read .*: Is a directory"):
         audit(good, tmp_path)
-    with pytest.raises(FatalError, match=r"good.log is named twice"):
+    with pytest.raises(FatalError, match=r"good.log is given twice"):
         audit(good, tmp_path / "." / "good.log")
     (tmp_path / "other.log").write_text("no log\n")
     with pytest.raises(FatalError, match=r"other.log, line 1: neither"):

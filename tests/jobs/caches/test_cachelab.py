@@ -114,7 +114,7 @@ def test_the_knee_is_where_a_larger_cache_brings_little():
     fps = [fp for n in range(20_000) for fp in (n % 64, 100 + n)]
     first, knee = region = laboratory(fps).critical_region()
     assert 64 < first < knee < 160
-    assert region_text(region) == f"Critical region of LRU: {first} to {knee} entries, the knee."
+    assert region_text(region) == f"Critical region of LRU: from {first} entries to the knee at {knee}."
     # Every URL is requested again only when all others were.
     assert laboratory([*range(99)] * 3).critical_region() is None
     assert "no critical region" in region_text(None)
@@ -122,7 +122,7 @@ def test_the_knee_is_where_a_larger_cache_brings_little():
 
 @pytest.mark.parametrize("text", ["", "0", "2^3..", "2^29", "7,", "x", "2^99", "10..20"])
 def test_sizes_that_cannot_be_are_refused(text):
-    with pytest.raises(FatalError, match=r"--sizes must be as 2\^0\.\.2\^25"):
+    with pytest.raises(FatalError, match=r"--sizes must be like 2\^0\.\.2\^25"):
         sizes_of(text)
 
 

@@ -116,7 +116,7 @@ def test_damage_in_the_log_of_host_records_ends_that_and_is_no_damage(job):
         report = looked_at(job)
         assert report.damage == []
         assert f"{log.relative_to(job)}, byte 0: SQLite reads this log" in report_text(report)
-        assert "is found out again" in report_text(report)
+        assert "are learned again" in report_text(report)
         lost |= known - set(rows_of(job))
     assert lost
 
@@ -126,7 +126,7 @@ def test_a_damaged_queue_of_a_host_is_told_with_what_it_costs(job):
     flip(path, at)
     done = scrapy_job("check", job)
     assert done.returncode == 1
-    (line,) = [line for line in done.stdout.splitlines() if "URLs that wait" in line]
+    (line,) = [line for line in done.stdout.splitlines() if "URLs waiting" in line]
     words = line.split()
     assert (words[0], words[1], words[3:8]) == ("16", "of", ["URLs", "that", "wait", "in", "host"])
     assert f"{path.relative_to(job)}, byte " in done.stdout
@@ -140,7 +140,7 @@ def test_what_cannot_be_checked_is_refused_with_one_sentence(job, tmp_path):
     nothing = scrapy_job("check", tmp_path / "none")
     assert nothing.returncode == 2
     assert nothing.stderr.startswith("job: There is no crawl in JOBDIR")
-    refused = pytest.raises(FatalError, match=r"is in use by process \d+: wait for it to end")
+    refused = pytest.raises(FatalError, match=r"is in use by process \d+: wait until it ends")
     with in_use(job), refused:
         looked_at(job)
     (manifest,) = job.glob("manifest-*.json")
@@ -203,7 +203,7 @@ def test_damaged_lines_of_logs_are_told_and_a_torn_one_is_not(tmp_path):
         ("logs/info-000001.jsonl", 17),
         ("logs/info.jsonl", 8),
     ]
-    assert [(one.offset, one.what) for one in findings.notes] == [(21, "the last line has no end")]
+    assert [(one.offset, one.what) for one in findings.notes] == [(21, "the last line is incomplete")]
 
 
 def test_repeated_findings_are_counted_beyond_the_most_that_are_kept(tmp_path):
@@ -236,7 +236,7 @@ def test_a_file_of_the_url_log_that_is_gone_hides_those_after_it(tmp_path, kind)
     shutil.copy(logs[-1], later)
     assert damage_in(tmp_path, check_seen, snapshot, trusted=False).damage == []
     (gone,) = damage_in(tmp_path, check_seen, snapshot).damage
-    assert (gone.file, gone.what) == (later.name, "a file of the log before this one is gone")
+    assert (gone.file, gone.what) == (later.name, "a file of the log before this one is missing")
 
 
 def test_a_table_of_ranks_is_checked_up_to_its_end(tmp_path):
@@ -279,7 +279,7 @@ def test_entries_and_segments_of_the_frontier_are_checked(tmp_path):
     (tmp_path / "done").mkdir()
     (tmp_path / "done/00000003.log").touch()
     findings = damage_in(tmp_path, check_frontier, snapshot)
-    gone = "a segment before this one is gone"
+    gone = "a segment before this one is missing"
     assert gone in [one.what for one in findings.damage]
     findings = damage_in(tmp_path, check_frontier, snapshot, trusted=False)
     assert gone in [one.what for one in findings.notes]

@@ -97,12 +97,12 @@ def test_the_newest_sound_checkpoint_is_named_when_the_crawl_needs_it(job):
     spoil(in_a_queue(job)[0])
     older(job)
     advice = (
-        f"to go back to checkpoint {int(kept.name)} of {read_state(kept).written_at}, the newest "
+        f"to restore checkpoint {int(kept.name)} of {read_state(kept).written_at}, the newest "
         f"sound one: scrapy job restore {job}\n"
     )
     assert scrapy_job("check", job)[1].endswith(advice)
     spoil(kept / SHARD / "ranks/ranks.log")
-    assert "to go back to checkpoint 1 of 2026-11-20T10:00:00Z" in scrapy_job("check", job)[1]
+    assert "to restore checkpoint 1 of 2026-11-20T10:00:00Z" in scrapy_job("check", job)[1]
     shutil.rmtree(job / "checkpoints")
     assert check_job(job, warc=False, kept=True).advice == NO_CHECKPOINT
     (job / SHARD / "published.json").touch()
@@ -139,7 +139,7 @@ def test_the_job_is_what_was_kept_and_nothing_is_deleted(job):
     code, said = scrapy_job("restore", job)
     assert (code, f"{job} is back at checkpoint {int(kept.name)} of " in said) == (0, True), said
     aside = job / f"damaged/{number + 1:06d}"
-    assert f"what it replaces is in {aside}: " in said
+    assert f"the replaced files are in {aside}; " in said
     assert check_job(job, warc=False).damage == []
     now = read_checkpoint(job)
     assert now.own.sequence == number + 1
@@ -164,7 +164,7 @@ def test_the_newest_sound_one_is_chosen_or_the_one_that_is_named(job, tmp_path):
     older(job)
     assert restored(copy(job, tmp_path / "newest")).checkpoint == int(kept.name)
     assert restored(copy(job, tmp_path / "named"), 1).written_at == "2026-11-20T10:00:00Z"
-    sentence = f"job: {job}/checkpoints has no checkpoint 7777; there is {kept.name}, 000001.\n"
+    sentence = f"job: {job}/checkpoints has no checkpoint 7777; it has: {kept.name}, 000001.\n"
     assert scrapy_job("restore", "--checkpoint", 7777, job) == (2, sentence)
     spoil(kept / SHARD / "ranks/ranks.log")
     assert restored(copy(job, tmp_path / "older")).checkpoint == 1

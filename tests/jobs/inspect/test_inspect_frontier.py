@@ -185,7 +185,7 @@ def test_seeds_join_a_job_that_has_crawled_already(web, tmp_path):
     assert again["new"] == 0
     shown = answer(job)
     assert shown["waiting"] == shown["new"] == len(others)
-    assert "hosts  known from the next checkpoint on\n" in command(job).stdout
+    assert "hosts  shown after the next checkpoint\n" in command(job).stdout
     # Nothing of the list is read again, and nothing is asked for twice.
     done = run_crawl(web.crawl(job, seeds=tmp_path / "one.txt"))
     assert done.returncode == 0, done.stdout
@@ -232,7 +232,7 @@ def test_a_job_in_use_takes_no_seeds_and_shows_its_hosts(web, tmp_path):
         (["--import", "nowhere.txt"], "Cannot read the seeds in nowhere.txt"),
         (["--export", "/proc/nowhere"], "There is no crawl in JOBDIR"),
         (["--hosts", "-1"], "--hosts cannot be negative"),
-        (["--host", "a.test", "--export", "x"], "exclude each other"),
+        (["--host", "a.test", "--export", "x"], "use only one of"),
         (["more", "and more"], "name one job directory"),
         ([], "There is no crawl in JOBDIR"),
     ],
@@ -349,7 +349,7 @@ def test_what_can_be_read_of_a_damaged_job_is_exported(stored, tmp_path):
     assert run.returncode == 2
     for path in (segment, log):
         assert f"frontier: {path}: damaged at byte " in run.stderr
-    assert run.stderr.count("; what follows in that file is missing in the list.\n") == 2
+    assert run.stderr.count("; the rest of that file is missing in the list.\n") == 2
     urls = {line.partition(",")[2] for line in file.read_text().splitlines()[1:]}
     assert f" {len(urls) // 1000}," in f" {run.stdout}"
     assert "http://p.test/1" in urls
@@ -362,7 +362,7 @@ def test_an_export_to_no_file_is_refused_in_a_sentence(stored, file):
     stored.publish()
     run = command("--export", file, "-s", f"JOBDIR={stored.path}")
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr.endswith(" cannot be written: it is no file.\n")
+    assert run.stderr.endswith(" cannot be written: it is not a file.\n")
     assert run.stderr.count("\n") == 1
 
 

@@ -229,13 +229,13 @@ def test_a_line_that_was_deleted_leaves_the_url_seen(crawled, tmp_path):
     shutil.rmtree(copy / "logs")
     told = why(url, copy)
     assert told.state == "seen"
-    assert "no line of its end" in why_text(told, now=NOW)
+    assert "the log has no result for it" in why_text(told, now=NOW)
 
 
 def test_robots_txt_is_not_spoken_of_when_nobody_asks(crawled):
     told = crawled.why(crawled.asked()[0], ROBOTSTXT_OBEY=False)
     assert told.robots.verdict == "not asked"
-    assert "is not asked for" in why_text(told, now=NOW)
+    assert "is not used" in why_text(told, now=NOW)
 
 
 def texts(job, *urls, **changed):
@@ -327,7 +327,7 @@ def test_what_a_redirect_leads_to_and_why_it_was_not_followed_is_told(stored):
 
 def test_bad_input_is_one_sentence(crawled, tmp_path):
     for arguments, sentence in (
-        (["::", "-s", f"JOBDIR={crawled.job}"], "why: '::' is not a URL that this crawler knows."),
+        (["::", "-s", f"JOBDIR={crawled.job}"], "why: '::' is not a URL that this crawler can fetch."),
         (
             ["http://a.test", "-s", f"JOBDIR={tmp_path}"],
             f"why: There is no crawl in JOBDIR {tmp_path}: name another directory.",
@@ -339,7 +339,7 @@ def test_bad_input_is_one_sentence(crawled, tmp_path):
     for arguments in ([str(tmp_path)], [str(tmp_path), "http://a.test"], ["./none"]):
         run = command(*arguments)
         assert (run.returncode, run.stderr) == (2, f"why: There is no crawl in {arguments[0]}.\n")
-    assert "name one URL; there is no crawl in none" in command("none", "http://a.test").stderr
+    assert "give one URL; there is no crawl in none" in command("none", "http://a.test").stderr
 
 
 def test_bytes_that_are_no_text_are_read_as_in_pages(stored):

@@ -86,7 +86,7 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
     )
     assert done == PutBack(urls=5, waiting=1, left_out=2)
     assert retry_here(stored.path, "http_999").told == (
-        "0 URLs put back in line, as the log has no finished URL of that kind"
+        "0 URLs put back in line: the log has no such finished URLs"
     )
     expected = [
         *("http://back.test/0", "http://later.test/0"),
@@ -131,14 +131,14 @@ def test_a_retry_that_dies_loses_nothing_and_is_run_again(stored, monkeypatch):
 def test_what_is_no_outcome_of_urls_given_up_is_refused(name):
     with pytest.raises(FatalError) as error:
         given_up_with(f"dns_failed,{name}")
-    assert f"{name!r} is no outcome of URLs that are given up; those are " in str(error.value)
+    assert f"{name!r} is not an outcome of URLs that are given up; choose from " in str(error.value)
     assert "dns_not_found" in str(error.value)
     given_up_with("http_404, dns_failed")
 
 
 @pytest.mark.parametrize("what", ["yesterday", "2026-11-26", "www.a.test/*", "ALL", ""])
 def test_what_can_be_no_url_and_no_age_is_refused(what):
-    with pytest.raises(FatalError, match=r"is not a URL: say all, older-than AGE \(as 7d\), or"):
+    with pytest.raises(FatalError, match=r"is not a URL: use all, older-than AGE \(such as 7d\), or"):
         answered([what])
 
 

@@ -112,7 +112,7 @@ def test_too_many_pairs_are_refused(jobdir, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (None, "There is no link graph in {}: crawl, or replay, with "),
+        (None, "There is no link graph in {}: run a crawl or a replay with "),
         (lambda path: path.unlink(), "The link graph has no links yet"),
         (lambda path: path.write_bytes(b"PAR1"), "The link graph in {0} cannot be ranked: {0}/"),
     ],

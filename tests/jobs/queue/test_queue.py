@@ -139,7 +139,7 @@ def test_damaged_source_gives_what_is_readable_and_the_rest_when_it_is_whole(tmp
     built = build(tmp_path / "queue", whole, code=2)
     readable = listed(built)
     assert 10 < len(readable) < 20
-    assert "damaged behind byte" in built["unreadable"][0]
+    assert "damaged after byte" in built["unreadable"][0]
     whole.write_bytes(data)
     rest = listed(build(tmp_path / "queue", whole))
     assert sorted([*readable, *rest]) == sorted(f"http://b.test/{n}" for n in range(20))
@@ -148,10 +148,10 @@ def test_damaged_source_gives_what_is_readable_and_the_rest_when_it_is_whole(tmp
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["README.md"], "name the directory of the queue with --queue DIR"),
+        (["README.md"], "give the directory of the queue with --queue DIR"),
         (
             ["--queue", "q", "no.warc.gz"],
-            "There is no file no.warc.gz: name a job, WARC files",
+            "There is no file no.warc.gz: give a job, WARC files",
         ),
     ],
 )

@@ -72,10 +72,10 @@ NOT_OURS = (
 def as_text(found):
     """Write the report *found* as text, without rows of zeros."""
     text = [*found.head, *found.alarms]
-    text += [f"{name}: {value}" for name, value in found.summary if name != "free on its disk"]
+    text += [f"{name}: {value}" for name, value in found.summary if name != "free disk space"]
     for one in found.figures():
         head, rows = one.table or ((), [])
-        rows = [row for row in rows if not {*row[1:]} <= {0, "0 %"}]
+        rows = [row for row in rows if not {*row[1:]} <= {0, "0%"}]
         text += ["", f"{one.name}: {one.title}", one.lead]
         text += [" | ".join(map(str, row)) for row in (head, *rows)]
     return "\n".join(text) + "\n"
@@ -109,8 +109,8 @@ def test_times_that_nobody_counted_are_left_out(tmp_path, stats):
     (tmp_path / "stats.json").write_text(json.dumps(stats))
     found = report_of(tmp_path, price=36.0)
     summary = dict(found.summary)
-    assert summary["hosts"] == "5"
-    assert not {"time running", "pages a second", "a million pages"} & {*summary}
+    assert summary["hosts contacted"] == "5"
+    assert not {"running time", "pages per second", "per million pages"} & {*summary}
     (row, *_) = figure(found, "cost").table.rows
     assert row[2:] == ("not known", "not known", "not known")
 
@@ -322,10 +322,10 @@ def test_rates_are_those_of_the_last_minute_and_of_the_stats(tmp_path):
     (tmp_path / "stats.json").write_text(json.dumps({f"crawl/{x}": n for x, n in counts.items()}))
     crawl = crawl_of(tmp_path)._replace(state="running")
     summary = dict(report(crawl, price=None, at=T0 + 943).summary)
-    assert summary["pages a second"] == "0.2 in the last minute, 0.1 on average"
-    assert summary["visits a second"] == "0.5 in the last minute, 0.2 on average"
+    assert summary["pages per second"] == "0.2 in the last minute, 0.1 on average"
+    assert summary["visits per second"] == "0.5 in the last minute, 0.2 on average"
     summary = dict(report(crawl, price=None, at=T0 + 1943).summary)
-    assert summary["pages a second"] == "0.0 in the last minute, 0.1 on average"
+    assert summary["pages per second"] == "0.0 in the last minute, 0.1 on average"
 
 
 def said(at, waiting):

@@ -88,7 +88,7 @@ def _check_done_log(path: Path, first: int, findings: Findings) -> None:
     """Check the segments at *path* that follow the snapshot, which names the *first* of them."""
     files = done_log_files(path, first)
     if not files:
-        findings.add(path / f"{first:08d}.log", 0, "the file is missing", _DONE)
+        findings.add(path / f"{first:08d}.log", 0, "the file is gone", _DONE)
     for file in files:
         findings.records(file, _DONE, records_in)
     for file in sorted(path.glob("*.log")):

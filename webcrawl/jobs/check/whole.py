@@ -188,7 +188,7 @@ def _check_own(jobdir: Path, findings: Findings) -> SavedState | None:
     }:
         raise FatalError(f"There is no crawl in JOBDIR {jobdir}: choose another one.")
     if own is None:
-        findings.add(jobdir / "CURRENT", 0, "the file is missing", _NO_JOB)
+        findings.add(jobdir / "CURRENT", 0, "the file is gone", _NO_JOB)
         return None
     for name in sorted(set(own.facts.get("shards", ())).difference(shards_of(jobdir, own))):
         findings.note(shard_path(jobdir, name), 0, "the shard is missing", _MOVED)
