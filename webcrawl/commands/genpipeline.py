@@ -57,11 +57,11 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: AR
     for path in templates:
         if not path.parent.is_dir():
             raise FatalError(f"there is no {path.parent}: run this in a checkout of webcrawl.")
-        taken = next((one for one in (path, path.with_suffix("")) if one.exists()), None)
-        if taken is not None:
+        existing = next((one for one in (path, path.with_suffix("")) if one.exists()), None)
+        if existing is not None:
             names = {one.stem for one in path.parent.glob("[a-z]*")}
             raise FatalError(
-                f"{taken} exists already; these names are taken: {', '.join(sorted(names))}."
+                f"{existing} exists already; these names are taken: {', '.join(sorted(names))}."
             )
     for path, template in templates.items():
         text = Template((_TEMPLATES / template).read_text("utf-8"))

@@ -69,7 +69,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             LinkTables.of(
                 directories,
                 name_of=str if opts.pages else host_of,
-                beside=directory,
+                work_parent=directory,
                 on_progress=on_progress,
             ) as tables,
         ):

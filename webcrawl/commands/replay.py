@@ -113,27 +113,27 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     crawler = process.create_crawler(ReplaySpider)
     at = paths[0], opts.start
     every = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
-    began = said_at = now()
-    said = 0
+    began = reported_at = now()
+    reported = 0
 
     def counts() -> tuple[int, int]:
         stats = crawler.stats
         return stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
 
     def on_progress(path: Path, offset: int) -> None:
-        nonlocal at, said_at, said
+        nonlocal at, reported_at, reported
         at = path, offset
-        secs = now() - said_at
+        secs = now() - reported_at
         if secs < every:
             return
         (pages, failed), done = counts(), sum(sizes[: paths.index(path)]) + offset
         line = (
             f"{elapsed(now() - began)} {counted(pages, 'page')} "
-            f"({(pages - said) / secs:,.0f}/s), {failed:,} failed; "
+            f"({(pages - reported) / secs:,.0f}/s), {failed:,} failed; "
             f"{done / 1e6:,.1f} of {sum(sizes) / 1e6:,.1f} MB"
         )
         logger.info("%s", line)
-        said_at, said = now(), pages
+        reported_at, reported = now(), pages
 
     files = [(path, 0 if place else opts.start) for place, path in enumerate(paths)]
     values: dict[str, Any] = {"files": files, "on_progress": on_progress}

@@ -68,7 +68,7 @@ class Range(NamedTuple):
 
 
 class Projection:
-    """Estimate from samples, which takes a minute of them to begin."""
+    """Estimate of a crawl's end or freshness, from samples over at least a minute."""
 
     def __init__(self) -> None:
         self._samples: list[Sample] = []

@@ -30,7 +30,7 @@ class CrawlState(StrEnum):
 
 
 class ShardState(StrEnum):
-    """Whether a shard of a process hands out URLs."""
+    """State of a shard of a process."""
 
     #: Its seeds are read first.
     STARTING = "starting"
@@ -52,7 +52,7 @@ class HostState(StrEnum):
 
 
 class UrlState(StrEnum):
-    """Where a URL is in its life."""
+    """State of a URL in its life cycle."""
 
     #: In a queue of the frontier.
     WAITING = "waiting"

@@ -114,7 +114,10 @@ def test_the_knee_is_where_a_larger_cache_brings_little():
     fps = [fp for n in range(20_000) for fp in (n % 64, 100 + n)]
     first, knee = region = laboratory(fps).critical_region()
     assert 64 < first < knee < 160
-    assert region_text(region) == f"Critical region of LRU: from {first} entries to the knee at {knee}."
+    assert (
+        region_text(region)
+        == f"Critical region of LRU: from {first} entries to the knee at {knee}."
+    )
     # Every URL is requested again only when all others were.
     assert laboratory([*range(99)] * 3).critical_region() is None
     assert "no critical region" in region_text(None)

@@ -203,7 +203,9 @@ def test_damaged_lines_of_logs_are_told_and_a_torn_one_is_not(tmp_path):
         ("logs/info-000001.jsonl", 17),
         ("logs/info.jsonl", 8),
     ]
-    assert [(one.offset, one.what) for one in findings.notes] == [(21, "the last line is incomplete")]
+    assert [(one.offset, one.what) for one in findings.notes] == [
+        (21, "the last line is incomplete")
+    ]
 
 
 def test_repeated_findings_are_counted_beyond_the_most_that_are_kept(tmp_path):

@@ -193,7 +193,9 @@ def test_where_older_logs_were_removed_the_earliest_time_is_named(tmp_path):
     write(tmp_path, line("c", 3), max_bytes=1)
     (tmp_path / "logs/info-000001.jsonl").unlink()
     for text in ("0", "2026-11-26T12:00:02Z", "2026-11-26T12:00:02Z@1:5"):
-        with pytest.raises(FatalError, match=r"The earliest possible is --since 2026-11-26T12:00:02.125Z"):
+        with pytest.raises(
+            FatalError, match=r"The earliest possible is --since 2026-11-26T12:00:02.125Z"
+        ):
             changes(tmp_path, text)
     assert kinds(tmp_path, "2026-11-26T12:00:02.125Z").keys() == {"b", "c"}
     assert kinds(tmp_path, token).keys() == {"c"}
@@ -237,7 +239,10 @@ def test_bad_input_is_one_sentence(tmp_path):
     write(tmp_path, line("a", 1))
     for words, sentence in (
         (["nowhere", "--since", 0], "delta: There is no crawl in JOBDIR nowhere: name another"),
-        ([tmp_path, "--since", "soon"], "delta: --since must be a date or time (2026-11-26T10:15Z)"),
+        (
+            [tmp_path, "--since", "soon"],
+            "delta: --since must be a date or time (2026-11-26T10:15Z)",
+        ),
         ([tmp_path, "--since", 0, "-o", tmp_path / "no/x"], "/no/x.tmp: No such file or directory"),
     ):
         done = command(*words)

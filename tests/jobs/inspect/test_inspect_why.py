@@ -327,7 +327,10 @@ def test_what_a_redirect_leads_to_and_why_it_was_not_followed_is_told(stored):
 
 def test_bad_input_is_one_sentence(crawled, tmp_path):
     for arguments, sentence in (
-        (["::", "-s", f"JOBDIR={crawled.job}"], "why: '::' is not a URL that this crawler can fetch."),
+        (
+            ["::", "-s", f"JOBDIR={crawled.job}"],
+            "why: '::' is not a URL that this crawler can fetch.",
+        ),
         (
             ["http://a.test", "-s", f"JOBDIR={tmp_path}"],
             f"why: There is no crawl in JOBDIR {tmp_path}: name another directory.",

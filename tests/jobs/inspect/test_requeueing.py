@@ -138,7 +138,9 @@ def test_what_is_no_outcome_of_urls_given_up_is_refused(name):
 
 @pytest.mark.parametrize("what", ["yesterday", "2026-11-26", "www.a.test/*", "ALL", ""])
 def test_what_can_be_no_url_and_no_age_is_refused(what):
-    with pytest.raises(FatalError, match=r"is not a URL: use all, older-than AGE \(such as 7d\), or"):
+    with pytest.raises(
+        FatalError, match=r"is not a URL: use all, older-than AGE \(such as 7d\), or"
+    ):
         answered([what])
 
 

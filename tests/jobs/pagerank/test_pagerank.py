@@ -102,7 +102,10 @@ def test_graph_without_links_has_equal_shares(monkeypatch):
 def test_too_many_pairs_are_refused(jobdir, tmp_path):
     with (
         LinkTables.of(
-            edge_directories(jobdir), name_of=host_of, beside=tmp_path, on_progress=lambda _: None
+            edge_directories(jobdir),
+            name_of=host_of,
+            work_parent=tmp_path,
+            on_progress=lambda _: None,
         ) as tables,
         pytest.raises(FatalError, match=r"links, and 3 can be ranked"),
     ):

@@ -75,11 +75,11 @@ def examinations(path: Path) -> list[Examination]:
 
 def _examined(path: Path, jobdir: Path) -> Examination | None:
     last, busy = Line(0.0), 0
-    said: dict[Cause, Diagnosis] = {}
+    by_cause: dict[Cause, Diagnosis] = {}
     for line in doctor_lines(jobdir):
         assert line.doctor is not None
         last, busy = line, max(busy, line.doctor.busy)
-        said[line.doctor.diagnosis.cause] = line.doctor.diagnosis
+        by_cause[line.doctor.diagnosis.cause] = line.doctor.diagnosis
     if last.doctor is None:
         return None
     stats = stats_of(jobdir)
@@ -92,8 +92,8 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
         if is_finished:
             words = finished(record.parked).removeprefix("finished")
             state = State(CrawlState.FINISHED, words.lstrip(":; ").removeprefix("but for "))
-        longest = max(said, key=lambda cause: stats.get(f"{PREFIX}doctor/{cause}_secs", 0.0))
-        diagnosis = said[longest]
+        longest = max(by_cause, key=lambda cause: stats.get(f"{PREFIX}doctor/{cause}_secs", 0.0))
+        diagnosis = by_cause[longest]
     return Examination(
         name="" if jobdir == path else f"drone {jobdir.name}",
         state=state,

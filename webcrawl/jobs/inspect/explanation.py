@@ -104,7 +104,7 @@ class AsOf(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Everything that is known about a URL.
+    """Facts about a URL, with the moment of the answer.
 
     state, reason, until: one of ``doctor.states.UrlState``, why, and until when (epoch seconds).
     form: the comparison form of the URL.
@@ -295,7 +295,7 @@ def _refusal(
     found: Place | OutcomeLine | None,
     redirects: list[OutcomeLine],
 ) -> tuple[str, str]:
-    """Return the filter that refuses *url*, and as what the URL was judged.
+    """Return the filter that refuses *url*, and how *url* was found, in words.
 
     It is judged as it was *found*, as the target of the last of *redirects*, or else as a seed.
     """

@@ -65,7 +65,7 @@ def last_lines(
     files = chain.from_iterable(log_files(one.jobdir / INFO_LOG) for one in logs)
     parts = 1 + sum(file.stat().st_size for file in files if file.exists()) // _PASS_BYTES
     for part in range(parts):
-        names, numbers, times, taken = array("Q"), array("Q"), array("d"), bytearray()
+        names, numbers, times, is_selected = array("Q"), array("Q"), array("d"), bytearray()
         for number, line in enumerate(_lines(logs)):
             if number % _TOLD_EVERY == 0:
                 on_progress(number, "lines of the log read")
@@ -74,12 +74,12 @@ def last_lines(
                 names.append(name)
                 numbers.append(number)
                 times.append(line.at)
-                taken.append(takes(line))
+                is_selected.append(takes(line))
         found, places = np.frombuffer(names, np.uint64), np.frombuffer(numbers, np.uint64)
         order = np.lexsort((np.frombuffer(times) if len(logs) > 1 else places, found))
         is_last = np.append(found[order][1:] != found[order][:-1], True)[: len(order)]  # NumPy's
         last = np.sort(order[is_last])
-        last = last[np.frombuffer(taken, np.bool_)[last]]
+        last = last[np.frombuffer(is_selected, np.bool_)[last]]
         yield places[last], found[last]
 
 

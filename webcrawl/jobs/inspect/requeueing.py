@@ -269,11 +269,11 @@ def _due(jobdir: Path, takes: Takes, done: PutBack) -> Iterator[Entry]:
     that already wait are counted in *done*. Takes 0.2 kB of memory for each.
     """
 
-    def taken(view: JobView) -> list[bytes]:
+    def selected(view: JobView) -> list[bytes]:
         visited = (one.entry for one in _entries(view) if one.queue.where is Where.DUE)
         return [encode(entry) for entry in visited if takes(_line_of(entry))]
 
-    found, now = ask(jobdir, taken), int(wall_time())
+    found, now = ask(jobdir, selected), int(wall_time())
     wait, _ = ask(jobdir, _waiting)
     names = np.array([digest(decode(data).url) for data in found], np.uint64)
     waits = np.isin(names, wait)

@@ -85,12 +85,12 @@ class LinkTables:
         directories: Iterable[Path],
         *,
         name_of: Callable[[str], str],
-        beside: Path,
+        work_parent: Path,
         on_progress: Callable[[int], object],
     ) -> Iterator[Self]:
         """Make the tables of the links in *directories*, between the names of their URLs.
 
-        *name_of* returns the name of a URL. Temporary files are in *beside*. *on_progress* is
+        *name_of* returns the name of a URL. Temporary files are in *work_parent*. *on_progress* is
         called with the number of links. Raises OSError, CorruptRecordError, duckdb.Error.
         """
         import duckdb  # noqa: PLC0415  # of `make modules`
@@ -115,7 +115,7 @@ class LinkTables:
                 raise
 
         with (
-            _directory(beside / "pagerank.work") as work,
+            _directory(work_parent / "pagerank.work") as work,
             duckdb.connect(f"{work}/tables") as db,
         ):
             # Each thread needs memory, and a crawl may be running at the same time.
@@ -172,7 +172,7 @@ class LinkTables:
 
 @contextmanager
 def _directory(work: Path) -> Iterator[str]:
-    """Make a directory in *work*, and delete it at the end and those of killed processes before."""
+    """Make a temporary directory in *work*; delete it at the end, and leftover ones first."""
     with work_directory(work, of="The links are being ranked"):
         for left in work.glob("tables-*"):
             shutil.rmtree(left)

@@ -84,7 +84,7 @@ class QueueDirectory:
             self._flush()
 
     def remainders(self) -> Iterator[Path]:
-        """Yield the lists that crawls have handed back, each renamed so that no crawl touches it.
+        """Yield the lists handed back by crawls, each renamed so that no crawl touches it.
 
         A list is deleted when the next one is requested; by then all its URLs must have been added.
         Raises OSError.

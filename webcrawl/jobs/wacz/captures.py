@@ -103,9 +103,9 @@ def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | No
 
     def until(end: int) -> Capture:
         # The order of cdxj-indexer.
-        said = {name: value for name, value in fields.items() if value}
-        said |= {"length": str(end - offset), "offset": str(offset), "filename": filename}
-        return Capture(f"{prefix} {json.dumps(said)}\n".encode("utf-8", "replace"), page, end)
+        shown = {name: value for name, value in fields.items() if value}
+        shown |= {"length": str(end - offset), "offset": str(offset), "filename": filename}
+        return Capture(f"{prefix} {json.dumps(shown)}\n".encode("utf-8", "replace"), page, end)
 
     return until
 
@@ -128,10 +128,10 @@ def _page_line(url: str, date: str, record: WarcRecord) -> bytes:
     body = _beginning(record)
     if codings := codings_of(http.get_bytes_multiple(b"Content-Encoding")):
         body = decode(body, codings, limit=_READ_BYTES).body
-    said = {"id": (record.record_id or "").strip("<>").rpartition(":")[2], "url": url, "ts": date}
+    shown = {"id": (record.record_id or "").strip("<>").rpartition(":")[2], "url": url, "ts": date}
     if title := _title(body, label):
-        said["title"] = title
-    return json.dumps(said).encode("ascii") + b"\n"
+        shown["title"] = title
+    return json.dumps(shown).encode("ascii") + b"\n"
 
 
 def _beginning(record: WarcRecord) -> bytes:
