@@ -223,7 +223,10 @@ def test_what_is_no_hosts_file_is_a_sentence(tmp_path, lines, sentence):
         ("status --hosts no.txt -s HIVE=n", "Cannot read the hosts in no.txt: No such"),
         ("up --hosts one.txt web -s HIVE=../x", "HIVE must be a name of at most 64 letters"),
         ("up --hosts one.txt web", "HIVE must be a name of at most 64 letters"),
-        ("up --hosts one.txt web -s HIVE=n", "REDIS_URL is not set. Name a Redis that all machines can reach"),
+        (
+            "up --hosts one.txt web -s HIVE=n",
+            "REDIS_URL is not set. Name a Redis that all machines",
+        ),
         (
             "up --hosts one.txt web -s HIVE=n -s MONITOR_PORT=8000",
             "scrapyd's drones have no monitor",

@@ -92,9 +92,7 @@ def test_the_table_names_the_smallest_gaps_first_and_every_violation(audit):
     assert out == TABLE
     code, out, _ = audit("polite.log", *options)
     assert code == 0
-    assert out.splitlines()[-1] == (
-        "no violations; smallest gap 0.040000 s; largest concurrency 1"
-    )
+    assert out.splitlines()[-1] == ("no violations; smallest gap 0.040000 s; largest concurrency 1")
 
 
 def test_machines_get_json(audit):

@@ -118,8 +118,7 @@ def test_hosts_domains_and_addresses_are_keys(log):
 @pytest.mark.parametrize(
     ("lines", "options", "sentence"),
     [
-        (["\n", "hello\n"], {}, "access.log is neither an access log of simweb nor a job's log: no line can be read, "
-            "beginning with line 2"),
+        (["\n", "hello\n"], {}, "access.log is neither an access log of simweb nor a"),
         ([], {}, "access.log: there are no requests"),
         ([simweb_line(0, 1)[:30]], {}, "there are no requests"),
         ([OWN], {"key": "address"}, "access.log, line 1: the line does not have the"),

@@ -173,11 +173,9 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
     body, body_cut = wire_body, False
     if codings and wire_body:
         body, body_cut, _ = decode(wire_body, codings, limit=max_bytes)
-    reason = record.headers.get("WARC-Truncated") or ""
-    is_cut = is_cut or reason == "unspecified"
-    truncated = (
-        reason if reason in ("length", "time", "disconnect") else ("length" if is_cut else "")
-    )
+    cause = record.headers.get("WARC-Truncated") or ""
+    is_cut = is_cut or cause == "unspecified"
+    truncated = cause if cause in ("length", "time", "disconnect") else ("length" if is_cut else "")
     media, charset = content_type_of(
         value for name, value in headers if name.lower() == b"content-type"
     )
