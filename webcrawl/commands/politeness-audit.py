@@ -46,7 +46,8 @@ def _options(group: Group) -> None:
     add(
         "--key",
         choices=sorted(KEYS),
-        help="what pauses apply to (default: as in the job's settings, else host)",
+        help="apply pauses to each host, domain or address (default: as in the job's settings, "
+        "else host)",
     )
     add(
         "--delay",

@@ -200,7 +200,7 @@ def _seeds(spider: str, arguments: dict[str, str], crawl: Settings, directory: P
             urls += [seed.url for seed in found]
             if len(urls) > _MOST_HOSTS:
                 raise FatalError(
-                    f"A rehearsal takes at most {_MOST_HOSTS:,} seeds: give it the first ones."
+                    f"A rehearsal takes at most {_MOST_HOSTS:,} seeds: shorten the list."
                 )
         reader.close()
     if not urls:

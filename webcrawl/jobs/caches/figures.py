@@ -74,7 +74,7 @@ def of_trace(counts: NDArray[np.int64], distances: NDArray[np.int64], suffix: st
     sums = np.add.reduceat(distances, powers - 1)
     figures = []
     ranks = ("url-popularity", "Popularity of URLs", "For ranks 1, 2, 4, ...", "rank")
-    lead = "Other URLs since the last request for the same one: LRU with k entries hits up to k."
+    lead = "Number of other URLs since the last request for a URL: LRU with k entries hits up to k."
     since = ("stack-distances", "Stack distances", lead, "stack distance")
     for (name, title, lead, x), ys in ((ranks, counts[powers - 1]), (since, sums)):
         met = ys > 0

@@ -23,7 +23,7 @@ _DONE = (
     "pages finished then may be fetched again; retries postponed then and pauses of hosts "
     "contacted then are lost"
 )
-_UNREAD = "it is not read, as if it were damaged"
+_UNREAD = "it is ignored"
 
 
 class QueueOnDisk(NamedTuple):

@@ -38,7 +38,7 @@ _CHECKS = {
 # Parts without which there is no crawl.
 _NEEDED = ("frontier", "seen")
 _NO_JOB = "the crawl cannot be resumed: its counts and its position in the seeds are lost"
-_NO_SHARD = "the crawl cannot be resumed: its queues cannot be told from leftover files"
+_NO_SHARD = "the crawl cannot be resumed: its queues cannot be distinguished from leftovers"
 _MOVED = "if it moved to another drone, that drone crawls its hosts; otherwise it is lost"
 _KEPT = "the crawl itself is not affected, but this older checkpoint cannot be used"
 _LOST = "it is not read"

@@ -373,6 +373,6 @@ def _reason(
         return found if place.visits else "", due_at(place.queue)
     if state == UrlState.WAITING:
         rests = host.state == HostState.RESTING
-        why = f"its host is in its pause, {host.because}" if rests else f"its host is {host.state}"
+        why = f"its host is resting ({host.because})" if rests else f"its host is {host.state}"
         return why, host.ready_at if rests else 0.0
     return "", 0.0

@@ -151,8 +151,8 @@ def _because(times: HostTimes, failing: HostRecord, crawl_delay: float) -> str:
     if crawl_delay and times.min_rest >= crawl_delay:
         return f"Crawl-delay {crawl_delay:g}"
     if times.min_rest:
-        return f"the pause after a request, at least {times.min_rest:g} s"
-    return "the pause after a request"
+        return f"pause after a request, at least {times.min_rest:g} s"
+    return "pause after a request"
 
 
 def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> RobotsState:

@@ -166,7 +166,7 @@ def overview_text(figures: Overview, *, now: float) -> str:
     rows += [
         ("host queues", f"{figures.in_host_queues:,}"),
         ("hosts", hosts),
-        ("leased", f"{figures.leased:,}"),
+        ("in process", f"{figures.leased:,}"),
     ]
     rows += [("parked", line) for line in parked(figures.parked)]
     rows += [("due", f"{counted(figures.due, 'visit')} planned")] if figures.due else []
