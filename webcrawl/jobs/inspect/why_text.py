@@ -123,7 +123,7 @@ def _where(place: Place) -> str:
 
 def _place(place: Place, now: float) -> str:
     found = f"found {moment(place.discovered_at, now)}" if place.discovered_at else "found"
-    via = f" as {place.kind} on {place.via}" if place.via else f" as {place.kind}"
+    via = f", linked from {place.via} ({place.kind})" if place.via else f" as {place.kind}"
     tries = f"; earlier tries: {place.tries}" if place.tries else ""
     if place.visits:
         tries += f"; last visited {moment(place.visited_at, now)}: "
@@ -145,8 +145,9 @@ def _outcome(outcome: OutcomeLine, now: float) -> str:
         text += f" (not followed: {outcome.redirect_refused})"
     if outcome.robots:
         text += f', by "{outcome.robots}"'
-    via = f" on {outcome.via}" if outcome.via else ""
-    return f"{text}; found as {outcome.kind}{via}, depth {outcome.depth}: {outcome.url}"
+    kind, via = outcome.kind, outcome.via
+    found = f"linked from {via} ({kind})" if via else f"found as {kind}"
+    return f"{text}; {found}, depth {outcome.depth}: {outcome.url}"
 
 
 def _redirect(outcome: OutcomeLine, now: float) -> str:
