@@ -119,7 +119,7 @@ def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
     assert "gopher://" in seeds
     code, out, _ = simweb(project, "--help")
     assert code == 0
-    assert "HTTP, HTTPS, FTP, Gopher, DNS" in " ".join(out.split())
+    assert "HTTP, HTTPS, FTP, Gopher and DNS" in " ".join(out.split())
 
 
 def test_a_command_runs_with_its_placeholders_filled_for_its_exit_code(project):

@@ -169,8 +169,8 @@ def make_command(
     summary, description, _ = help_of(module)
 
     def add_options(self: ScrapyCommand, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group(f"{name.capitalize()} options")
         ScrapyCommand.add_options(self, parser)
-        group = parser.add_argument_group(name.capitalize())
         options(group)
         if json:
             group.add_argument("--json", action="store_true", help="print JSON")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 def _options(group: Group) -> None:
     add = group.add_argument
-    add("--reason", default="", metavar="WHY", help="recorded with the command")
+    add("--reason", default="", metavar="WHY", help="the reason, recorded with the command")
     add("--yes", action="store_true", help="do not ask before a drop")
 
 

@@ -34,7 +34,13 @@ def _options(group: Group) -> None:
         help="a date or time (2026-11-26T10:15Z), an age (7d), 0 for everything, or the token "
         "that the last delta printed",
     )
-    group.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
+    group.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write the changes to FILE (default: standard output)",
+    )
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:

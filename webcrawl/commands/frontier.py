@@ -9,7 +9,7 @@ job that is not running. --refetch and --due visit fetched URLs again.
 
 Examples:
   scrapy frontier crawls/web --export waiting.txt.gz
-  scrapy frontier crawls/web --retry dns_failed,timeout
+  scrapy frontier crawls/web --retry dns_failed,connect_timeout
 
 Exit codes:
   0  done
