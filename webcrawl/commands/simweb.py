@@ -1,7 +1,7 @@
 """Serve a simulated internet on this machine, to try a crawl on.
 
-Serves HTTP, HTTPS, FTP, Gopher and DNS on loopback addresses. FTP and Gopher are served by the shares
-of hosts that you give with --world ftp=0.02 and --world gopher=0.02.
+Serves HTTP, HTTPS, FTP, Gopher and DNS on loopback addresses. FTP and Gopher are served by the
+shares of hosts that you give with --world ftp=0.02 and --world gopher=0.02.
 
 With a COMMAND, serves until COMMAND ends. In COMMAND, {seeds}, {dns}, {log} and {gopher} are
 replaced by the seeds file, the name server, the access log and the Gopher port.
