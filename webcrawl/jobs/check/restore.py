@@ -82,8 +82,8 @@ def restore_job(
         for path in kept:
             report = _sound(path, on_progress)
             if report is not None:
-                aside = _go_back(jobdir, path, on_progress)
-                return Restored(str(jobdir), int(path.name), report.written_at, str(aside))
+                backup = _replace_state(jobdir, path, on_progress)
+                return Restored(str(jobdir), int(path.name), report.written_at, str(backup))
     except OSError as error:
         raise FatalError(
             f"JOBDIR {jobdir} was not restored ({error.strerror}). Fix that and run the same "
@@ -103,7 +103,7 @@ def _sound(kept: Path, on_progress: Callable[[int], object]) -> CheckReport | No
     return None
 
 
-def _go_back(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> Path:
+def _replace_state(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> Path:
     """Replace the job's state by a copy of *kept*. Returns the directory of the replaced files."""
     state, copy, shards = read_state(kept), jobdir / f"{SHARDS}.tmp", jobdir / SHARDS
     assert state is not None, "it was checked"
@@ -116,11 +116,11 @@ def _go_back(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> 
     # A number is never used twice, not even that of a later kept checkpoint.
     used = [*kept_in(jobdir), *jobdir.glob("manifest-*.json"), *jobdir.glob("snapshot-*.log")]
     last = max(int(match[0]) for path in used if (match := _NUMBER.search(path.name)))
-    aside = jobdir / DAMAGED / f"{last + 1:06d}"
-    made = make_directory(aside)
+    backup = jobdir / DAMAGED / f"{last + 1:06d}"
+    made = make_directory(backup)
     for path in [path for name in _STATE for path in jobdir.glob(name)]:
-        shutil.copyfile(path, aside / path.name)
-    sync_paths([aside, *aside.iterdir(), *made])
+        shutil.copyfile(path, backup / path.name)
+    sync_paths([backup, *backup.iterdir(), *made])
     own = StateDirectory(path=jobdir, boot=state.boot_id)
     own.number_after(last)
     own.facts = state.facts
@@ -130,12 +130,12 @@ def _go_back(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> 
     own.write(prepared)
     own.publish(prepared)
     if shards.exists():
-        shards.rename(aside / SHARDS)
-        sync_paths([aside, jobdir])
+        shards.rename(backup / SHARDS)
+        sync_paths([backup, jobdir])
     mark_as_copy(jobdir)
     copy.rename(shards)
     sync_path(jobdir)
-    return aside
+    return backup
 
 
 def _copy(source: Path, target: Path, on_progress: Callable[[int], object]) -> None:

@@ -88,21 +88,21 @@ def _freshness(log: LogTotals) -> Figure:
     """Return the figure of recently visited documents and of changes over time."""
     begin, *ends = log.timeline.edges
     seen = [sorted(times) for times in log.seen.values()]
-    found: list[list[float]] = []
+    rows: list[list[float]] = []
     for end, changed in zip(ends, log.timeline.sums(CHANGES), strict=True):
-        ages = [end - times[known - 1] for times in seen if (known := bisect(times, end))]
+        ages = [end - times[count - 1] for times in seen if (count := bisect(times, end))]
         lately = (sum(age <= days * _DAY for age in ages) for days in _WITHIN)
-        found.append([round(100 * rate(one, len(ages)), 1) for one in lately])
-        found[-1].append(round(changed * _DAY / log.timeline.width, 1))
+        rows.append([round(100 * rate(one, len(ages)), 1) for one in lately])
+        rows[-1].append(round(changed * _DAY / log.timeline.width, 1))
     lead = "Share of documents that were fetched, or found to be unchanged, within this time. The "
     lead += "table also has the changes that visits found. Later changes are not known."
     names = [f"within {days} d" for days in _WITHIN]
     days = [(end - begin) / _DAY for end in ends]
-    series = {name: (days, [one[at] for one in found]) for at, name in enumerate(names)}
+    series = {name: (days, [row[at] for row in rows]) for at, name in enumerate(names)}
     chart = lines(series, x="days", y="% of documents")
     table = Table(
         ("until (UTC)", *(f"% {name}" for name in names), "changes per day"),
-        [(stamp(end), *one) for end, one in zip(ends, found, strict=True)],
+        [(stamp(end), *row) for end, row in zip(ends, rows, strict=True)],
     )
     return Figure("freshness", "Recently visited documents", lead, table, chart)
 

@@ -176,14 +176,14 @@ def _bars(chart: Chart) -> Layout:
 def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:
     """Return both axes and their ticks."""
     xs, ys = ([*chain(*one)] for one in zip(*chart.series.values(), strict=True))
-    low, high, y_ticks = _axis(0.0, max(ys, default=1.0), ys, is_log="y" in chart.log, most=5)
+    low, high, y_ticks = _axis(0.0, max(ys, default=1.0), ys, is_log="y" in chart.log, max_ticks=5)
     y = _Scale(low, high, _HEIGHT, _TOP, "y" in chart.log)
     first, last = min(xs, default=0.0), max(xs, default=1.0)
     last = last if last > first else first + 1
     if chart.is_time:
         x_ticks = _times(first, last)
     else:
-        _, _, x_ticks = found = _axis(first, last, xs, is_log="x" in chart.log, most=6)
+        _, _, x_ticks = found = _axis(first, last, xs, is_log="x" in chart.log, max_ticks=6)
         first, last = found[:2] if "x" in chart.log else (first, last)
         x_ticks = [tick for tick in x_ticks if first <= tick[0] <= last]
     left = _CHAR * max(len(text) for _, text in y_ticks) + 8
@@ -191,9 +191,9 @@ def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:
 
 
 def _axis(
-    low: float, high: float, values: Sequence[float], *, is_log: bool, most: int
+    low: float, high: float, values: Sequence[float], *, is_log: bool, max_ticks: int
 ) -> tuple[float, float, Ticks]:
-    """Return the ends of an axis for *values*, and about *most* ticks."""
+    """Return the ends of an axis for *values*, and about *max_ticks* ticks."""
     if is_log:
         above = [value for value in values if value > 0] or [1.0]
         low, high = min(above) / _MARGIN, max(above) * _MARGIN
@@ -201,8 +201,12 @@ def _axis(
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         found = [sub * 10.0**power for power in powers for sub in subs]
         found = [one for one in found if low <= one <= high]
-        return low, high, [(one, scaled(one)) for one in found[:: -(-len(found) // (most + 2))]]
-    raw = (high - low) / most or 1.0
+        return (
+            low,
+            high,
+            [(one, scaled(one)) for one in found[:: -(-len(found) // (max_ticks + 2))]],
+        )
+    raw = (high - low) / max_ticks or 1.0
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(size * sub for sub in (1, 2, 5, 10) if size * sub >= raw * (1 - 1e-9))
     numbers = range(math.floor(low / step), max(math.ceil(high / step - 1e-9), 1) + 1)

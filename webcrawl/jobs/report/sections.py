@@ -142,20 +142,20 @@ def _per_million(cost: float | None, pages: int) -> str:
 
 
 def _cost(crawl: Crawl, price: float | None) -> Figure:
-    hours, then = crawl.secs / 3600, Counts.of(crawl.stats).pages
-    own = price * hours if price and hours else None
+    hours, own_pages = crawl.secs / 3600, Counts.of(crawl.stats).pages
+    own_cost = price * hours if price and hours else None
     lead = "Not known: the price (--price-per-hour) was not given, or the running time is unknown."
-    if own:
-        lead = f"At ${price:,.2f} per hour, the crawl has cost ${own:,.2f} so far."
+    if own_cost:
+        lead = f"At ${price:,.2f} per hour, the crawl has cost ${own_cost:,.2f} so far."
     rows = [
         (
-            who,
+            name,
             short(pages),
             span(hours * 3600) if hours else UNKNOWN,
             f"{pages / hours / 3600:,.1f}" if hours else UNKNOWN,
             _per_million(cost, pages),
         )
-        for who, pages, hours, cost in (("this crawl", then, hours, own), *_OTHERS)
+        for name, pages, hours, cost in (("this crawl", own_pages, hours, own_cost), *_OTHERS)
     ]
     table = Table(("crawl", "pages", "time", "pages per second", "per million pages"), rows)
     return Figure("cost", "Cost of a million pages", lead, table)
