@@ -83,7 +83,7 @@ def test_a_page_at_crawler_contact_names_a_mail_address(tmp_path):
         ({**_GIVEN, "POLITENESS_PROFILE": "x"}, "POLITENESS_PROFILE must be"),
     ],
 )
-def test_what_cannot_be_written_is_one_sentence(tmp_path, given, sentence):
+def test_a_page_that_cannot_be_written_is_reported_in_one_sentence(tmp_path, given, sentence):
     run, page = written(tmp_path, **given)
     assert (run.returncode, page) == (2, "")
     assert run.stderr.startswith(f"contact-page: {sentence}")

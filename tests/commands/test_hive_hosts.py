@@ -144,7 +144,7 @@ def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machin
 
 
 @pytest.mark.long
-def test_drones_that_died_or_were_stopped_go_on_to_the_end(daemons, hosts, names, start, web):
+def test_drones_that_died_or_were_stopped_continue_to_the_end(daemons, hosts, names, start, web):
     hive_name = ("-s", "HIVE=again")
     started = (0, dict.fromkeys(names, "again-1 started"))
     assert hive(*start("again")) == started
@@ -207,7 +207,7 @@ def test_a_wrong_password_is_named(daemons, hosts):
         ("http://me:secret@one:port", "Line 1 of {} is no URL of a scrapyd"),
     ],
 )
-def test_what_is_no_hosts_file_is_a_sentence(tmp_path, lines, sentence):
+def test_an_invalid_hosts_file_is_reported_in_a_sentence(tmp_path, lines, sentence):
     path = tmp_path / "hosts.txt"
     path.write_text(lines)
     said = refusal("hive", "status", "--hosts", path, "-s", "HIVE=news")

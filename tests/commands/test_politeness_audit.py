@@ -149,7 +149,7 @@ def test_machines_get_json(audit):
     }
 
 
-def test_what_a_client_wrote_cannot_command_the_terminal(audit):
+def test_text_from_clients_cannot_control_the_terminal(audit):
     hostile = [
         simweb_line(BEGIN, BEGIN + 9, host="a\x1b[31m.test", path="/\x1b]0;owned\x07"),
         simweb_line(BEGIN + 5, BEGIN + 9, host="a\x1b[31m.test", path="/\u202eevil\u0007\x9b"),
@@ -232,7 +232,7 @@ def test_a_wrong_option_is_refused(arguments, sentence):
         in_process(arguments)
 
 
-def test_contacts_that_could_not_be_judged_are_no_acquittal(monkeypatch, tmp_path, capsys):
+def test_unchecked_contacts_do_not_pass_the_audit(monkeypatch, tmp_path, capsys):
     logs = import_module("webcrawl.jobs.audit.access_logs")
     monkeypatch.setitem(logs.audit_logs.__kwdefaults__, "window", 1)
     path = tmp_path / "access.log"

@@ -66,7 +66,7 @@ def _url(hit):
     return hit.origin + hit.target
 
 
-def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_path):
+def test_a_rehearsal_writes_only_its_own_files_and_contacts_no_machine(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "rehearsed_module.py").write_text(_MODULE)
     modules = {"webcrawl.pipelines.warc.WarcPipeline": 1, "rehearsed_module.M": 2}
@@ -89,7 +89,7 @@ def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_p
     assert [*(tmp_path / "rehearsal" / "warc_dir").glob("*.warc.gz")]
 
 
-def test_seeds_of_the_standard_input_and_files_of_feeds_are_the_rehearsals_own(tmp_path):
+def test_seeds_from_standard_input_and_feed_files_stay_in_the_rehearsal(tmp_path):
     options = ["-a", "seeds=-", "-O", str(tmp_path / "near.jsonl")]
     failed = rehearse(tmp_path / "own", "crawl", "web", *options, input="\n")
     assert failed.stderr == "rehearse: No seed in -.\n"
@@ -111,7 +111,7 @@ def test_seeds_of_the_standard_input_and_files_of_feeds_are_the_rehearsals_own(t
         (["crawl", "web", "-a", "seeds=/no/such/file.txt"], "/no/such/file.txt"),
     ],
 )
-def test_what_cannot_be_rehearsed_is_one_sentence(tmp_path, command, why):
+def test_a_command_that_cannot_be_rehearsed_is_refused(tmp_path, command, why):
     done = rehearse(tmp_path / "rehearsal", *command)
     assert done.returncode == 2
     assert why in done.stderr

@@ -112,7 +112,7 @@ def test_modules_get_every_page_of_the_crawl_as_they_got_it_then(crawled, tmp_pa
     assert {path: path.read_bytes() for path in (crawled / "job/warc").glob("*.warc*")} == before
 
 
-def test_a_text_dataset_and_a_search_index_have_each_page_of_the_warc_files(crawled, tmp_path):
+def test_text_dataset_and_search_index_have_each_page_of_the_warc_files(crawled, tmp_path):
     options = given(
         *("text.TextDataset", "search_index.SearchIndex"),
         TEXT_DIR=tmp_path / "text",

@@ -258,7 +258,7 @@ def go_on(doctor, clock):
     return go_on
 
 
-def test_what_held_most_of_the_last_seconds_is_named_since_when_it_held(doctor, go_on, clock):
+def test_the_cause_that_held_longest_lately_is_named_with_its_start(doctor, go_on, clock):
     began = clock()
     assert go_on(100, BUSY).cause is Cause.WORKERS
     found = go_on(8, RESTING)
@@ -286,12 +286,12 @@ def test_a_pause_is_named_at_once_and_only_while_it_holds(go_on, clock):
     assert named[2:] == [("workers", 3), ("paused", 1), ("paused", 2), ("workers", 4)]
 
 
-def test_nothing_left_is_named_no_more_when_urls_wait(go_on):
+def test_nothing_left_is_not_named_when_urls_are_waiting(go_on):
     assert go_on(15, resting(waits_for="visits")).cause is Cause.NOTHING_LEFT
     assert go_on(1, RESTING).cause is Cause.POLITENESS
 
 
-def test_one_late_look_is_no_disk(doctor, go_on):
+def test_a_single_late_look_does_not_prove_a_slow_disk(doctor, go_on):
     for lag in (0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0):
         go_on(1, resting(ready=9), lag)
     assert set(doctor.secs) == {Cause.POLITENESS}
@@ -326,7 +326,7 @@ def test_a_histogram_counts_in_powers_of_two():
     assert Histogram().quantile(0.5) == 0.0
 
 
-def test_no_more_workers_are_advised_where_they_would_soon_be_bound_by_something_else(go_on):
+def test_more_workers_are_not_advised_if_another_limit_is_near(go_on):
     assert go_on(40, BUSY).advice == "set CONCURRENT_REQUESTS=400"
     found = go_on(8, resting(limit="BANDWIDTH_MAX"))
     assert (found.cause, found.advice) == ("workers", "")

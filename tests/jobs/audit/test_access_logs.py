@@ -97,7 +97,7 @@ def test_several_logs_are_one_by_time_however_they_are_divided(tmp_path_factory,
     assert (one.smallest, one.concurrency) == (other.smallest, other.concurrency)
 
 
-def test_hosts_domains_and_addresses_are_keys(log):
+def test_keys_are_hosts_domains_or_addresses(log):
     path = log(
         simweb_line(0, 10, host="www.bbc.co.uk", address="127.16.0.1"),
         simweb_line(5, 12, host="news.bbc.co.uk", address="127.16.0.2"),
@@ -124,7 +124,7 @@ def test_hosts_domains_and_addresses_are_keys(log):
         ([OWN], {"key": "address"}, "access.log, line 1: the line does not have the"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_judged_is_one_sentence(log, lines, options, sentence):
+def test_logs_that_cannot_be_checked_are_refused_with_one_sentence(log, lines, options, sentence):
     with pytest.raises(FatalError, match=sentence):
         audit(log(*lines), **options)
 
@@ -167,9 +167,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(st.one_of(st.binary(max_size=20), PIECES), max_size=12), st.booleans())
-def test_whatever_a_file_holds_it_is_judged_or_refused_with_a_sentence(
-    tmp_path_factory, pieces, packed
-):
+def test_any_file_is_checked_or_refused_with_a_sentence(tmp_path_factory, pieces, packed):
     path = tmp_path_factory.getbasetemp() / "any.log"
     data = b"".join(pieces)
     path.write_bytes(gzip.compress(data)[: len(data) + 20] if packed else data)

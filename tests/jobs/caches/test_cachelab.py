@@ -124,7 +124,7 @@ def test_the_knee_is_where_a_larger_cache_brings_little():
 
 
 @pytest.mark.parametrize("text", ["", "0", "2^3..", "2^29", "7,", "x", "2^99", "10..20"])
-def test_sizes_that_cannot_be_are_refused(text):
+def test_invalid_sizes_are_refused(text):
     with pytest.raises(FatalError, match=r"--sizes must be like 2\^0\.\.2\^25"):
         sizes_of(text)
 

@@ -79,7 +79,7 @@ def test_the_command_writes_the_trace_of_a_packed_graph(tmp_path):
         (gzip.compress(b"1" * 70_000 + b" 2\n1 2\n"), "a line longer than 65,536 bytes"),
     ],
 )
-def test_a_file_that_is_no_graph_is_told(tmp_path, text, message):
+def test_a_file_that_is_not_a_graph_is_reported(tmp_path, text, message):
     path = tmp_path / "edges"
     path.write_bytes(text)
     with pytest.raises(FatalError, match=message):

@@ -181,7 +181,7 @@ def test_the_newest_sound_one_is_chosen_or_the_one_that_is_named(job, tmp_path):
     assert contents(job) == before
 
 
-def test_who_cannot_go_back_is_told_why(job, tmp_path):
+def test_a_failed_restore_says_why(job, tmp_path):
     code, said = scrapy_job("restore", tmp_path / "none")
     assert (code, "There is no crawl in JOBDIR" in said) == (2, True)
     with in_use(job):
@@ -197,7 +197,7 @@ def test_who_cannot_go_back_is_told_why(job, tmp_path):
     assert contents(job) == before
 
 
-def test_a_full_disk_leaves_a_job_that_goes_back_later(job, monkeypatch):
+def test_a_full_disk_leaves_a_job_that_can_be_restored_later(job, monkeypatch):
     def full(*_arguments, **_options):
         raise OSError(28, "No space left on device")
 
@@ -215,7 +215,7 @@ def go_back(path):
     restore_job(path, candidates(path, None))
 
 
-def test_dying_between_any_two_lines_leaves_what_goes_back(job, tmp_path):
+def test_dying_between_any_two_lines_leaves_a_job_that_can_be_restored(job, tmp_path):
     wanted = meaning(kept_in(job)[0])
     spoil(only(job / SHARD, "manifest-*.json"))
     (tmp_path / "out").mkdir()
@@ -230,7 +230,7 @@ def test_dying_between_any_two_lines_leaves_what_goes_back(job, tmp_path):
         shutil.rmtree(path)
 
 
-def test_the_crawl_goes_on_complete_and_polite(tmp_path):
+def test_the_crawl_continues_completely_and_politely(tmp_path):
     job = tmp_path / "job"
     line = partial(command, tmp_path=tmp_path, CHECKPOINT_INTERVAL_SECS=0.5)
     with start_in_process(WORLD, log_path=tmp_path / "access.log") as web:

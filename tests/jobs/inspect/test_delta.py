@@ -89,7 +89,7 @@ LINES = [
 ]  # fmt: skip
 
 
-def test_a_url_is_told_once_as_it_was_last(tmp_path, monkeypatch):
+def test_a_url_is_listed_once_in_its_latest_state(tmp_path, monkeypatch):
     write(tmp_path, *LINES)
     monkeypatch.setattr(last_lines, "_PASS_BYTES", 1000)  # several parts of URLs
     found, _ = changes(tmp_path, "2026-11-26T12:00:10Z")
@@ -104,7 +104,7 @@ def test_a_url_is_told_once_as_it_was_last(tmp_path, monkeypatch):
     assert {fresh[name].change for name in ("same", "fails", "other", "back")} == {"added"}
 
 
-def test_a_token_goes_on_where_the_delta_ended(tmp_path):
+def test_a_token_continues_where_the_delta_ended(tmp_path):
     write(tmp_path, line("a", 1), line("b", 1))
     with (tmp_path / INFO_LOG).open("ab") as file:
         file.write(b'{"at": 1, "url": "torn')
@@ -175,7 +175,7 @@ def test_since_takes_times_and_ages():
         "",
     ],
 )
-def test_what_is_no_time_and_no_token_is_refused(text):
+def test_an_invalid_time_or_token_is_refused(text):
     with pytest.raises(FatalError, match=r"^--since must be a date .* or the token that the last"):
         since(text)
 
@@ -187,7 +187,7 @@ def test_a_token_of_another_job_is_refused(tmp_path, places):
         changes(tmp_path, f"2026-11-26T12:00:00Z@{places}")
 
 
-def test_where_older_logs_were_removed_the_earliest_time_is_named(tmp_path):
+def test_after_log_removal_the_earliest_time_is_named(tmp_path):
     write(tmp_path, line("a", 1), line("b", 2.125), max_bytes=1)
     _, token = changes(tmp_path)
     write(tmp_path, line("c", 3), max_bytes=1)

@@ -61,7 +61,7 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
     assert process["record"]["shards"] == {"running": 1}
 
 
-def test_a_job_of_which_nothing_was_said_is_a_sentence(tmp_path):
+def test_a_job_without_a_diagnosis_is_reported_in_a_sentence(tmp_path):
     with pytest.raises(FatalError, match="There is no crawl in JOBDIR"):
         examinations(tmp_path)
     (tmp_path / "logs").mkdir()

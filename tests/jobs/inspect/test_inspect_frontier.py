@@ -119,7 +119,7 @@ def web(tmp_path):
 
 
 @pytest.mark.parametrize("end", ["killed", pytest.param("stopped", marks=pytest.mark.long)])
-def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path, end):
+def test_a_crawl_continues_in_another_job_from_its_exported_frontier(web, tmp_path, end):
     job = tmp_path / "job"
     crawl = start_crawl(web.crawl(job))
     until_hosts_wait(job)
@@ -299,7 +299,7 @@ def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):
     assert run.stderr.count("\n") == 1
 
 
-def test_half_a_list_is_imported_and_said(stored, tmp_path):
+def test_an_incomplete_list_is_imported_and_reported(stored, tmp_path):
     stored.publish()
     domains = "\n".join(f"site{random.random()}.test" for _ in range(1000))
     seeds = tmp_path / "half\x1b.gz"
@@ -333,7 +333,7 @@ def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):
         assert sum(1 for _ in lines) == 30_001
 
 
-def test_what_can_be_read_of_a_damaged_job_is_exported(stored, tmp_path):
+def test_readable_urls_of_a_damaged_job_are_exported(stored, tmp_path):
     level = 40_000
     stored.rig.push(*(entry("a.test", n) for n in range(level)))
     stored.rig.frontier.parked.push("budget", [encode(entry("p.test", 1))])
@@ -398,7 +398,7 @@ def test_a_host_of_a_crawl_by_domains_is_its_domain(stored):
     assert (told.host.name, sum(told.places.values())) == ("example.com", 1)
 
 
-def test_a_reader_that_goes_away_is_no_error(stored, tmp_path):
+def test_a_closed_pipe_is_not_an_error(stored, tmp_path):
     stored.publish()
     log = tmp_path / "access.log"
     log.write_text(simweb_line(0, 1))
@@ -417,7 +417,7 @@ def test_a_reader_that_goes_away_is_no_error(stored, tmp_path):
         os.close(writing)
 
 
-def test_levels_and_states_are_told_in_words():
+def test_levels_and_states_are_shown_in_words():
     told = Overview(
         as_of=AsOf("crawls/x", 7, "2026-11-20T10:00:00Z", 42),
         waiting=12_345,

@@ -120,9 +120,7 @@ def test_too_many_pairs_are_refused(jobdir, tmp_path):
         (lambda path: path.write_bytes(b"PAR1"), "The link graph in {0} cannot be ranked: {0}/"),
     ],
 )
-def test_graph_that_cannot_be_ranked_is_one_sentence_and_replaces_no_ranks(
-    tmp_path, damage, sentence
-):
+def test_a_graph_that_cannot_be_ranked_is_reported_and_keeps_old_ranks(tmp_path, damage, sentence):
     if damage is not None:
         run_module(LinkGraph, web(1, pages=5), tmp_path)
         (tmp_path / "graph" / "ranks.csv").write_text("rank,host\n1,a.test\n")
