@@ -131,7 +131,7 @@ def test_invalid_sizes_are_refused(text):
 
 def test_policies_are_named_or_refused():
     assert policies_of("lru,min") == ["lru", "min"]
-    with pytest.raises(FatalError, match="no policy 'mru'"):
+    with pytest.raises(FatalError, match="Unknown policy 'mru'"):
         policies_of("lru,mru")
 
 
@@ -191,7 +191,7 @@ def test_a_trace_that_cannot_be_replayed_is_one_sentence(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "cut.gz").write_bytes(b"\x1f\x8b\x08\0")
     (tmp_path / "long").write_bytes(b"http://a.test/\n" + b"x" * 70_000 + b"\ny\n")
-    said = {"empty": "is empty", "cut.gz": "cannot be read", "long": "more than 65,536 bytes"}
+    said = {"empty": "is empty", "cut.gz": "cannot be read", "long": "longer than 65,536 bytes"}
     for name, sentence in said.items():
         run = warm.scrapy("cachelab", tmp_path / name, env=UNCOMPILED)
         assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)

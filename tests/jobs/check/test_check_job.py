@@ -128,7 +128,7 @@ def test_a_damaged_queue_of_a_host_is_reported_with_its_cost(job):
     assert done.returncode == 1
     (line,) = [line for line in done.stdout.splitlines() if "URLs waiting" in line]
     words = line.split()
-    assert (words[0], words[1], words[3:8]) == ("16", "of", ["URLs", "that", "wait", "in", "host"])
+    assert (words[0], words[1], words[3:7]) == ("16", "of", ["URLs", "waiting", "in", "host"])
     assert f"{path.relative_to(job)}, byte " in done.stdout
     assert "frontier    DAMAGED in 1 place" in done.stdout
     report = json.loads(scrapy_job("check", "--json", "-s", f"JOBDIR={job}").stdout)

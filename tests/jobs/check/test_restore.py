@@ -122,7 +122,7 @@ def test_damage_in_an_older_checkpoint_does_not_touch_the_crawl(job, pattern):
     told = json.loads(said)
     assert {part for part, damaged in told["parts"].items() if damaged} == {"checkpoints"}
     assert told["damage"][0]["file"].startswith(str(file.relative_to(job).parent))
-    assert "the crawl itself is not touched" in told["damage"][0]["means"]
+    assert "the crawl itself is not affected" in told["damage"][0]["means"]
     assert told["advice"] == ""
 
 

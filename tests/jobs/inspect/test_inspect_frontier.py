@@ -146,7 +146,8 @@ def test_a_crawl_continues_in_another_job_from_its_exported_frontier(web, tmp_pa
     assert imported.returncode == 0, imported.stderr
     count = len(seeds)
     assert imported.stdout == (
-        f"{count:,} seeds read, 0 bad lines, 0 refused by filters; {count:,} new URLs in {other}\n"
+        f"{count:,} seeds read, 0 bad lines, 0 refused by filters; {count:,} new URLs "
+        f"added to {other}\n"
     )
     done = run_crawl(web.crawl(other, seeds=file))
     assert done.returncode == 0, done.stdout

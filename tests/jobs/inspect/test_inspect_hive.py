@@ -92,7 +92,7 @@ def test_a_hive_takes_no_seed_list_and_no_retry(hive):
     for option in ("--import", "--retry"):
         done = warm.scrapy("frontier", str(hive), option, "timeout")
         assert done.returncode == 2
-        assert f"JOBDIR {hive} is a hive's" in done.stderr
+        assert f"{hive} belongs to a hive" in done.stderr
         assert done.stderr.count("\n") == 1
     assert {path.name for path in hive.iterdir()} == {"drones"}
 

@@ -107,7 +107,7 @@ def test_too_many_pairs_are_refused(jobdir, tmp_path):
             work_parent=tmp_path,
             on_progress=lambda _: None,
         ) as tables,
-        pytest.raises(FatalError, match=r"links, and 3 can be ranked"),
+        pytest.raises(FatalError, match=r"links, but at most 3 can be ranked"),
     ):
         tables.rank(most=3)
 
