@@ -132,9 +132,9 @@ def dead_links(crawl: Crawl) -> Figure:
     if not dead:
         return Figure("dead-links", title, "No dead links were found.")
     lead = (
-        f"Pages with the most links to URLs that do not exist ({', '.join(sorted(DEAD))}). In all, "
-        f"{len(crawl.log.dead):,} pages have some. A URL counts only for the page that had it "
-        "first."
+        f"Pages with the most links to URLs that do not exist ({', '.join(sorted(DEAD))}). A URL "
+        "counts only for the page that had it first. Number of pages with dead links: "
+        f"{len(crawl.log.dead):,}."
     )
     head = ("page", "dead links", "example", "outcome")
     return Figure("dead-links", title, lead, Table(head, [(via, *rest) for via, rest in dead]))

@@ -116,7 +116,7 @@ def laid_out(chart: Chart) -> Layout:
         ]
         marks.append((style, _path(points, x, y, chart.is_time)))
         if len(chart.series) > 1:
-            width = 26 + _CHAR * len(name)
+            width = 32 + _CHAR * len(name)
             if not number or left + width > WIDTH:
                 left, top = 0.0, top + _LINE
             marks.append((style, f"M{left:g} {top - 4:g}h16"))
@@ -159,7 +159,7 @@ def _bars(chart: Chart) -> Layout:
     labels, values = [visible(name) for name in chart.labels], chart.series[""][1]
     longest = max(map(len, labels))
     start = _CHAR * longest + 6 if longest <= _LONGEST else 0.0
-    end = max(WIDTH - _CHAR * max(map(len, chart.texts)) - 6, start + 40)
+    end = max(WIDTH - _CHAR * max(map(len, chart.texts)) - 12, start + 40)
     scale = _Scale(0, max(values) or 1, start, end)
     marks, texts, y = [], [], 13.0
     for label, value, text in zip(labels, values, chart.texts, strict=True):
