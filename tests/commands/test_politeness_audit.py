@@ -33,22 +33,22 @@ IMPOLITE = (
 
 TABLE = """\
 6 requests, 3 politeness keys (host), 2025-11-20 08:00:00 to 2025-11-20 08:00:00.080000 UTC
-left out: 1 line that cannot be read, the first is access.log, line 7
+skipped: 1 line that cannot be read, the first is access.log, line 7
 
 host        contacts  smallest gap  concurrency  required  violations
 two.test           3   -0.000001 s            2     0.1 s           2
 one.test           2    0.040000 s            1    0.04 s           0
 three.test         1             -            1    0.04 s           0
 
-VIOLATION of two.test: -0.000001 s where 0.1 s were due
+VIOLATION for two.test: gap of -0.000001 s, required 0.1 s
   2025-11-20 08:00:00.030000 to 2025-11-20 08:00:00.060000  http://two.test:8480/b  (access.log:4)
   2025-11-20 08:00:00.059999 to 2025-11-20 08:00:00.070000  http://two.test:8480/c  (access.log:5)
 
-VIOLATION of two.test: 0.021000 s where 0.1 s were due
+VIOLATION for two.test: gap of 0.021000 s, required 0.1 s
   2025-11-20 08:00:00.001000 to 2025-11-20 08:00:00.009000  http://two.test:8480/robots.txt  (access.log:2)
   2025-11-20 08:00:00.030000 to 2025-11-20 08:00:00.060000  http://two.test:8480/b  (access.log:4)
 
-2 violations of 1 host
+2 violations for 1 host
 """  # noqa: E501 (what is printed for a terminal of any width)
 
 

@@ -129,5 +129,5 @@ def test_a_directory_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("all of it")
     done = rehearse(tmp_path, "crawl", "web", "-a", "seeds=example.org")
     assert done.returncode == 2
-    assert "holds something else" in done.stderr
+    assert "is not a rehearsal's directory" in done.stderr
     assert (tmp_path / "thesis.txt").exists()

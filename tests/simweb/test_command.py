@@ -214,7 +214,7 @@ def test_a_second_run_appends_to_the_log_of_the_first(project):
         --world max_pages=1.5 | simweb: --world max_pages needs a whole number, not '1.5'
         --world slow_secs=inf | simweb: slow_secs must be from 0 to 3600, not inf
         --world faults.stall=2 | simweb: stall is a share from 0 to 1, not 2.0
-        --nonsense | simweb: there is no option --nonsense; a command follows after --
+        --nonsense | simweb: there is no option --nonsense; put a command after --
         -- /no/such/program | simweb: cannot run /no/such/program: No such file
         --seeds-file scrapy.cfg/x | simweb: scrapy.cfg: File exists
         --access-log . | simweb: cannot write the access log
