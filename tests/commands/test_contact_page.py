@@ -39,7 +39,7 @@ def test_the_page_says_who_crawls_how_and_how_to_be_excluded(tmp_path):
         "User-Agent: mybot/1.0 (+bot@example.org)",
         "User-agent: mybot , Disallow: /",
         "A host gets one request at a time.",
-        "10 times the download's time, at least 3 seconds",
+        "10 times the download time, at least 3 seconds",
         "A host that asks for more than 300 seconds is not crawled.",
         "again after 24 hours",
         "no more than 5,242,880 bytes",
@@ -51,14 +51,14 @@ def test_the_page_says_who_crawls_how_and_how_to_be_excluded(tmp_path):
 
 def test_the_page_follows_the_settings(tmp_path):
     _, page = written(tmp_path, **_GIVEN, POLITENESS_LONG_CRAWL_DELAY="cap")
-    assert "Of a longer Crawl-delay 300 seconds are kept." in text_of(page)
+    assert "If a Crawl-delay is longer, the crawler waits 300 seconds." in text_of(page)
     _, page = written(tmp_path, **_GIVEN, POLITENESS_PROFILE="nielsen", ROBOTSTXT_OBEY=0)
     text = text_of(page)
     for sentence in (
         "A domain gets one request at a time. After each there is a pause of at least 70 seconds",
         "no more than 200,000 bytes",
         "This crawl does not read robots.txt.",
-        "A Retry-After is kept. Of a page",
+        "It respects Retry-After. It reads",
     ):
         assert sentence in text
     assert text.count("robots.txt") == 1
@@ -74,7 +74,7 @@ def test_a_page_at_crawler_contact_names_a_mail_address(tmp_path):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({}, "CRAWLER_CONTACT is empty: the page must say whom to ask."),
+        ({}, "CRAWLER_CONTACT is empty: the page must say whom to contact."),
         (
             {"CRAWLER_CONTACT": "https://example.org/"},
             "CRAWLER_CONTACT is https://example.org/, the",
@@ -83,7 +83,7 @@ def test_a_page_at_crawler_contact_names_a_mail_address(tmp_path):
         ({**_GIVEN, "POLITENESS_PROFILE": "x"}, "POLITENESS_PROFILE must be"),
     ],
 )
-def test_what_cannot_be_written_is_one_sentence(tmp_path, given, sentence):
+def test_a_page_that_cannot_be_written_is_reported_in_one_sentence(tmp_path, given, sentence):
     run, page = written(tmp_path, **given)
     assert (run.returncode, page) == (2, "")
     assert run.stderr.startswith(f"contact-page: {sentence}")

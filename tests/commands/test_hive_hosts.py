@@ -144,7 +144,7 @@ def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machin
 
 
 @pytest.mark.long
-def test_drones_that_died_or_were_stopped_go_on_to_the_end(daemons, hosts, names, start, web):
+def test_drones_that_died_or_were_stopped_continue_to_the_end(daemons, hosts, names, start, web):
     hive_name = ("-s", "HIVE=again")
     started = (0, dict.fromkeys(names, "again-1 started"))
     assert hive(*start("again")) == started
@@ -207,7 +207,7 @@ def test_a_wrong_password_is_named(daemons, hosts):
         ("http://me:secret@one:port", "Line 1 of {} is no URL of a scrapyd"),
     ],
 )
-def test_what_is_no_hosts_file_is_a_sentence(tmp_path, lines, sentence):
+def test_an_invalid_hosts_file_is_reported_in_a_sentence(tmp_path, lines, sentence):
     path = tmp_path / "hosts.txt"
     path.write_text(lines)
     said = refusal("hive", "status", "--hosts", path, "-s", "HIVE=news")
@@ -218,19 +218,22 @@ def test_what_is_no_hosts_file_is_a_sentence(tmp_path, lines, sentence):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("up --hosts one.txt", "say: scrapy hive up --hosts FILE SPIDER"),
-        ("sing --hosts one.txt", "say: scrapy hive up --hosts FILE SPIDER"),
+        ("up --hosts one.txt", "usage: scrapy hive up --hosts FILE SPIDER"),
+        ("sing --hosts one.txt", "usage: scrapy hive up --hosts FILE SPIDER"),
         ("status --hosts no.txt -s HIVE=n", "Cannot read the hosts in no.txt: No such"),
         ("up --hosts one.txt web -s HIVE=../x", "HIVE must be a name of at most 64 letters"),
         ("up --hosts one.txt web", "HIVE must be a name of at most 64 letters"),
-        ("up --hosts one.txt web -s HIVE=n", "REDIS_URL is not set, which all machines must reach"),
+        (
+            "up --hosts one.txt web -s HIVE=n",
+            "REDIS_URL is not set. Name a Redis that all machines",
+        ),
         (
             "up --hosts one.txt web -s HIVE=n -s MONITOR_PORT=8000",
-            "Drones that scrapyd starts have no monitor",
+            "scrapyd's drones have no monitor",
         ),
         (
             "up --hosts one.txt web -s HIVE=n -s REDIS_URL=redis://one -s HIVE_STORE=store",
-            "HIVE_STORE must be a URL or a whole path, the same on all machines, not 'store'",
+            "HIVE_STORE must be a URL or an absolute path, the same on all machines, not 'store'",
         ),
     ],
 )

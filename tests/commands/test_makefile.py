@@ -36,7 +36,7 @@ def test_mute_name_servers_do_not_hold_up_the_simulated_crawl(tmp_path):
     assert stats["elapsed_time_seconds"] < 30
 
 
-def test_a_python_without_wheels_is_one_sentence_and_only_files_of_the_lock_are_installed(tmp_path):
+def test_python_without_wheels_is_reported_and_only_locked_files_installed(tmp_path):
     for name in ("Makefile", "requirements.txt"):
         shutil.copy(ROOT / name, tmp_path)
     python = tmp_path / "python"

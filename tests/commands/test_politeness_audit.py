@@ -33,22 +33,22 @@ IMPOLITE = (
 
 TABLE = """\
 6 requests, 3 politeness keys (host), 2025-11-20 08:00:00 to 2025-11-20 08:00:00.080000 UTC
-left out: 1 line that cannot be read, the first is access.log, line 7
+skipped: 1 line that cannot be read, the first is access.log, line 7
 
 host        contacts  smallest gap  concurrency  required  violations
 two.test           3   -0.000001 s            2     0.1 s           2
 one.test           2    0.040000 s            1    0.04 s           0
 three.test         1             -            1    0.04 s           0
 
-VIOLATION of two.test: -0.000001 s where 0.1 s were due
+VIOLATION for two.test: gap of -0.000001 s, required 0.1 s
   2025-11-20 08:00:00.030000 to 2025-11-20 08:00:00.060000  http://two.test:8480/b  (access.log:4)
   2025-11-20 08:00:00.059999 to 2025-11-20 08:00:00.070000  http://two.test:8480/c  (access.log:5)
 
-VIOLATION of two.test: 0.021000 s where 0.1 s were due
+VIOLATION for two.test: gap of 0.021000 s, required 0.1 s
   2025-11-20 08:00:00.001000 to 2025-11-20 08:00:00.009000  http://two.test:8480/robots.txt  (access.log:2)
   2025-11-20 08:00:00.030000 to 2025-11-20 08:00:00.060000  http://two.test:8480/b  (access.log:4)
 
-2 violations of 1 host
+2 violations for 1 host
 """  # noqa: E501 (what is printed for a terminal of any width)
 
 
@@ -92,9 +92,7 @@ def test_the_table_names_the_smallest_gaps_first_and_every_violation(audit):
     assert out == TABLE
     code, out, _ = audit("polite.log", *options)
     assert code == 0
-    assert out.splitlines()[-1] == (
-        "no violation; the smallest gap is 0.040000 s, the largest concurrency 1"
-    )
+    assert out.splitlines()[-1] == ("no violations; smallest gap 0.040000 s; largest concurrency 1")
 
 
 def test_machines_get_json(audit):
@@ -151,7 +149,7 @@ def test_machines_get_json(audit):
     }
 
 
-def test_what_a_client_wrote_cannot_command_the_terminal(audit):
+def test_text_from_clients_cannot_control_the_terminal(audit):
     hostile = [
         simweb_line(BEGIN, BEGIN + 9, host="a\x1b[31m.test", path="/\x1b]0;owned\x07"),
         simweb_line(BEGIN + 5, BEGIN + 9, host="a\x1b[31m.test", path="/\u202eevil\u0007\x9b"),
@@ -167,7 +165,7 @@ def test_what_a_client_wrote_cannot_command_the_terminal(audit):
     ("arguments", "sentence"),
     [
         (["no.log", "--delay", 1], "cannot read no.log: No such file or directory"),
-        (["good.log"], "No delay is known, so nothing was judged: name the one that was due with"),
+        (["good.log"], "No delay is known, so nothing was checked: give the required one with"),
     ],
 )
 def test_unusable_input_is_one_sentence_and_exit_code_2(
@@ -216,7 +214,7 @@ def test_a_jobs_own_log_is_judged_by_the_delay_of_its_settings(
     own.write(prepared)
     own.publish(prepared)
     assert in_process([tmp_path, *options]) == code
-    assert ("where 70 s were due" in capsys.readouterr().out) == (kept == NIELSEN)
+    assert ("required 70 s" in capsys.readouterr().out) == (kept == NIELSEN)
 
 
 @pytest.mark.parametrize(
@@ -234,10 +232,10 @@ def test_a_wrong_option_is_refused(arguments, sentence):
         in_process(arguments)
 
 
-def test_contacts_that_could_not_be_judged_are_no_acquittal(monkeypatch, tmp_path, capsys):
+def test_unchecked_contacts_do_not_pass_the_audit(monkeypatch, tmp_path, capsys):
     logs = import_module("webcrawl.jobs.audit.access_logs")
     monkeypatch.setitem(logs.audit_logs.__kwdefaults__, "window", 1)
     path = tmp_path / "access.log"
     path.write_text("".join(simweb_line(BEGIN + at, BEGIN + at) for at in (50, 40, 30, 20)))
     assert in_process([path, "--delay", 0]) == 2
-    assert "not judged: 2 requests too far out of order; sort the log" in capsys.readouterr().out
+    assert "not checked: 2 requests too far out of order; sort the log" in capsys.readouterr().out

@@ -25,7 +25,7 @@ def test_a_count_is_shown_on_a_terminal_and_erased_at_the_end(monkeypatch, is_te
     assert sys.stderr.getvalue() == f"\r{'1,234 URLs':<40}\r\r{'':<40}\r" * is_terminal
 
 
-def test_of_bytes_their_share_is_shown(monkeypatch):
+def test_progress_of_bytes_is_shown_in_percent(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Stream(is_terminal=True))
     with progress_of(4_000_000) as on_progress:
         on_progress(1_000_000)

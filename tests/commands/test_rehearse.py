@@ -52,7 +52,7 @@ def test_the_same_seed_is_the_same_crawl_whatever_the_order_of_sets(tmp_path):
         logs.append((tmp_path / "rehearsal" / "access.log").read_bytes())
     assert logs[0] == logs[1]
     assert said[0] == said[1]
-    assert "2 hosts of the seeds and 198 others are simulated" in said[0]
+    assert "simulating the 2 hosts of the seeds and 198 others" in said[0]
     assert "=== crawl summary ===" in said[0]
     assert "run the same command again" not in said[0]
     assert "the report is" in said[0]
@@ -66,7 +66,7 @@ def _url(hit):
     return hit.origin + hit.target
 
 
-def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_path):
+def test_a_rehearsal_writes_only_its_own_files_and_contacts_no_machine(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "rehearsed_module.py").write_text(_MODULE)
     modules = {"webcrawl.pipelines.warc.WarcPipeline": 1, "rehearsed_module.M": 2}
@@ -89,7 +89,7 @@ def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_p
     assert [*(tmp_path / "rehearsal" / "warc_dir").glob("*.warc.gz")]
 
 
-def test_seeds_of_the_standard_input_and_files_of_feeds_are_the_rehearsals_own(tmp_path):
+def test_seeds_from_standard_input_and_feed_files_stay_in_the_rehearsal(tmp_path):
     options = ["-a", "seeds=-", "-O", str(tmp_path / "near.jsonl")]
     failed = rehearse(tmp_path / "own", "crawl", "web", *options, input="\n")
     assert failed.stderr == "rehearse: No seed in -.\n"
@@ -103,15 +103,15 @@ def test_seeds_of_the_standard_input_and_files_of_feeds_are_the_rehearsals_own(t
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (["crawl"], "it takes a crawl after --"),
-        (["shell", "http://example.org/"], "it takes a crawl after --"),
-        (["crawl", "nobody"], "there is no spider nobody"),
+        (["crawl"], "Put a crawl command after --"),
+        (["shell", "http://example.org/"], "Put a crawl command after --"),
+        (["crawl", "nobody"], "There is no spider nobody"),
         (["crawl", "web", "-s", "ITEM_PIPELINES={a"], "ITEM_PIPELINES={a cannot be read"),
-        (["crawl", "web"], "a rehearsal needs to know the seeds"),
+        (["crawl", "web"], "A rehearsal must know the seeds"),
         (["crawl", "web", "-a", "seeds=/no/such/file.txt"], "/no/such/file.txt"),
     ],
 )
-def test_what_cannot_be_rehearsed_is_one_sentence(tmp_path, command, why):
+def test_a_command_that_cannot_be_rehearsed_is_refused(tmp_path, command, why):
     done = rehearse(tmp_path / "rehearsal", *command)
     assert done.returncode == 2
     assert why in done.stderr
@@ -129,5 +129,5 @@ def test_a_directory_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("all of it")
     done = rehearse(tmp_path, "crawl", "web", "-a", "seeds=example.org")
     assert done.returncode == 2
-    assert "holds something else" in done.stderr
+    assert "is not a rehearsal's directory" in done.stderr
     assert (tmp_path / "thesis.txt").exists()

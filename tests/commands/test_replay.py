@@ -112,7 +112,7 @@ def test_modules_get_every_page_of_the_crawl_as_they_got_it_then(crawled, tmp_pa
     assert {path: path.read_bytes() for path in (crawled / "job/warc").glob("*.warc*")} == before
 
 
-def test_a_text_dataset_and_a_search_index_have_each_page_of_the_warc_files(crawled, tmp_path):
+def test_text_dataset_and_search_index_have_each_page_of_the_warc_files(crawled, tmp_path):
     options = given(
         *("text.TextDataset", "search_index.SearchIndex"),
         TEXT_DIR=tmp_path / "text",
@@ -177,7 +177,7 @@ def test_a_damaged_file_gives_its_readable_pages_and_the_next_file_all(crawled, 
     torn = tmp_path / "torn.warc.gz"
     torn.write_bytes(first.read_bytes()[:-100])
     done = replay(crawled, tmp_path / "again", "Record", files=[torn, *others], code=2)
-    assert f"{torn} is damaged behind byte" in done.stderr
+    assert f"{torn} is damaged after byte" in done.stderr
     # Of the last page only what it was found by is gone: a robots.txt does not say that it is one.
     urls = {json.loads(line)[0] for line in lines(tmp_path / "again")}
     urls = {url for url in urls if not url.endswith("/robots.txt")}
@@ -215,7 +215,7 @@ def test_a_replay_that_is_stopped_says_how_to_resume_it(crawled, tmp_path):
         process.kill()
     assert process.returncode == 0
     last = out.splitlines()[-1]
-    assert last.startswith("stopped: go on with --from ")
+    assert last.startswith("stopped; to continue, give --from ")
     offset, path = last.split()[5:7]
     rest = files[[str(one) for one in files].index(path) :]
     replay(crawled, tmp_path / "again", "Record", options=["--from", offset], files=rest)
@@ -246,7 +246,7 @@ def test_pages_go_through_a_chain_of_storages_and_come_back_from_larms(crawled, 
     assert (done.returncode, done.stdout.encode()) == (0, body)
     done = warm.scrapy("larm", directory, "http://nowhere.test/")
     assert done.returncode == 2
-    assert done.stderr == f"larm: {directory} has no page http://nowhere.test/.\n"
+    assert done.stderr == f"larm: There is no page http://nowhere.test/ in {directory}.\n"
 
 
 @pytest.mark.parametrize(
@@ -254,11 +254,11 @@ def test_pages_go_through_a_chain_of_storages_and_come_back_from_larms(crawled, 
     [
         (
             ["no.warc.gz"],
-            "replay: There is no file no.warc.gz: name a job, WARC files or LARM directories.",
+            "replay: There is no file no.warc.gz: give a job, WARC files or LARM directories.",
         ),
-        (["-s", "JOBDIR=no-job"], "replay: There is no file no-job: name a job, WARC files or"),
+        (["-s", "JOBDIR=no-job"], "replay: There is no file no-job: give a job, WARC files or"),
         (["--from", "-1", "x"], "--from cannot be negative"),
-        (["README.md"], "README.md is damaged behind byte 0: "),
+        (["README.md"], "README.md is damaged after byte 0: "),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, sentence):

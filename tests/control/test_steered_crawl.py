@@ -310,7 +310,7 @@ def test_what_is_parked_is_let_in_or_given_up(web, begin):
     parked = control(web, "state")["parked"]["host_budget"]
     done = on_terminal(drop, "n")
     assert done.returncode == 1
-    asked = re.match(r"([\d,]+) URLs are parked for host_budget", done.stdout)
+    asked = re.match(r"([\d,]+) URLs are parked with reason host_budget", done.stdout)
     assert int(asked[1].replace(",", "")) >= parked
     assert [line["name"] for line in journal(web)] == ["free"]
     done = on_terminal(drop, "y")

@@ -16,7 +16,7 @@ REVISIT = {"REVISIT": 1, "REVISIT_FIRST_SECS": "48h"}
     ("web", "settings", "cause", "advice"),
     [
         # The last host that waits answers to robots.txt with 503.
-        ({}, REVISIT, "refusals", "add hosts, and give these a longer delay"),
+        ({}, REVISIT, "refusals", "add hosts, and set a longer delay"),
         (
             {"restricting": 0.0},
             REVISIT | {"BUDGET_HOST_PAGES": 2},

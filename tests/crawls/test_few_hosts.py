@@ -18,7 +18,7 @@ def test_with_few_hosts_left_a_crawl_hands_back_the_rest_and_can_go_on(tmp_path)
         assert web.stats["finish_reason"] == "closespider_few_hosts"
         heading, *lines = remainder.read_text().splitlines()
         assert heading.startswith("# The frontier of 'job', checkpoint")
-        assert f"URLs handed back to {remainder}: {len(lines):,}." in output
+        assert f"their {len(lines):,} URLs were written to {remainder}." in output
         again = warm.scrapy("frontier", web.job, "--export", tmp_path / "again.csv")
         assert again.returncode == 0
         assert (tmp_path / "again.csv").read_text() == remainder.read_text()

@@ -129,7 +129,7 @@ def test_a_finished_hive_is_visited_again_after_a_refetch(tmp_path, web):
     with (tmp_path / "said").open("wb") as said:
         hive = warm.Popen(command, cwd=ROOT, stdin=DEVNULL, stdout=said, stderr=said)
     try:
-        wait_until(lambda: "REVISIT: what the" in (tmp_path / "said").read_text(), secs=60)
+        wait_until(lambda: "REVISIT: pages that" in (tmp_path / "said").read_text(), secs=60)
         assert all(len(times) == 1 for times in web.times().values())
         refetch = ("frontier", str(web.web.job), "--refetch", "all")
         wait_until(lambda: warm.scrapy(*refetch).returncode == 0, secs=60)

@@ -88,7 +88,7 @@ def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
     parts = [crc32(f"{url}{path[1:]}".encode()) % 4 for _, _, path in sorted(record.hits)[2:]]
     assert sum(map(ne, parts, parts[1:])) > PAGES / 4
     why = warm.scrapy("why", tmp_path / "job", f"{url}1").stdout
-    assert 'goes by the table "=127.0.0.1"' in why
+    assert 'has the table "=127.0.0.1"' in why
     assert "127.0.0.1#" in why
     audit = ("politeness-audit", str(tmp_path / "job"))
     assert warm.scrapy(*audit).returncode == 0

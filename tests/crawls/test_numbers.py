@@ -153,7 +153,7 @@ def of_report(path, truth):
     return {
         "report pages": (rows["pages"][0], pages),
         "report given up": (rows["URLs given up"][0], round(100 * given_up / len(truth.ends), 1)),
-        "report hosts": (rows["hosts"], [len(truth.contacted)]),
+        "report hosts": (rows["hosts contacted"], [len(truth.contacted)]),
         "report received": (rows["received"][0], round(truth.bytes / 1e6, 1)),
         "report duplicates": (
             rows["duplicates"][0],
@@ -237,7 +237,7 @@ def test_a_plain_crawl_says_what_is_true_and_its_advice_loses_nothing(tmp_path, 
     assert wrong(of_summary(said, truth) | whole | of_report(crawl.job, truth)) == {}
     assert wrong(of_progress(said, truth)) == {}
     summary = dict(report_of(crawl.job).summary)
-    assert numbers(summary["pages a second"]) == numbers(summary_of(said)["speed"])[:1]
+    assert numbers(summary["pages per second"]) == numbers(summary_of(said)["speed"])[:1]
     assert "..." not in said
     assert "\r" not in said
 
@@ -297,8 +297,8 @@ def test_a_crawl_with_visits_and_kills_says_what_is_true(tmp_path):
     assert numbers(rows["bytes"]) == [received]
     summary = dict(report_of(crawl.job).summary)
     assert "time running" not in summary
-    assert "pages a second" not in summary
-    assert "Each counts as it ended first" in figure(report_of(crawl.job), "known").lead
+    assert "pages per second" not in summary
+    assert "Each URL counts with its first result" in figure(report_of(crawl.job), "known").lead
     carried_out(crawl.said, truth, tmp_path)
     crawl.run(0.1, **revisit | slow)
     again = Truth(crawl.job, crawl.hits())
@@ -326,7 +326,7 @@ def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
             assert status["given_up"] <= most.count("given up")
             shown = dict(page["summary"])
             assert numbers(shown["pages"])[0] <= most.count("pages")
-            now, average = numbers(re.sub("last minute", "", shown["pages a second"]))
+            now, average = numbers(re.sub("last minute", "", shown["pages per second"]))
             assert now == pytest.approx(numbers(shown["pages"])[0] / 60, rel=0.5)
             assert average > now  # it has run for less than a minute
             said = hive.ends()

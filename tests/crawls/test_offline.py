@@ -70,7 +70,7 @@ async def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_pa
         assert await new_segment()
         # Both segments, and then one host is left, which rests.
         said = await crawl(queue, min_hosts=2, POLITENESS_MIN_DELAY=2)
-        assert "URLs handed back to" in said
+        assert "URLs were written to" in said
         assert len([*queue.glob("remainder-job-*.txt")]) == 1
         assert "b.test/" in sites.pages_asked
         assert len(sites.pages_asked) < 5

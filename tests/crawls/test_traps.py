@@ -106,13 +106,11 @@ def test_a_trap_is_left_alone_and_comes_back_when_a_person_says_so(command, site
 
     parked = min(site.unfetched(site.trap))
     why = run_crawl([*SCRAPY, "why", site.url + parked, "-s", f"JOBDIR={tmp_path / 'job'}"])
-    assert "It is parked (learned_trap): the pages of one of its patterns below had" in why.stdout
+    assert "It is parked (learned_trap): pages with one of its patterns below had" in why.stdout
     assert f"    pattern  {pattern}\n" in why.stdout
     new = PAGES + 1 + VISITS + 1
     vain = len(site.fetched(site.trap)) - VISITS  # 20, and what was under way
-    assert (
-        f"      pages  {new} of the host with new content, {vain} answers with none" in why.stdout
-    )
+    assert f"      pages  {new} of the host with new content, {vain} answers without" in why.stdout
 
     # A second run learns it again; the line of the list frees it in a third.
     before = len(site.asked)

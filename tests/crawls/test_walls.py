@@ -135,7 +135,7 @@ def test_a_host_of_challenges_gets_three_requests_each_later_than_the_last(crawl
     assert stats.get("content/tested", 0) == stats.get("links/found", 0) == 0
     assert "walls  of 1 host; URLs: 10 challenged" in said
     why = crawl.why("/storm")
-    assert "no documents: 3 challenged; it rests 8 times longer" in why
+    assert "blocked the crawler: 3 challenged; its pauses are 8 times longer" in why
     asked = len(crawl.asked)
     crawl.run((*NAMES, "ice", "rime"))  # given up for an hour, over a restart
     assert len(crawl.asked) == asked

@@ -15,9 +15,9 @@ from webcrawl.doctor.histogram import Histogram, Latencies, bound
 from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
 
 RESTING = CrawlActivity(waiting=400, in_process=10, on_wire=10, resting=20, workers=200)
-MORE_HOSTS = "add hosts, or if their owners agree a delay in HOSTS_POLICY_FILE"
+MORE_HOSTS = "add hosts, or if owners agree, set delay in HOSTS_POLICY_FILE"
 MORE_CORES, FASTER_DISK = "use more cores with scrapy hive", "put JOBDIR on a faster disk"
-MORE_REQUESTS = "add hosts, or if their owners agree parallel in HOSTS_POLICY_FILE"
+MORE_REQUESTS = "add hosts, or if owners agree, set parallel in HOSTS_POLICY_FILE"
 resting = RESTING._replace
 BUSY = resting(on_wire=200, in_process=230, ready=40)
 busy = BUSY._replace
@@ -34,57 +34,57 @@ def sign(activity, cause, evidence, *, advice="", **use):
         sign(
             RESTING,
             "politeness",
-            "20 hosts rest, 10 of 200 workers busy",
+            "20 hosts are in their pause; 10 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
             resting(bound_for=1_234.56, resting=1, on_wire=0, held=3),
             "politeness",
-            "1 host rests, the next is ready in 1,235 s, 3 hosts of domains at their share, "
-            "0 of 200 workers busy",
+            "1 host is in its pause, the next is ready in 1,235 s, 3 hosts of domains at their "
+            "share; 0 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
             resting(resting=0, on_wire=0),
             "politeness",
-            "no host rests, 400 URLs wait, 0 of 200 workers busy",
+            "no host is in its pause; 400 URLs waiting; 0 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
             resting(resting=3, waiting=1),
             "one_request_a_host",
-            "10 of 200 workers busy, 3 hosts rest, 1 URL waits",
+            "10 of 200 workers busy; 3 hosts are in their pause; 1 URL waiting",
             advice=MORE_REQUESTS,
         ),
         sign(
             resting(refusing={"http_503": 7, "http_429": 3, "tls_failed": 1}),
             "refusals",
-            "11 of 20 resting hosts refuse: http_503 7, http_429 3",
-            advice="add hosts, and give these a longer delay in HOSTS_POLICY_FILE",
+            "11 of 20 pausing hosts refuse: http_503 7, http_429 3",
+            advice="add hosts, and set a longer delay in HOSTS_POLICY_FILE",
         ),
         sign(
             resting(refusing={"walled": 11}),
             "refusals",
-            "11 of 20 resting hosts refuse: walled 11",
-            advice="add hosts, and ask the owners of these to let the crawler in",
+            "11 of 20 pausing hosts refuse: walled 11",
+            advice="add hosts, and ask their owners to let the crawler in",
         ),
         sign(
             resting(refusing={"connection_lost": 20}),
             "refusals",
-            "20 of 20 resting hosts refuse: connection_lost 20",
-            advice="add hosts, and check these and the network here",
+            "20 of 20 pausing hosts refuse: connection_lost 20",
+            advice="add hosts, and check these hosts and your network",
         ),
         sign(
             resting(refusing={"http_503": 10}),
             "politeness",
-            "20 hosts rest, 10 of 200 workers busy",
+            "20 hosts are in their pause; 10 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
             CrawlActivity(0, 0, 200, parked={"failing_origin": 500}),
             "refusals",
-            "500 URLs of failing ports wait",
-            advice="add hosts, and check these and the network here",
+            "500 URLs waiting for failing ports",
+            advice="add hosts, and check these hosts and your network",
         ),
         sign(
             BUSY,
@@ -104,11 +104,11 @@ def sign(activity, cause, evidence, *, advice="", **use):
             "200 of 200 workers busy, 0 hosts ready",
             advice="set CONCURRENT_REQUESTS=400",
         ),
-        sign(BUSY, "cpu", "event loop on 90% of a core", advice=MORE_CORES, loop=0.9),
+        sign(BUSY, "cpu", "event loop uses 90% of a core", advice=MORE_CORES, loop=0.9),
         sign(
             resting(ready=3),
             "cpu",
-            "event loop on 60% of a core, others have 30%",
+            "event loop uses 60% of a core, other processes use 30%",
             advice=MORE_CORES,
             loop=0.6,
             waited=0.3,
@@ -116,25 +116,25 @@ def sign(activity, cause, evidence, *, advice="", **use):
         sign(
             resting(looking_up=700),
             "name_servers",
-            "asked for 700 hosts, 10 of 200 workers busy",
-            advice="name faster ones in DNS_SERVERS",
+            "resolving 700 hosts; 10 of 200 workers busy",
+            advice="set faster name servers in DNS_SERVERS",
         ),
         sign(
             resting(limit="BANDWIDTH_MAX"),
             "bandwidth",
-            "BANDWIDTH_MAX is reached, 10 of 200 workers busy",
+            "BANDWIDTH_MAX was reached; 10 of 200 workers busy",
             advice="raise BANDWIDTH_MAX",
         ),
         sign(
             resting(limit="CONTACTS_MAX"),
             "contact_rate",
-            "CONTACTS_MAX is reached, 10 of 200 workers busy",
+            "CONTACTS_MAX was reached; 10 of 200 workers busy",
             advice="raise CONTACTS_MAX",
         ),
         sign(
             RESTING,
             "politeness",
-            "20 hosts rest, 10 of 200 workers busy",
+            "20 hosts are in their pause; 10 of 200 workers busy",
             advice=MORE_HOSTS,
             loop=0.6,
             waited=0.3,
@@ -142,7 +142,7 @@ def sign(activity, cause, evidence, *, advice="", **use):
         sign(
             resting(in_process=40),
             "disk",
-            "event loop held up for 200 ms on 10% of a core",
+            "event loop delayed by 200 ms while using 10% of a core",
             advice=FASTER_DISK,
             lag=0.2,
             loop=0.1,
@@ -164,7 +164,7 @@ def sign(activity, cause, evidence, *, advice="", **use):
                 busy(**BACKED_UP, blocked_by=("mine.M", share)),
                 "modules",
                 f"mine.M blocks the event loop {share:.0%} of the time",
-                advice="let that module do its work in a thread: off_loop, or asyncio.to_thread",
+                advice="run that module in a thread: set off_loop, or use asyncio.to_thread",
                 **use,
             )
             for share, use in ((0.9, {"lag": 2.0}), (0.3, {"lag": 0.2}), (0.6, {"loop": 0.9}))
@@ -172,14 +172,14 @@ def sign(activity, cause, evidence, *, advice="", **use):
         sign(
             busy(blocked_by=("mine.M", 0.2)),
             "cpu",
-            "event loop on 90% of a core",
+            "event loop uses 90% of a core",
             advice=MORE_CORES,
             loop=0.9,
         ),
         sign(
             busy(**BACKED_UP, module="text"),
             "cpu",
-            "event loop on 50% of a core",
+            "event loop uses 50% of a core",
             advice=MORE_CORES,
             loop=0.5,
             process=0.95,
@@ -193,13 +193,13 @@ def sign(activity, cause, evidence, *, advice="", **use):
         sign(
             resting(parked={"reputation": 9000}, postponed={"reputation": 8500}),
             "politeness",
-            "20 hosts rest, 10 of 200 workers busy",
+            "20 hosts are in their pause; 10 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
             resting(parked={"depth": 10_000}),
             "politeness",
-            "20 hosts rest, 10 of 200 workers busy",
+            "20 hosts are in their pause; 10 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
@@ -223,12 +223,12 @@ def sign(activity, cause, evidence, *, advice="", **use):
         ),
         sign(resting(awaits_seeds=True), "starting", "all seeds are read first"),
         sign(CrawlActivity(0, 0, 200, reads_seeds=True), "starting", "seeds are being read"),
-        sign(resting(waits_for="seeds"), "nothing_left", "awaits seeds", advice="add seeds"),
-        sign(CrawlActivity(0, 0, 200), "nothing_left", "no URL waits", advice="add seeds"),
+        sign(resting(waits_for="seeds"), "nothing_left", "waiting for seeds", advice="add seeds"),
+        sign(CrawlActivity(0, 0, 200), "nothing_left", "no URLs waiting", advice="add seeds"),
         sign(
             CrawlActivity(0, 0, 200, parked={"learned_trap": 430}),
             "nothing_left",
-            "no URL waits, 430 parked by learned_trap",
+            "no URLs waiting, 430 parked by learned_trap",
             advice="add seeds",
         ),
     ],
@@ -258,7 +258,7 @@ def go_on(doctor, clock):
     return go_on
 
 
-def test_what_held_most_of_the_last_seconds_is_named_since_when_it_held(doctor, go_on, clock):
+def test_the_cause_that_held_longest_lately_is_named_with_its_start(doctor, go_on, clock):
     began = clock()
     assert go_on(100, BUSY).cause is Cause.WORKERS
     found = go_on(8, RESTING)
@@ -267,14 +267,14 @@ def test_what_held_most_of_the_last_seconds_is_named_since_when_it_held(doctor, 
     assert found.advice == MORE_HOSTS
     assert found.cause is Cause.POLITENESS
     assert abs(found.since - (began + 100)) <= 2
-    assert found.evidence == "20 hosts rest, 16 of 200 workers busy"
-    told = r"politeness since \d\d:\d\d:\d\d: 20 hosts rest, 16 of 200 workers busy"
+    assert found.evidence == "20 hosts are in their pause; 16 of 200 workers busy"
+    told = rf"waiting for hosts since \d\d:\d\d:\d\d: {found.evidence}"
     assert re.fullmatch(f"{told}; {MORE_HOSTS}", str(found))
     assert re.fullmatch(told, str(msgspec.structs.replace(found, advice="")))
     stats = doctor.stats()
     assert (stats["doctor/workers_secs"], stats["doctor/politeness_secs"]) == (100, 20)
     assert shares_of({f"crawl/{name}": one for name, one in stats.items()}, "crawl/") == (
-        "workers 83%, politeness 17%"
+        "workers 83%, waiting for hosts 17%"
     )
     assert shares_of({}) == ""
 
@@ -286,12 +286,12 @@ def test_a_pause_is_named_at_once_and_only_while_it_holds(go_on, clock):
     assert named[2:] == [("workers", 3), ("paused", 1), ("paused", 2), ("workers", 4)]
 
 
-def test_nothing_left_is_named_no_more_when_urls_wait(go_on):
+def test_nothing_left_is_not_named_when_urls_are_waiting(go_on):
     assert go_on(15, resting(waits_for="visits")).cause is Cause.NOTHING_LEFT
     assert go_on(1, RESTING).cause is Cause.POLITENESS
 
 
-def test_one_late_look_is_no_disk(doctor, go_on):
+def test_a_single_late_look_does_not_prove_a_slow_disk(doctor, go_on):
     for lag in (0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0):
         go_on(1, resting(ready=9), lag)
     assert set(doctor.secs) == {Cause.POLITENESS}
@@ -326,7 +326,7 @@ def test_a_histogram_counts_in_powers_of_two():
     assert Histogram().quantile(0.5) == 0.0
 
 
-def test_no_more_workers_are_advised_where_they_would_soon_be_bound_by_something_else(go_on):
+def test_more_workers_are_not_advised_if_another_limit_is_near(go_on):
     assert go_on(40, BUSY).advice == "set CONCURRENT_REQUESTS=400"
     found = go_on(8, resting(limit="BANDWIDTH_MAX"))
     assert (found.cause, found.advice) == ("workers", "")

@@ -33,7 +33,7 @@ def test_a_steady_crawl_ends_within_the_range(secs):
     assert latest - earliest < 0.3 * 60_000
 
 
-def test_what_will_be_found_makes_the_end_later():
+def test_expected_new_urls_make_the_end_later():
     # Half a URL found with each: twice as long.
     earliest, latest = fed(steady(1000, urls=30_000, rate=10, found=0.5)).range()
     assert earliest < NOW + 6000 < latest < NOW + 9000
@@ -42,7 +42,7 @@ def test_what_will_be_found_makes_the_end_later():
 def test_a_frontier_that_grows_faster_has_no_end():
     projection = fed(steady(1000, urls=30_000, rate=10, found=1.2))
     assert projection.range().latest == 0
-    assert projection.words() == "end not at this rate"
+    assert projection.words() == "no end at this rate"
 
 
 def test_the_queue_of_one_host_decides_when_others_are_done_sooner():
@@ -67,7 +67,7 @@ def test_failed_urls_and_waits_for_workers_make_the_end_later(others):
     assert late.range().latest > fed(samples).range().latest + 100
 
 
-def test_it_says_nothing_before_a_minute_nor_while_nothing_is_finished():
+def test_there_is_no_projection_in_the_first_minute_or_without_progress():
     assert fed(steady(60, urls=1000, rate=1)).words() == ""
     assert fed(sample(at, 5, 100) for at in range(0, 1000, 10)).words() == ""
     assert fed([]).words() == ""
@@ -82,16 +82,16 @@ def test_it_says_nothing_before_a_minute_nor_while_nothing_is_finished():
         (30_000_000, "end between 2027-02-16 15:"),
     ],
 )
-def test_the_range_is_told_in_minutes_or_dates(urls, words):
+def test_the_range_is_shown_in_minutes_or_dates(urls, words):
     told = fed(steady(100, urls=urls, rate=10)).words()
     assert told.startswith(words)
     assert len(told) <= 60
 
 
-def test_of_a_crawl_that_visits_again_it_says_how_fresh_it_can_be():
+def test_a_crawl_that_revisits_shows_how_fresh_it_can_be():
     def visiting(known):
         return fed(sample(at, at * 10, 1000, due=known) for at in range(0, 1000, 10))
 
-    assert visiting(863_000).words() == "all 864,000 URLs can be seen within 24.0 hours"
-    assert visiting(3_455_000).words() == "all 3,456,000 URLs can be seen within 96.0 hours"
-    assert visiting(11_999_000).words() == "50% of 12,000,000 URLs can be seen within 7 days"
+    assert visiting(863_000).words() == "all 864,000 URLs can be visited within 24.0 hours"
+    assert visiting(3_455_000).words() == "all 3,456,000 URLs can be visited within 96.0 hours"
+    assert visiting(11_999_000).words() == "50% of 12,000,000 URLs can be visited within 7 days"

@@ -45,7 +45,7 @@ def test_a_line_comes_at_every_interval_and_agrees_with_the_stats(log):
     assert any(waiting)
     assert max(in_process) <= 16  # hosts
     assert {line[0] for line in lines} <= {"0:00:00", *(f"0:00:{n:02}" for n in range(60))}
-    assert any("politeness: " in line[6] for line in lines)
+    assert any("waiting for hosts: " in line[6] for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_line_is_whole_and_small_rates_have_a_decimal(evidence, rate, shown):
     )
     assert line == (
         f"9999:01:02 999.9M pages ({shown}/s), 99.9M given up; 9,999.9M waiting, 1,000 in process; "
-        f"politeness: {evidence}"
+        f"waiting for hosts: {evidence}"
     )
 
 

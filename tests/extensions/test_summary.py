@@ -136,7 +136,7 @@ def test_a_crawl_says_what_it_was_bound_by_and_one_that_was_stopped_what_it_is_b
     secs = {"doctor/politeness_secs": 50.0, "doctor/cpu_secs": 47.0, "doctor/disk_secs": 3.0}
     stats = STATS | secs | {"doctor/now": "CPU since 14:02:11: much"}
     text = text_of(stats)
-    assert "\n  bound by  politeness 50%, CPU 47% of the time\n" in text
+    assert "\n  bound by  waiting for hosts 50%, CPU 47% of the time\n" in text
     assert "at last" not in text
     text = text_of(stats | {"finish_reason": "shutdown"})
     assert "\n            at last CPU since 14:02:11: much\n" in text

@@ -82,7 +82,7 @@ def test_the_keyboard_alone_gives_the_token_and_a_command(running, browser):
     tab.page.goto(running.url)
     press(tab, "To the figures")
     assert tab.page.url == f"{running.url}#main"
-    press(tab, "Give the token")
+    press(tab, "Enter the token")
     tab.page.wait_for_url("**/#commands")
     press(tab, "Exclude")
     go_to(tab, "host")

@@ -373,16 +373,16 @@ def test_the_skeleton_works_and_overwrites_nothing(tmp_path):
     for name in ("webcrawl", "tests"):
         (tmp_path / name / "pipelines").mkdir(parents=True)
     elsewhere = warm.scrapy("genpipeline", "--root", str(tmp_path / "elsewhere"), "word_count")
-    assert "run it in a checkout of webcrawl.\n" in elsewhere.stderr
+    assert "run this in a checkout of webcrawl.\n" in elsewhere.stderr
     command = ("genpipeline", "--root", str(tmp_path))
     first = warm.scrapy(*command, "word_count")
     assert "webcrawl.pipelines.word_count.WordCount" in first.stdout
     again = warm.scrapy(*command, "word_count")
     assert again.returncode == 2
-    assert "word_count.py is there already: choose another name than word_count.\n" in again.stderr
+    assert "word_count.py exists already; these names are taken: word_count.\n" in again.stderr
     for taken in ("counter", "none", "class", "Upper"):
         refused = warm.scrapy(*command, taken)
-        assert (refused.returncode, "must be a name" in refused.stderr) == (2, True)
+        assert (refused.returncode, "must be a Python name" in refused.stderr) == (2, True)
     own = f"--basetemp={tmp_path / 'own'}"
     made = (tmp_path / "webcrawl/pipelines/word_count.py", tmp_path / "tests/pipelines", own)
     checked = warm.run([sys.executable, "-c", _RUN_SKELETON, *map(str, made)])

@@ -299,12 +299,12 @@ def test_a_terminal_gets_the_words_highlighted_and_nothing_of_the_page_obeyed(in
     ("words", "sentence"),
     [
         (["crawls/nosuch", "x"], "search: There is no crawl in crawls/nosuch."),
-        (["x", "-s", "JOBDIR=nowhere"], "search: There is no search index in nowhere/search: name"),
-        ([], "name the words to search for"),
+        (["x", "-s", "JOBDIR=nowhere"], "search: There is no search index in nowhere/search. Give"),
+        ([], "give the words to search for"),
         (["x", "--limit", "0"], "--limit must be from 1 to 10,000"),
-        (["(" * 20_000], "are more than 2,000 characters, or have more than 50 opening brackets"),
-        (["(a " * 51], "are more than 2,000 characters, or have more than 50 opening brackets"),
-        (["x" * 2001], "are more than 2,000 characters, or have more than 50 opening brackets"),
+        (["(" * 20_000], "has more than 2,000 characters or more than 50 opening brackets"),
+        (["(a " * 51], "has more than 2,000 characters or more than 50 opening brackets"),
+        (["x" * 2001], "has more than 2,000 characters or more than 50 opening brackets"),
     ],
 )
 def test_bad_input_is_one_sentence(words, sentence):

@@ -79,7 +79,7 @@ class Writer(ProcessingModule):
 @pytest.mark.parametrize(
     ("module", "code", "where"),
     table(r"""
-        InInit       | 1 | could not be made
+        InInit       | 1 | could not be created
         InOpen       | 1 | failed in open
         InProcess    | 4 | failed on http://a\.test:\d+/
         InClose      | 4 | failed in close

@@ -101,7 +101,7 @@ def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
     web = ("--hosts", "40", "--seconds", "0.3")
     for files in ([], ["--seeds-file", "o/s.txt", "--access-log", "crawls/simweb/access.log"]):
         code, _, err = simweb(project, *web, *files)
-        assert (code, "is of another web" in err, err.count("\n")) == (2, True, 1)
+        assert (code, "belongs to another simulated web" in err, err.count("\n")) == (2, True, 1)
     assert (project / "crawls/simweb/seeds.txt").read_text() == before
     code, out, _ = simweb(
         project,
@@ -119,7 +119,7 @@ def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
     assert "gopher://" in seeds
     code, out, _ = simweb(project, "--help")
     assert code == 0
-    assert "HTTP, HTTPS, FTP, Gopher, DNS" in " ".join(out.split())
+    assert "HTTP, HTTPS, FTP, Gopher and DNS" in " ".join(out.split())
 
 
 def test_a_command_runs_with_its_placeholders_filled_for_its_exit_code(project):
@@ -214,7 +214,7 @@ def test_a_second_run_appends_to_the_log_of_the_first(project):
         --world max_pages=1.5 | simweb: --world max_pages needs a whole number, not '1.5'
         --world slow_secs=inf | simweb: slow_secs must be from 0 to 3600, not inf
         --world faults.stall=2 | simweb: stall is a share from 0 to 1, not 2.0
-        --nonsense | simweb: there is no option --nonsense; a command follows after --
+        --nonsense | simweb: there is no option --nonsense; put a command after --
         -- /no/such/program | simweb: cannot run /no/such/program: No such file
         --seeds-file scrapy.cfg/x | simweb: scrapy.cfg: File exists
         --access-log . | simweb: cannot write the access log

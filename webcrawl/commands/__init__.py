@@ -1,8 +1,8 @@
 """``scrapy`` commands of this project (COMMANDS_MODULE).
 
-Scrapy loads all of them for each of its commands, so a module here imports what it needs when it is
-run. Scrapy's tools (shell, fetch, view, parse, check, bench) have modules of their names here, in
-place of Scrapy's own, only to run on Scrapy's scheduler.
+Scrapy loads every command module whenever any command runs. Modules here therefore import what they
+need inside their functions. Scrapy's own tools (shell, fetch, view, parse, check, bench) are
+repeated here so that they run on Scrapy's scheduler.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from scrapy.commands import ScrapyCommand
+from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 from scrapy.exceptions import UsageError as UsageError
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.settings import Settings as Settings
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-#: What each command is given, beside its arguments and its ``Settings``.
+#: What each command receives, next to its arguments and its ``Settings``.
 Group: TypeAlias = argparse._ArgumentGroup
 Options: TypeAlias = argparse.Namespace
-# Above what a spider sets for its crawls; the command line says what it wants.
+# Above the settings that a spider sets for its crawls, and below the command line.
 _PRIORITY = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
-# Here a user names the URL, not a page.
+# Allowed in tools because the user names the URL there; in a crawl, pages do.
 _SCHEMES = ("file", "data", "s3")
 _PROGRESS_SECS = 0.2
 _PROGRESS_COLUMNS = 40
-# Those of Scrapy that log failed downloads.
+# Scrapy's loggers that report failed downloads.
 _LOGGERS = ("scrapy.downloadermiddlewares.robotstxt", "scrapy.core.scraper")
 
 
 class VisibleRecord(logging.LogRecord):
-    """Log record without control characters and without credentials of URLs.
+    """Log record without control characters and without credentials in URLs.
 
-    Files, hosts and URLs may have the former in their names.
+    Names of files, hosts and URLs may contain control characters.
     """
 
     def getMessage(self) -> str:  # noqa: N802  # the library's name
@@ -54,7 +54,7 @@ class VisibleRecord(logging.LogRecord):
 
     @property
     def exc_text(self) -> str | None:
-        """The traceback, which formatters put here and take from here."""
+        """The formatted traceback; formatters write it here and read it back."""
         return self._exc_text
 
     @exc_text.setter
@@ -62,11 +62,44 @@ class VisibleRecord(logging.LogRecord):
         self._exc_text = text and visible(masked_url(text))
 
 
-def on_scrapys_scheduler(
-    command: type[ScrapyCommand], module: str, **given: object
-) -> type[ScrapyCommand]:
-    """*command* as one of *module*, on Scrapy's scheduler and with the settings *given*: a tool
-    fetches a page or two and needs no job directory."""
+class HelpFormatter(ScrapyHelpFormatter):
+    """Help whose paragraphs and indented lists stay as they are written."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        paragraphs = text.strip().split("\n\n")
+        return "\n\n".join(one if "\n  " in one else fill(one, width, indent) for one in paragraphs)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        # Scrapy prints every line that ends in a colon as a heading.
+        lines = super()._split_lines(text, width)
+        return [f"{line} " if line.endswith(":") else line for line in lines]
+
+
+def help_of(module: str) -> tuple[str, str, str]:
+    """Return summary, description and epilog of a command, from the docstring of its *module*.
+
+    The epilog begins with the paragraph "Examples:".
+    """
+    description, mark, epilog = (sys.modules[module].__doc__ or "").partition("Examples:\n")
+    return description.partition("\n\n")[0].removesuffix("."), description, mark + epilog
+
+
+def add_epilog(parser: argparse.ArgumentParser, module: str) -> None:
+    """Have the help end with the examples and exit codes in the docstring of *module*."""
+    parser.formatter_class = HelpFormatter
+    _, _, parser.epilog = help_of(module)
+
+
+def scrapy_tool(command: type[ScrapyCommand], module: str, **given: object) -> type[ScrapyCommand]:
+    """Return Scrapy's *command* for *module*, on Scrapy's scheduler and with the settings *given*.
+
+    A tool fetches a page or two and needs no job directory.
+    """
+
+    def add_options(self: ScrapyCommand, parser: argparse.ArgumentParser) -> None:
+        command.add_options(self, parser)
+        add_epilog(parser, module)
 
     def process_options(self: ScrapyCommand, args: list[str], opts: Options) -> None:
         logging.setLogRecordFactory(VisibleRecord)
@@ -80,15 +113,23 @@ def on_scrapys_scheduler(
             settings.set(name, value, priority=_PRIORITY)
         handlers = {name: default_settings.DOWNLOAD_HANDLERS_BASE[name] for name in _SCHEMES}
         for name in _LOGGERS:
-            logging.getLogger(name).addFilter(_in_a_sentence)
+            logging.getLogger(name).addFilter(_shorten_failure)
         name = "DOWNLOAD_HANDLERS_BASE"
         settings.set(name, {**settings.getdict(name), **handlers}, priority=_PRIORITY)
 
-    return type("Command", (command,), {"__module__": module, "process_options": process_options})
+    attributes = {
+        "__module__": module,
+        "add_options": add_options,
+        "process_options": process_options,
+    }
+    return type("Command", (command,), attributes)
 
 
-def _in_a_sentence(record: logging.LogRecord) -> bool:
-    """Log a foreseen failure of a download without its traceback, and what robots.txt denies."""
+def _shorten_failure(record: logging.LogRecord) -> bool:
+    """Log expected download failures without a traceback, and robots.txt denials as errors.
+
+    A filter for loggers: it keeps every record.
+    """
     error = record.exc_info[1] if record.exc_info else None
     if hasattr(error, "outcome"):
         record.msg, record.args, record.exc_info = "%s", (str(error),), None
@@ -98,7 +139,7 @@ def _in_a_sentence(record: logging.LogRecord) -> bool:
 
 
 def check_dictionaries(opts: Options) -> None:
-    """UsageError for a dictionary of the command line that is not one: Scrapy would not say so."""
+    """Raise UsageError if a -s setting must be a dictionary and is not: Scrapy ignores that."""
     from webcrawl.configuration.setting_check import DICTIONARIES
     from webcrawl.configuration.values import dictionary
 
@@ -109,7 +150,7 @@ def check_dictionaries(opts: Options) -> None:
             raise UsageError(str(error)) from error
 
 
-def offline(
+def make_command(
     run: Callable[[list[str], Options, Settings], int],
     *,
     syntax: str,
@@ -117,19 +158,23 @@ def offline(
     json: bool = False,
     logs: bool = False,
 ) -> type[ScrapyCommand]:
-    """The command without a crawl that *run* makes: it returns the exit code, and FatalError or
-    OSError is a sentence and exit code 2. The docstring of its module is its help. *json*: whether
-    it has the option --json; *logs*: whether the log is printed."""
+    """Return a command that calls *run*, without a crawler process.
+
+    *run* returns the exit code. If it raises FatalError or OSError, one sentence is printed and the
+    exit code is 2. The docstring of its module is the command's help. *json* adds the option
+    --json, and *logs* prints the log.
+    """
     module = run.__module__
     name = module.rpartition(".")[2]
-    short, _, long = (sys.modules[module].__doc__ or "").partition("\n\n")
+    summary, description, _ = help_of(module)
 
     def add_options(self: ScrapyCommand, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group(f"{name.capitalize()} options")
         ScrapyCommand.add_options(self, parser)
-        group = parser.add_argument_group(name.capitalize())
         options(group)
         if json:
-            group.add_argument("--json", action="store_true", help="for machines")
+            group.add_argument("--json", action="store_true", help="print JSON")
+        add_epilog(parser, module)
 
     def process_options(self: ScrapyCommand, args: list[str], opts: Options) -> None:
         check_dictionaries(opts)
@@ -152,8 +197,8 @@ def offline(
         "requires_crawler_process": False,
         "default_settings": {**web_spider, "LOG_ENABLED": logs},
         "syntax": lambda _: syntax,
-        "short_desc": lambda _: short.removesuffix("."),
-        "long_desc": lambda _: long,
+        "short_desc": lambda _: summary,
+        "long_desc": lambda _: description,
         "add_options": add_options,
         "process_options": process_options,
         "run": run_command,
@@ -161,18 +206,21 @@ def offline(
     return type("Command", (ScrapyCommand,), attributes)
 
 
-def job_first(
-    args: Sequence[str], settings: Settings, *, alone: bool = False, paths: bool = False
+def take_job(
+    args: Sequence[str], settings: Settings, *, alone: bool = False, are_paths: bool = False
 ) -> list[str]:
-    """*args* without the job: the first of them is JOBDIR if it is a directory with a job or a hive
-    in it, or stands *alone*; ``--`` ends that. FatalError if it looks like another directory and
-    the others are no *paths*, UsageError."""
+    """Set JOBDIR if the first of *args* names a job, and return the other arguments.
+
+    It does if it is a directory with a job or a hive in it, or must be one because it stands
+    *alone*; an argument after ``--`` never does. Raises FatalError if it looks like a directory
+    without a job, unless the arguments *are_paths*, and UsageError.
+    """
     from webcrawl.hive.launch.job_directories import is_crawl
 
-    words, beside = [*args], Path(settings["JOBDIR"] or "").parent
+    words, default_parent = [*args], Path(settings["JOBDIR"] or "").parent
     if words and words[0] != "--" and (alone or is_crawl(Path(words[0]))):
         settings.set("JOBDIR", words.pop(0), priority="cmdline")
-    elif not paths and words and words[0].startswith(("/", "./", "../", f"{beside}/")):
+    elif not are_paths and words and words[0].startswith(("/", "./", "../", f"{default_parent}/")):
         raise FatalError(f"There is no crawl in {words[0]}.")
     if words[:1] == ["--"]:
         del words[0]
@@ -182,12 +230,12 @@ def job_first(
 
 
 def sources_or_job(args: Sequence[str], settings: Settings) -> list[str]:
-    """The names of stored pages among *args*; without one JOBDIR, which stands for its own."""
+    """Return the names of stored pages in *args*, or else JOBDIR, which stands for its own."""
     return [word for word in args if word != "--"] or [str(settings["JOBDIR"])]
 
 
 def web_crawler(settings: Settings) -> Crawler:
-    """What is handed the job of the spider web; it runs nothing."""
+    """Return a crawler object of the spider web for tools; it never runs."""
     from scrapy.crawler import Crawler
     from scrapy.spiderloader import get_spider_loader
 
@@ -196,8 +244,10 @@ def web_crawler(settings: Settings) -> Crawler:
 
 @contextlib.contextmanager
 def progress(unit: str) -> Iterator[Callable[..., None]]:
-    """``on_progress(count)`` or ``on_progress(count, unit)``: a count on the terminal, erased at
-    the end; silent if stderr is no terminal."""
+    """Show a count on the terminal, by ``on_progress(count)`` or ``on_progress(count, unit)``.
+
+    It is erased at the end. Nothing is shown if stderr is not a terminal.
+    """
     from webcrawl.clock import now
     from webcrawl.crawl.engine.user_messages import give_up
 
@@ -228,7 +278,10 @@ def progress(unit: str) -> Iterator[Callable[..., None]]:
 
 @contextlib.contextmanager
 def progress_of(total: int) -> Iterator[Callable[[int], None]]:
-    """``on_progress(number)``: likewise, so many more of *total* bytes, and how long they take."""
+    """Show which share of *total* bytes is done and how long the rest takes.
+
+    ``on_progress(number)`` adds to the bytes that are done.
+    """
     from webcrawl.clock import now
     from webcrawl.crawl.figures.counts import elapsed, size
 
@@ -248,11 +301,11 @@ def progress_of(total: int) -> Iterator[Callable[[int], None]]:
 def print_answer(
     result: object, text: Callable[[], str], *, as_json: bool, is_visible: bool = False
 ) -> None:
-    """Print *result* as JSON, or *text* of it. A closed pipe is no error.
+    """Print *result* as JSON, or as *text*. A closed pipe is not an error.
 
-    Much of a result is text from strangers, and a terminal obeys control characters: in text they
-    are escaped as Python would write them, unless the text *is_visible* already, as are characters
-    that its encoding does not have.
+    Much of a result comes from strangers, and a terminal executes control characters. In text they
+    are escaped as in Python, unless it *is_visible* already. So are characters that the output's
+    encoding does not have.
     """
     import msgspec
 
@@ -265,10 +318,10 @@ def print_answer(
 
 
 def print_bytes(data: bytes) -> None:
-    """Write *data* to the standard output. A closed pipe is no error."""
+    """Write *data* to standard output. A closed pipe is not an error."""
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Nothing may be flushed into the pipe at exit.
+        # Python would flush into the closed pipe at exit and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

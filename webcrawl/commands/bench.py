@@ -1,7 +1,12 @@
-"""``scrapy bench`` on Scrapy's own scheduler, against its server on this machine."""
+"""Measure Scrapy's own speed against its test server on this machine.
+
+Examples:
+  scrapy bench
+  scrapy bench -s CLOSESPIDER_TIMEOUT=30
+"""
 
 from scrapy.commands import bench
 
-from webcrawl.commands import on_scrapys_scheduler
+from webcrawl.commands import scrapy_tool
 
-Command = on_scrapys_scheduler(bench.Command, __name__, ALLOW_PRIVATE_ADDRESSES=True)
+Command = scrapy_tool(bench.Command, __name__, ALLOW_PRIVATE_ADDRESSES=True)

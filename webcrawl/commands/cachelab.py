@@ -1,38 +1,60 @@
-"""Cache laboratory: replay a URL trace into caches of every policy and size.
+"""Measure how well URL caches of each policy and size would do on a URL trace.
 
-TRACE is what a crawl with -s URL_TRACE=TRACE has written, or text, plain or gzip: one URL or number
-a line. Miss rates are printed by size and policy, and the critical region of LRU: a smaller cache
-is much worse, a larger one little better. --csv FILE gets policy, size, requests and hits; of a
-trace with URLs that leave the page's host, FILE-cross.csv those of these alone. `scrapy report`
-draws JOBDIR/cachelab.csv. Exit code: 0 printed, 2 unusable input.
+TRACE is a file that a crawl with -s URL_TRACE=TRACE has written, or text (plain or gzip) with one
+URL or number per line. Prints the miss rates by size and policy, and the critical region of LRU:
+below it a cache is much worse, above it hardly better.
+
+--csv FILE gets policy, size, requests and hits. If the trace marks URLs that leave the page's host,
+FILE-cross.csv gets the same for these URLs only. `scrapy report` draws JOBDIR/cachelab.csv.
+
+Examples:
+  scrapy cachelab crawls/web/trace
+  scrapy cachelab trace --policies lru,clock --sizes 2^10..2^20 --csv hits.csv
+
+Exit codes:
+  0  the miss rates were printed
+  2  unusable input
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, UsageError, offline, print_answer, progress
+from webcrawl.commands import (
+    Group,
+    Options,
+    Settings,
+    UsageError,
+    make_command,
+    print_answer,
+    progress,
+)
 
 
 def _options(group: Group) -> None:
     group.add_argument(
         "--policies",
         default="all",
-        help="all, or some of infinite, min, lru, clock, random, static, static-charged, with "
-        "commas",
+        help="all (default), or a comma-separated list of infinite, min, lru, clock, random, "
+        "static, static-charged",
     )
     group.add_argument(
-        "--sizes", default="2^0..2^25", help="default: 2^0..2^25, powers of two; or 1000,2^16"
+        "--sizes",
+        default="2^0..2^25",
+        help="entries of the caches: powers of two (default: 2^0..2^25), or a list such as "
+        "1000,2^16",
     )
     group.add_argument("--csv", type=Path, metavar="FILE", help="write the hits to FILE")
-    group.add_argument("--figures", type=Path, metavar="DIR", help="draw them there, as SVG")
+    group.add_argument(
+        "--figures", type=Path, metavar="DIR", help="write the curves to DIR as SVG files"
+    )
 
 
 def _run(args: list[str], opts: Options, _: Settings) -> int:
     from webcrawl.errors import needs
 
     if len(args) != 1:
-        raise UsageError("name one trace")
+        raise UsageError("give the file name of one trace")
     for package in ("numba", "pyarrow"):
         needs(package, of="The cache laboratory")
     from webcrawl.jobs.caches.figures import of_measurements, of_trace
@@ -55,11 +77,11 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
             if opts.figures:
                 figures = of_trace(laboratory.counts, laboratory.distances, suffix)
                 write_drawings(opts.figures, (*of_measurements(found, suffix), *figures))
-            head = f"{len(fps):,} requests, {stream}; misses by policy and entries of the cache:"
+            head = f"{len(fps):,} requests, {stream}; misses by policy and number of entries:"
             region = region_text(laboratory.critical_region())
             texts.append(f"{head}\n{text_of(found)}\n{region}\n")
     print_answer(None, lambda: "\n".join(texts), as_json=False)
     return 0
 
 
-Command = offline(_run, syntax="[options] TRACE", options=_options)
+Command = make_command(_run, syntax="[options] TRACE", options=_options)

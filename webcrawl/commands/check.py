@@ -1,7 +1,12 @@
-"""``scrapy check`` on Scrapy's own scheduler."""
+"""Check spider contracts on Scrapy's own scheduler.
+
+Examples:
+  scrapy check
+  scrapy check --list
+"""
 
 from scrapy.commands import check
 
-from webcrawl.commands import on_scrapys_scheduler
+from webcrawl.commands import scrapy_tool
 
-Command = on_scrapys_scheduler(check.Command, __name__)
+Command = scrapy_tool(check.Command, __name__)

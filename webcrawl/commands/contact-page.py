@@ -1,11 +1,19 @@
-"""Write the static page about the crawler that CRAWLER_CONTACT is to name.
+"""Write a contact page for site owners, to be published at CRAWLER_CONTACT.
 
-FILE is written, or contact.html: who crawls and why (WARC_OPERATOR, WARC_DESCRIPTION), whom to
-write to (--mail, or CRAWLER_CONTACT if that is a mail address), how to be excluded, how the crawler
-behaves by its settings, and how to tell its requests from others. Write it again when settings
-change. Exit code: 0 done, 2 unusable input.
+Writes an HTML page to FILE (default: contact.html). It says who crawls and why (WARC_OPERATOR,
+WARC_DESCRIPTION), whom to write to (--mail, or CRAWLER_CONTACT if that is a mail address), how to
+exclude a site, how the crawler behaves with the current settings, and how to recognize its
+requests. Write it again when these settings change.
+
+Examples:
+  scrapy contact-page -s CRAWLER_CONTACT=crawler@example.org
+  scrapy contact-page bot.html --mail crawler@example.org --address 192.0.2.0/24
+
+Exit codes:
+  0  the page was written
+  2  unusable input
 """
-# ruff: noqa: N999  # the name of the command
+# ruff: noqa: N999  # Scrapy names a command after its module
 
 from __future__ import annotations
 
@@ -13,7 +21,7 @@ import html
 from pathlib import Path
 from string import Template
 
-from webcrawl.commands import Group, Options, Settings, UsageError, offline
+from webcrawl.commands import Group, Options, Settings, UsageError, make_command
 from webcrawl.errors import FatalError
 
 _PAGE = Path(__file__).parents[1] / "templates" / "contact-page.html.tmpl"
@@ -25,26 +33,26 @@ def _options(group: Group) -> None:
         action="append",
         default=[],
         metavar="ADDRESS",
-        help="an address or network that the requests come from (may be repeated)",
+        help="address or network from which you send requests (may be repeated)",
     )
     group.add_argument(
         "--mail",
         metavar="ADDRESS",
-        help="the mail address to write to, where CRAWLER_CONTACT is the URL of this page",
+        help="the mail address to write to, if CRAWLER_CONTACT is the URL of this page",
     )
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if len(args) > 1:
-        raise UsageError("name one file")
+        raise UsageError("give at most one file name")
     path = Path(args[0] if args else "contact.html")
     path.write_text(contact_page(settings, opts.address, opts.mail), encoding="utf-8")
-    print(f"wrote {path}: publish it where CRAWLER_CONTACT says")
+    print(f"wrote {path}; publish it at the URL in CRAWLER_CONTACT")
     return 0
 
 
 def contact_page(settings: Settings, addresses: list[str], mail: str | None) -> str:
-    """The page in HTML; FatalError for a setting that cannot be, or without a mail address."""
+    """Return the page as HTML. Raises FatalError for a wrong setting or without a mail address."""
     from webcrawl.configuration.identity import contact_of, is_page, user_agent_with
     from webcrawl.configuration.values import flag, positive
     from webcrawl.hosts.politeness.delays import PolitenessLimits, profile_of
@@ -53,30 +61,30 @@ def contact_page(settings: Settings, addresses: list[str], mail: str | None) -> 
 
     contact = contact_of(settings)
     if not contact:
-        raise FatalError("CRAWLER_CONTACT is empty: the page must say whom to ask.")
+        raise FatalError("CRAWLER_CONTACT is empty: the page must say whom to contact.")
     if is_page(contact) and not mail:
         raise FatalError(
-            f"CRAWLER_CONTACT is {contact}, the page itself: say whom to write to with "
+            f"CRAWLER_CONTACT is {contact}, the page itself: give a mail address with "
             "--mail ADDRESS."
         )
     profile, limits = profile_of(settings), PolitenessLimits.from_settings(settings)
     token = user_agent_token(settings)
     longest = f"{limits.crawl_delay:g} seconds"
-    of_long = {
+    long_delays = {
         "skip": f"A host that asks for more than {longest} is not crawled.",
-        "cap": f"Of a longer Crawl-delay {longest} are kept.",
+        "cap": f"If a Crawl-delay is longer, the crawler waits {longest}.",
         "obey": "",
     }[limits.long_crawl_delay]
-    robots, rules = "This crawl does not read robots.txt.", "A Retry-After is kept."
+    robots, rules = "This crawl does not read robots.txt.", "It respects Retry-After."
     if flag(settings, "ROBOTSTXT_OBEY"):
         robots = (
-            "In robots.txt, which it obeys (RFC 9309): "
+            "The crawler follows robots.txt (RFC 9309). Add to it: "
             f"<code>User-agent: {html.escape(token)}</code>, <code>Disallow: /</code>."
         )
         hours = positive(settings, "ROBOTS_EXPIRE_SECS") / 3600
         rules = (
-            f"A Crawl-delay in robots.txt and a Retry-After are kept. {of_long}</li>\n"
-            f"<li>robots.txt is fetched before the first page, and again after {hours:g} hours."
+            f"It respects Crawl-delay in robots.txt, and Retry-After. {long_delays}</li>\n"
+            f"<li>It fetches robots.txt before the first page, and again after {hours:g} hours."
         )
     facts = {
         "token": token,
@@ -85,7 +93,7 @@ def contact_page(settings: Settings, addresses: list[str], mail: str | None) -> 
         "contact": mail or contact,
         "agent": user_agent_with(settings["USER_AGENT"] or "", contact),
         "key": {"host": "A host", "domain": "A domain", "address": "An IP address"}[profile.key],
-        "factor": f"{profile.factor:g} times the download's time, " if profile.factor else "",
+        "factor": f"{profile.factor:g} times the download time, " if profile.factor else "",
         "addresses": f"Ours come from {', '.join(addresses)}." if addresses else "",
         "floor": f"{profile.floor:g}",
         "size": f"{page_max_bytes(settings):,}",
@@ -94,4 +102,4 @@ def contact_page(settings: Settings, addresses: list[str], mail: str | None) -> 
     return Template(_PAGE.read_text("utf-8")).substitute(escaped, robots=robots, rules=rules)
 
 
-Command = offline(_run, syntax="[options] [FILE]", options=_options)
+Command = make_command(_run, syntax="[options] [FILE]", options=_options)

@@ -1,13 +1,34 @@
-"""``scrapy crawl``, with an exit code for each way in which a crawl ends.
+"""Start or resume a crawl: scrapy crawl web -a seeds=FILE
 
-0  finished, or stopped by a signal or a limit, with everything saved
-1  an error of the program: the log has the traceback
-2  unusable input: seeds, a setting, the job directory; one sentence says what to do. Also when
-   there was nothing at all to fetch
-3  the disk is full or broken; mend it and run the same command again
-4  too many unforeseen errors in close succession, or pages in a row that one processing module
-   failed on, or a module failed on every page or in close; everything is saved
-5  no host has ever answered this job: the network or the name servers are gone; everything is saved
+Runs a spider of this project, normally "web". The state of the crawl is kept in a job directory
+(JOBDIR). Press Ctrl-C once to stop with a checkpoint, and run the same command again to resume.
+
+Arguments of the spider web:
+  -a seeds=SEED[,...]  where to start: files with seeds, URLs, domains, or - for
+                       standard input; at least one
+  -a offline=1         fetch the URLs of a queue and follow no links; seeds= is
+                       the queue (default: 0)
+  -a min_hosts=N       with offline=1: read the next segment of the queue when
+                       fewer than N hosts are left (default: 1)
+
+Frequent settings:
+  -s JOBDIR=DIR        job directory (default: crawls/web)
+  -s URL_SCOPE=domain  stay on the domains of the seeds
+
+Examples:
+  scrapy crawl web -a seeds=https://example.org/ -s URL_SCOPE=domain
+  scrapy crawl web -a seeds=seeds.txt -s JOBDIR=crawls/first
+
+Exit codes:
+  0  finished, or stopped by a signal or a limit; everything is saved
+  1  an error in the program; the log has the traceback
+  2  unusable input (seeds, a setting, the job directory), or nothing to fetch;
+     a message says what to do
+  3  the disk is full or broken; fix it and run the same command again
+  4  too many unexpected errors, or a processing module failed too often;
+     everything is saved
+  5  no host has ever answered: check the network and the name servers;
+     everything is saved
 """
 
 from __future__ import annotations
@@ -35,7 +56,9 @@ from webcrawl.commands import (
     Settings,
     UsageError,
     VisibleRecord,
+    add_epilog,
     check_dictionaries,
+    help_of,
     progress,
 )
 from webcrawl.configuration.secrets import masked
@@ -46,6 +69,7 @@ from webcrawl.crawl.figures.counts import Counts, refused_seeds
 from webcrawl.errors import DiskError, FatalError, module_of, path_of
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping
 
     from scrapy.crawler import Crawler, CrawlerProcessBase
@@ -55,7 +79,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: By why the crawl ended; 0 for every other reason.
+#: Exit codes by the reason for which the crawl ended; 0 for every other reason.
 EXIT_CODES = {
     "start_error": 1,
     "program_error": 1,
@@ -71,26 +95,23 @@ EXIT_CODES = {
 
 
 class Command(crawl.Command):
-    """Scrapy's command, with checks of settings before the crawl and an exit code after it."""
+    """Scrapy's command, with checks of the settings before the crawl and an exit code after it."""
 
     def short_desc(self) -> str:
-        return "Begin or resume a crawl: scrapy crawl web -a seeds=FILE"
+        return help_of(__name__)[0]
 
     def long_desc(self) -> str:
-        return (
-            "Run a spider of the project. The spider web takes -a seeds=SEED[,...]: seed lists, "
-            "URLs, domains, or - for standard input, at least one; -a offline=1 (0 or 1, default "
-            "0): seeds= names a queue, whose URLs are fetched and no links followed; -a "
-            "min_hosts=N (1 or more, default 1), with offline=1: with fewer hosts left the next "
-            "segment is read. The crawl lives in JOBDIR, a directory: -s JOBDIR=DIR (default "
-            "crawls/web). The same command goes on with it."
-        )
+        return help_of(__name__)[1]
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        add_epilog(parser, __name__)
 
     def process_options(self, args: list[str], opts: Options) -> None:
         names = [argument.partition("=")[0] for argument in opts.spargs]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            # Scrapy would take the last one without a message.
+            # Scrapy would silently take the last one.
             raise UsageError(f"-a {twice} is given more than once")
         check_dictionaries(opts)
         super().process_options(args, opts)
@@ -99,7 +120,7 @@ class Command(crawl.Command):
         try:
             check_process(self.settings)
         except FatalError as error:
-            with contextlib.suppress(OSError):  # LOG_FILE may be what cannot be
+            with contextlib.suppress(OSError):  # the wrong setting may be LOG_FILE itself
                 configure_logging({"LOG_FILE": self.settings["LOG_FILE"]})
             sys.exit(_refused(error))
         if self.settings.getbool("LOG_JSON"):
@@ -107,28 +128,28 @@ class Command(crawl.Command):
         quiet_lists()
         loop = self.settings.get("ASYNCIO_EVENT_LOOP")
         if loop and not is_reactor_installed():
-            # Scrapy would make one of Python's loops first and throw it away, which complains when
+            # Scrapy would first make one of Python's loops and drop it, and that loop warns when
             # it is collected.
             asyncio.set_event_loop(load_object(loop)())
 
     def run(self, args: list[str], opts: Options) -> None:
         if len(args) != 1:
-            raise UsageError("name one spider, for example: scrapy crawl web -a seeds=FILE")
+            raise UsageError("give one spider, for example: scrapy crawl web -a seeds=FILE")
         assert self.crawler_process is not None
         try:
             crawler = self.crawler_process.create_crawler(args[0])
         except KeyError:
             known = ", ".join(self.crawler_process.spider_loader.list())
-            raise UsageError(f"there is no spider {args[0]}; there is: {known}") from None
+            raise UsageError(f"there is no spider {args[0]}; choose from: {known}") from None
         try:
             check_crawl(crawler.settings)
         except FatalError as error:
             logger.debug("The crawl could not start", exc_info=error)
             self.exitcode = _refused(error)
             return
-        if not self._is_taken_up(crawler.settings.copy()):
+        if not self._can_start(crawler.settings.copy()):
             return
-        # The version of the egg, if scrapyd runs one: scrapy hive up looks for it.
+        # If scrapyd runs an egg, scrapy hive up looks for its version in the log.
         egg = os.environ.get("SCRAPYD_EGG_VERSION")
         version = f"{__version__}, egg {egg}" if egg else __version__
         logger.info("webcrawl %s, spider %s%s", version, args[0], _given(crawler, opts.spargs))
@@ -137,19 +158,22 @@ class Command(crawl.Command):
         void: list[Job] = []
         crawler.signals.connect(lambda job: void.append(job), signal=JOB_IS_VOID, weak=False)  # noqa: PLW0108  # a builtin has no signature
         self.exitcode = crawl_to_end(self.crawler_process, crawler, **opts.spargs)
-        for job in void:  # the next try begins anew
+        for job in void:  # the next attempt starts from scratch
             job.discard()
         if self.exitcode == 0:
             self._note_end(crawler)
         if crawler.settings.get("HIVE"):
             _end_redis_of_hive(crawler)
-        # At exit Python would collect garbage three times over all that the crawl still holds: 1.7
-        # of the 10 seconds that a service has to stop (2026-11-20, 270 MB, busy).
+        # At exit Python would collect garbage three times over everything that the crawl holds.
+        # That can take seconds, and a service has ten of them to stop.
         gc.freeze()
 
-    def _is_taken_up(self, settings: Settings) -> bool:
-        """Whether the crawl may begin, what it finished without REVISIT being due. Blocks."""
-        from webcrawl.commands.frontier import crawler_of_job
+    def _can_start(self, settings: Settings) -> bool:
+        """Return whether the crawl may start; with a new REVISIT, make finished URLs due. Blocks.
+
+        They are due if the job has visited them without REVISIT.
+        """
+        from webcrawl.commands.frontier import crawler_for_job
         from webcrawl.configuration.values import flag
         from webcrawl.crawl.job.state_directory import read_state
         from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -160,19 +184,20 @@ class Command(crawl.Command):
             own = read_state(Path(settings["JOBDIR"]))
             if own is None or own.facts.get("revisits"):
                 return True
-            if settings.get("HIVE"):  # its URLs may be other drones' by now
+            if settings.get("HIVE"):  # its URLs may belong to other drones by now
                 logger.warning(
-                    "REVISIT: what the hive has finished before is not due by itself: scrapy "
-                    "frontier JOBDIR --refetch all makes it so, while the hive runs, too"
+                    "REVISIT: pages that this hive fetched before REVISIT was set are not visited "
+                    "again by themselves. To revisit them, run: scrapy frontier JOBDIR --refetch "
+                    "all (also while the hive is running)"
                 )
                 return True
             from webcrawl.jobs.inspect.requeueing import postpone_finished
 
             with progress("URLs") as on_progress:
-                done = postpone_finished(crawler_of_job(settings), on_progress=on_progress)
-            logger.info("REVISIT: URLs that were finished before, and are due: %d", done.urls)
+                done = postpone_finished(crawler_for_job(settings), on_progress=on_progress)
+            logger.info("REVISIT: finished URLs that are now due for a visit: %d", done.urls)
         except (CorruptRecordError, NewerFormatError):
-            return True  # said when the job is opened
+            return True  # reported when the job is opened
         except FatalError as error:
             self.exitcode = _refused(error)
             return False
@@ -182,14 +207,14 @@ class Command(crawl.Command):
         from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 
         stats = crawler.stats
-        # What went wrong while the crawl was being closed for another reason counts.
+        # An error while closing counts more than the reason for which the crawl was closed.
         reason = stats.get_value("finish/cause") or stats.get_value("finish_reason", "")
         self.exitcode = EXIT_CODES.get(reason, 0)
         sentence = stats.get_value("finish/error")
         if sentence:
             print_error(f"webcrawl: {sentence}\n")  # the log has it
         elif crawler.settings.get("HIVE"):
-            pass  # what one drone had to do says nothing of the crawl
+            pass  # one drone without work says nothing about the crawl
         elif reason == "finished" and (why := _nothing_fetched(stats.get_stats())):
             tell(f"webcrawl: {why}\n")
             self.exitcode = 2
@@ -197,25 +222,25 @@ class Command(crawl.Command):
             self._hand_back(crawler, has_remainder=reason == HAS_FEW_HOSTS)
 
     def _hand_back(self, crawler: Crawler, *, has_remainder: bool) -> None:
-        """A crawl has fetched all but the URLs of a few hosts, or an offline one its segments."""
+        """Report an offline crawl's end, and write the URLs of the last few hosts to a file."""
         from webcrawl.crawl.seeds.few_hosts import REMAINDER
         from webcrawl.jobs.inspect.job_view import ask
         from webcrawl.jobs.inspect.seeds_file import export
 
         jobdir = Path(crawler.settings["JOBDIR"])
         queue: SegmentQueue | None = getattr(crawler.spider, "segment_queue", None)
-        said = "" if queue is None else f"The segments in {queue.directory} are fetched."
+        text = "" if queue is None else f"All segments in {queue.directory} were fetched."
         try:
             if has_remainder:
                 path = jobdir / REMAINDER if queue is None else queue.remainder(jobdir)
                 urls = ask(jobdir, lambda view: export(view, path, on_progress=lambda _: None)).urls
-                said = f"Few hosts are left: URLs handed back to {path}: {urls:,}."
+                text = f"Few hosts are left; their {urls:,} URLs were written to {path}."
         except FatalError as error:
             self.exitcode = _refused(error)
             return
         if queue is None:
-            if said:
-                tell(f"webcrawl: {said}\n")
+            if text:
+                tell(f"webcrawl: {text}\n")
             return
         stored = {"WARC_DIR": ("warc", "/*.warc.gz"), "LARM_DIR": ("larm", "")}
         places = [
@@ -224,20 +249,19 @@ class Command(crawl.Command):
         ]
         sources = " ".join(f"{place}{files}" for place, files in places if place.exists())
         tell(
-            f"webcrawl: {said} Build the next segment and run the same command again: "
+            f"webcrawl: {text} Build the next segment, then run the same command again: "
             f"scrapy queue-build --queue {queue.directory} {sources}\n"
         )
 
 
 def _refused(error: ValueError) -> int:
-    """The exit code after a bad input, whose sentence is printed."""
+    """Print the sentence about a bad input and return the exit code."""
     tell(f"webcrawl: {error}\n")
     return 3 if isinstance(error, DiskError) else 2
 
 
 def _end_redis_of_hive(crawler: Crawler) -> None:
-    """The supervisor of a hive on this machine ends its Redis, or, if it was killed, the last
-    drone."""
+    """Stop the hive's Redis if its supervisor was killed and this was the last drone."""
     from webcrawl.hive.launch.supervisor import end_left_redis
     from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 
@@ -247,8 +271,11 @@ def _end_redis_of_hive(crawler: Crawler) -> None:
 
 
 def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:
-    """Crawl until the end. The exit code of the start: 0; 2 or 3 for bad input, after printing one
-    sentence; 1 for an error of the program, after logging its traceback."""
+    """Crawl to the end and return the exit code of the start.
+
+    It is 0; 2 or 3 for bad input, after printing one sentence; 1 for an error in the program, after
+    logging its traceback.
+    """
     from webcrawl.crawl.engine._engine import stop_when_opened
 
     codes: list[int] = []
@@ -257,7 +284,7 @@ def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any
     assert isinstance(task, asyncio.Task)
     task.add_done_callback(lambda task: codes.append(_exit_code_of_start(task)))
     process.start()
-    # When Python takes modules apart, PyDispatcher prints a traceback for each receiver left.
+    # While Python shuts down, PyDispatcher would print a traceback for each remaining receiver.
     dispatcher.connections.clear()
     dispatcher.sendersBack.clear()
     return max(codes, default=0)
@@ -277,7 +304,7 @@ def _exit_code_of_start(task: asyncio.Task[None]) -> int:
     if (module := module_of(causes[-1], "open_spider")) is not None:
         failed = f"The module {path_of(module)} failed in open"
     elif (path := module_of(causes[-1], "from_crawler", "clspath")) is not None:
-        failed = f"{path} could not be made"
+        failed = f"{path} could not be created"
     if not bad_input or (failed and not isinstance(bad_input[0], FatalError)):
         failed = failed or "The crawl could not start"
         logger.error("The crawl could not start", exc_info=error)
@@ -288,8 +315,10 @@ def _exit_code_of_start(task: asyncio.Task[None]) -> int:
 
 
 def _nothing_fetched(stats: Mapping[str, Any]) -> str:
-    """The reason for which a crawl of seeds ended without contacting a host, in all of its runs; ""
-    if it contacted one."""
+    """Explain why a crawl with seeds never contacted a host in any of its runs.
+
+    Returns "" if it contacted one.
+    """
     from webcrawl.crawl.figures.summary import REMEDIES
     from webcrawl.crawl.job.totals import PREFIX
 
@@ -301,30 +330,30 @@ def _nothing_fetched(stats: Mapping[str, Any]) -> str:
         reasons.insert(0, f"seeds refused by filters: {refused}")
     listed = "; ".join(reasons) or "no seeds"
     remedy = REMEDIES["address_forbidden"] if "address_forbidden" in counts.given_up else ""
-    return f"Nothing was fetched, as there was nothing to fetch ({listed}{remedy})."
+    return f"Nothing was fetched, because there was nothing to fetch ({listed}{remedy})."
 
 
-# What Scrapy lists when it starts, some sixty lines. Of its lists of components that of the
-# processing modules stays.
+# Scrapy lists versions, settings and components in about sixty lines when it starts. Only the list
+# of processing modules stays.
 _LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)")
 _MOST_CHARACTERS = 2000
 
 
 def quiet_lists() -> None:
-    """Have Scrapy's lists logged with ``-L DEBUG`` only."""
+    """Log Scrapy's startup lists only with ``-L DEBUG``."""
     for name in ("scrapy.utils.log", "scrapy.addons", "scrapy.middleware"):
         logging.getLogger(name).addFilter(_lists_at_debug)
 
 
 def _lists_at_debug(record: logging.LogRecord) -> bool:
-    """Log Scrapy's lists at DEBUG instead of INFO."""
+    """Log Scrapy's startup lists at DEBUG instead of INFO. A filter that keeps every record."""
     if record.levelno == logging.INFO and _LISTS.match(record.getMessage()):
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
     return True
 
 
 def _given(crawler: Crawler, arguments: dict[str, str]) -> str:
-    """The command line's arguments for the spider, and its settings."""
+    """Return the spider arguments and settings of the command line, for the log."""
     priority = crawler.settings.getpriority
     given = arguments | {
         name: value

@@ -1,10 +1,19 @@
-"""Tell which pages of a crawl were added, have changed, moved or gone.
+"""List the pages of a crawl that are new, changed, moved or gone.
 
-Since a time, or since the delta before, by the logs of a process or a hive, running or not; pages
-that were visited again and have not changed are left out. Each URL is told once, as it was last: as
-JSON lines, or as a Parquet file if FILE ends in .parquet. The last line on the standard output, or
-on the standard error if the changes go to the former, is what the next delta takes as --since. Exit
-code: 0 done, 2 unusable input, or nothing that could be written.
+Reads the logs of a crawl or a hive, running or not, since a time or since the last delta. Pages
+that were visited again and have not changed are left out. Each URL is listed once, in its latest
+state: as JSON lines, or as a Parquet file if FILE ends in .parquet.
+
+The last line on standard output is the token for the next --since. It goes to standard error if the
+changes go to standard output.
+
+Examples:
+  scrapy delta crawls/web --since 7d
+  scrapy delta crawls/web --since 2026-11-26T10:15Z -o changes.parquet
+
+Exit codes:
+  0  done
+  2  unusable input, or the changes cannot be written
 """
 
 from __future__ import annotations
@@ -13,7 +22,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, job_first, offline, progress
+from webcrawl.commands import Group, Options, Settings, make_command, progress, take_job
 from webcrawl.wording import counted
 
 
@@ -22,10 +31,16 @@ def _options(group: Group) -> None:
         "--since",
         required=True,
         metavar="TIME|TOKEN",
-        help="a date or time, as 2026-11-26T10:15Z, an age, as 7d, 0 for all, or what the delta "
-        "before has printed",
+        help="a date or time (2026-11-26T10:15Z), an age (7d), 0 for everything, or the token "
+        "that the last delta printed",
     )
-    group.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
+    group.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write the changes to FILE (default: standard output)",
+    )
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
@@ -33,7 +48,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.inspect.delta import delta, since, write_json, write_parquet
     from webcrawl.storage.atomic import replacing
 
-    job_first(args, settings, alone=True)
+    take_job(args, settings, alone=True)
     output: Path | None = opts.output
     write = write_json
     if output is not None and output.suffix == ".parquet":
@@ -44,9 +59,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         changes, token = delta(Path(settings["JOBDIR"]), begin, on_progress=on_progress)
         path = sys.stdout.fileno() if output is None else stack.enter_context(replacing(output))
         count = write(changes, stack.enter_context(open(path, "wb", closefd=output is not None)))
-    sys.stderr.write(f"{counted(count, 'change')}; the next delta is --since\n")
+    sys.stderr.write(f"{counted(count, 'change')}; for the next delta use --since\n")
     print(token, file=sys.stderr if output is None else sys.stdout)
     return 0
 
 
-Command = offline(_run, syntax="[options] [JOBDIR] --since TIME|TOKEN", options=_options)
+Command = make_command(_run, syntax="[options] [JOBDIR] --since TIME|TOKEN", options=_options)

@@ -1,8 +1,16 @@
-"""Say what binds a crawl, and which setting would change that.
+"""Say what limits the speed of a crawl, and which setting would change that.
 
-From what the running crawl has written last, with its age, or from all that one has written that
-has ended: its state, what binds it since when and what shows it, the shares of its time by cause,
-and how many workers it needs. Exit code: 0 done, 2 unusable job.
+Prints the state of the crawl, what limits it, since when and by which evidence, how its time was
+spent, and how many workers it needs. Of a running crawl it uses the latest figures and says how old
+they are; of a finished one, all of them.
+
+Examples:
+  scrapy doctor crawls/web
+  scrapy doctor crawls/web --json
+
+Exit codes:
+  0  done
+  2  the job cannot be read
 """
 
 from __future__ import annotations
@@ -10,13 +18,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import Options, Settings, job_first, offline, print_answer
+from webcrawl.commands import Options, Settings, make_command, print_answer, take_job
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.inspect.examination import examination_text, examinations
 
-    job_first(args, settings, alone=True)
+    take_job(args, settings, alone=True)
     found = examinations(Path(settings["JOBDIR"]))
     now = wall_time()
     print_answer(
@@ -27,4 +35,4 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 0
 
 
-Command = offline(_run, syntax="[options] [JOBDIR]", json=True)
+Command = make_command(_run, syntax="[options] [JOBDIR]", json=True)

@@ -1,7 +1,12 @@
-"""``scrapy fetch`` on Scrapy's own scheduler."""
+"""Fetch a URL on Scrapy's own scheduler.
+
+Examples:
+  scrapy fetch https://example.org/ > page.html
+  scrapy fetch --headers --nolog https://example.org/
+"""
 
 from scrapy.commands import fetch
 
-from webcrawl.commands import on_scrapys_scheduler
+from webcrawl.commands import scrapy_tool
 
-Command = on_scrapys_scheduler(fetch.Command, __name__)
+Command = scrapy_tool(fetch.Command, __name__)

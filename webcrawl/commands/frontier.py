@@ -1,11 +1,20 @@
-"""Show, export or import what waits to be fetched.
+"""Show, export or import the URLs that wait to be fetched.
 
-Shows the frontier of a crawl that runs or was stopped: lengths of its queues, states of its hosts.
-Exports it as a seed list, or imports one into a job that is not running, which is made if it is not
-there. Puts URLs that were given up back in line, if the job is not running, or that were fetched,
-to visit them again. Exit code: 0 done, 2
-unusable input or job, also a damaged list, of which all seeds before the damage are imported, and a
-damaged job that is stopped, of which all that can be read is exported.
+Without options, shows the frontier of a running or stopped crawl: the lengths of its queues and the
+states of its hosts.
+
+--export writes the waiting URLs as a seed list. --import adds a seed list to a job that is not
+running, and makes the job if there is none. --retry puts URLs that were given up back in line, in a
+job that is not running. --refetch and --due visit fetched URLs again.
+
+Examples:
+  scrapy frontier crawls/web --export waiting.txt.gz
+  scrapy frontier crawls/web --retry dns_failed,connect_timeout
+
+Exit codes:
+  0  done
+  2  unusable input or job. Of a damaged list, all seeds before the damage are
+     imported; of a damaged job, everything readable is exported
 """
 
 from __future__ import annotations
@@ -20,10 +29,10 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
-    job_first,
-    offline,
+    make_command,
     print_answer,
     progress,
+    take_job,
     web_crawler,
 )
 from webcrawl.errors import FatalError
@@ -45,34 +54,35 @@ def _options(group: Group) -> None:
         metavar="N",
         help=f"show the N hosts with the longest queues (default: {_TOP})",
     )
-    add("--host", metavar="NAME", help="show where the URLs of one host, or of a URL's, wait")
-    add("--json", action="store_true", help="for machines")
+    add("--host", metavar="NAME", help="show where the URLs of one host (or of a URL's host) wait")
+    add("--json", action="store_true", help="print JSON")
     add(
         "--export",
         metavar="FILE",
-        help="write all URLs that wait as a seed list; gzip if FILE ends in .gz",
+        help="write all waiting URLs as a seed list; compressed if FILE ends in .gz",
     )
     add(
         "--import",
         dest="sources",
         metavar="FILE",
-        help="submit the seeds in FILE (several joined by commas, - for standard input)",
+        help="add the seeds in FILE (several separated by commas, - for standard input)",
     )
     add(
         "--retry",
         dest="outcomes",
         metavar="OUTCOME[,...]",
-        help="put URLs that ended so, as dns_failed, back in line, with their hosts tried anew",
+        help="fetch URLs again that ended with this outcome, such as dns_failed; failed hosts "
+        "are tried again",
     )
     add(
         "--refetch",
         nargs="+",
         metavar="WHAT",
-        help="visit URLs again that were answered: all, older-than AGE (as 7d), or a pattern of "
-        "URLs with *; documents that are as they were cost a conditional request",
+        help="visit answered URLs again: all, older-than AGE (such as 7d), or a URL pattern with "
+        "*; an unchanged document costs only a conditional request",
     )
     add("--due", metavar="FILE", help="visit the URLs in FILE again (- for standard input)")
-    add("--check-hosts", metavar="FILE", help="check a file for HOSTS_POLICY_FILE, without a job")
+    add("--check-hosts", metavar="FILE", help="check a HOSTS_POLICY_FILE; needs no job")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
@@ -85,24 +95,22 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         policies = policy_file(settings)
         policies.open()
         tables = sorted(policies.rules.tables)
-        said = f"{counted(len(tables), 'table')} in {opts.check_hosts}\n"
-        print_answer({"tables": tables}, lambda: said, as_json=opts.json)
+        text = f"{counted(len(tables), 'table')} in {opts.check_hosts}\n"
+        print_answer({"tables": tables}, lambda: text, as_json=opts.json)
         return 0
     refetch = opts.refetch or []
     words = 2 if refetch[:1] == ["older-than"] else 1
-    job_first([*args, *refetch[words:]], settings, alone=True)
+    take_job([*args, *refetch[words:]], settings, alone=True)
     wanted = (opts.host, opts.export, opts.sources, opts.outcomes, opts.refetch, opts.due)
     if sum(value is not None for value in wanted) > 1:
-        raise UsageError(
-            "--host, --export, --import, --retry, --refetch and --due exclude each other"
-        )
+        raise UsageError("use only one of --host, --export, --import, --retry, --refetch and --due")
     if opts.hosts < 0:
         raise UsageError("--hosts cannot be negative")
-    is_changed = opts.sources is not None or opts.outcomes is not None
-    if is_changed and is_hive(Path(settings["JOBDIR"])):
+    needs_one_process = opts.sources is not None or opts.outcomes is not None
+    if needs_one_process and is_hive(Path(settings["JOBDIR"])):
         raise FatalError(
-            f"JOBDIR {settings['JOBDIR']} is a hive's, and --import and --retry take the job of "
-            "one process: push seeds to the hive's list of live seeds."
+            f"{settings['JOBDIR']} belongs to a hive; --import and --retry need the job of one "
+            "process. To add seeds, push them to the hive's list of live seeds."
         )
     if opts.sources is not None:
         result, text = _import(opts.sources, settings)
@@ -143,7 +151,7 @@ def _export(path: Path, settings: Settings) -> tuple[msgspec.Struct, str]:
     with progress("URLs") as on_progress:
         jobdir = Path(settings["JOBDIR"])
         done = ask(jobdir, lambda view: export(view, path, on_progress=on_progress))
-    requests, odd = counted(done.requests, "Request"), counted(done.unsayable, "odd URL")
+    requests, odd = counted(done.requests, "request"), counted(done.unsayable, "unusual URL")
     return done, f"{counted(done.urls, 'URL')} written to {path}; {requests} and {odd} left out\n"
 
 
@@ -153,11 +161,11 @@ def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
 
     with progress("URLs") as on_progress:
         done = import_seeds(
-            crawler_of_job(settings), split_sources(sources), on_progress=on_progress
+            crawler_for_job(settings), split_sources(sources), on_progress=on_progress
         )
     return done, (
         f"{counted(done.read, 'seed')} read, {counted(done.bad, 'bad line')}, {done.refused:,} "
-        f"refused by filters; {counted(done.new, 'new URL')} in {settings['JOBDIR']}\n"
+        f"refused by filters; {counted(done.new, 'new URL')} added to {settings['JOBDIR']}\n"
     )
 
 
@@ -171,39 +179,42 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
 
     jobdir, visits = Path(settings["JOBDIR"]), opts.outcomes is None
     if opts.outcomes is not None:
-        takes = given_up_with(opts.outcomes)
+        selection = given_up_with(opts.outcomes)
     elif refetch:
-        takes, request = answered(refetch), Request("refetch", {"what": refetch})
+        selection, request = answered(refetch), Request("refetch", {"what": refetch})
     else:
         with _lines_of(opts.due) as lines:
-            takes = Named(lines)
+            selection = Named(lines)
         request = Request("due", {"urls": [f"of {opts.due}"]})
     with progress("URLs") as on_progress:
         if visits and (is_hive(jobdir) or running([jobdir])):
-            done = visit(settings, request, takes, on_progress=on_progress)
+            done = visit(settings, request, selection, on_progress=on_progress)
         else:
-            crawler = crawler_of_job(settings)
-            done = put_back(crawler, takes, visits=visits, on_progress=on_progress)
+            crawler = crawler_for_job(settings)
+            done = put_back(crawler, selection, visits=visits, on_progress=on_progress)
     since = beginning(known_since(jobdir))
     return done, f"{done.told}\n" + (since and f"{since}\n")
 
 
 def _lines_of(path: str) -> TextIO:
-    """The file, or standard input."""
+    """Open the file *path*, or standard input for "-"."""
     return open(0 if path == "-" else path, encoding="utf-8", errors="replace")  # noqa: PTH123  # or a number
 
 
-def crawler_of_job(settings: Settings, *, is_for_links: bool = False) -> Crawler:
-    """What is handed the job, with the URL_SCOPE of its crawl: with another one it would lose the
-    domains of its seeds; *is_for_links*: with all of its rules."""
+def crawler_for_job(settings: Settings, *, with_rules: bool = False) -> Crawler:
+    """Return a crawler object that can open the job in JOBDIR.
+
+    It has the URL_SCOPE with which the job was started, as with another one the job would lose the
+    domains of its seeds. *with_rules*: it has all settings of the job.
+    """
     from webcrawl.crawl.job.saved_settings import settings_of
 
     kept = settings_of(Path(settings["JOBDIR"]), settings)
-    if is_for_links and kept is not None:
+    if with_rules and kept is not None:
         return web_crawler(kept)
     if kept is not None:
         settings.set("URL_SCOPE", kept["URL_SCOPE"], priority="cmdline")
     return web_crawler(settings)
 
 
-Command = offline(_run, syntax="[options] [JOBDIR]", options=_options)
+Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)

@@ -1,8 +1,16 @@
-"""Write the skeleton of a processing module of your own, with its tests.
+"""Create a new processing module with its tests, for you to change.
 
-Makes webcrawl/pipelines/NAME.py, a module that counts the words of titles, and
-tests/pipelines/test_NAME.py, whose tests pass: change both. NAME is a name of Python in lower case,
-such as word_count. No file is overwritten. Exit code: 0 done, 2 unusable input.
+Writes webcrawl/pipelines/NAME.py, a working module that counts the words of titles, and
+tests/pipelines/test_NAME.py, whose tests pass. NAME is a Python name in lower case, such as
+word_count. Existing files are not overwritten.
+
+Examples:
+  scrapy genpipeline word_count
+  scrapy genpipeline prices --root ../webcrawl
+
+Exit codes:
+  0  both files were written
+  2  unusable input
 """
 
 from __future__ import annotations
@@ -14,13 +22,13 @@ from string import Template
 
 from scrapy.utils.template import string_camelcase
 
-from webcrawl.commands import Group, Options, Settings, UsageError, offline
+from webcrawl.commands import Group, Options, Settings, UsageError, make_command
 from webcrawl.errors import FatalError
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
-# What the skeleton means by these names.
+# Class names that the skeleton itself uses.
 _USED = {"Counter", "ProcessingModule", "Page"}
-# Of the module and its tests.
+# Holds the templates of the module and its tests.
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
@@ -32,14 +40,14 @@ def _options(group: Group) -> None:
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: ARG001  # of all commands
     if len(args) != 1:
-        raise UsageError("name the module, for example word_count")
+        raise UsageError("give the name of one module, for example word_count")
     name = args[0]
     title = string_camelcase(name)
     is_taken = keyword.iskeyword(title) or title in _USED
     if _NAME.fullmatch(name) is None or keyword.iskeyword(name) or is_taken:
         raise UsageError(
-            "NAME must be a name of Python in lower case, such as word_count, free for a class, "
-            f"not {name}"
+            "NAME must be a Python name in lower case, such as word_count, that gives a free class "
+            f"name; {name} does not"
         )
     root = Path(opts.root)
     templates = {
@@ -48,12 +56,12 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: AR
     }
     for path in templates:
         if not path.parent.is_dir():
-            raise FatalError(f"there is no {path.parent}: run it in a checkout of webcrawl.")
-        taken = next((one for one in (path, path.with_suffix("")) if one.exists()), None)
-        if taken is not None:
+            raise FatalError(f"there is no {path.parent}: run this in a checkout of webcrawl.")
+        existing = next((one for one in (path, path.with_suffix("")) if one.exists()), None)
+        if existing is not None:
             names = {one.stem for one in path.parent.glob("[a-z]*")}
             raise FatalError(
-                f"{taken} is there already: choose another name than {', '.join(sorted(names))}."
+                f"{existing} exists already; these names are taken: {', '.join(sorted(names))}."
             )
     for path, template in templates.items():
         text = Template((_TEMPLATES / template).read_text("utf-8"))
@@ -68,4 +76,4 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: AR
     return 0
 
 
-Command = offline(_run, syntax="[options] NAME", options=_options)
+Command = make_command(_run, syntax="[options] NAME", options=_options)

@@ -1,17 +1,24 @@
-"""Run one crawl in several processes.
+"""Run one crawl in several processes, on one machine or many.
 
-With --drones N it runs N drones of the SPIDER on this machine, each a scrapy crawl with the
-arguments -a and the settings -s, and a Redis for them unless REDIS_URL names one. Ctrl-C stops all
-with checkpoints, twice at once; the same command goes on. status shows the hive and stop ends it
-with checkpoints, from elsewhere: by JOBDIR, or by REDIS_URL and HIVE.
+On one machine: "hive --drones N SPIDER" runs N drones. Each drone is a "scrapy crawl SPIDER" with
+the same -a and -s options. A Redis is started for them unless REDIS_URL names one. Ctrl-C stops all
+drones with checkpoints; a second Ctrl-C stops them immediately. Run the same command again to
+resume. "hive status" shows the hive and "hive stop" stops it with checkpoints, from another
+terminal (with JOBDIR) or machine (with -s REDIS_URL and -s HIVE).
 
-With --hosts FILE, which names the scrapyds of many machines: up deploys this checkout and runs a
-drone of the SPIDER on each, or --drones, with the arguments -a and the settings -s, among them
-HIVE, REDIS_URL and HIVE_STORE. status asks all of them, stop cancels all, with checkpoints; both
-need -s HIVE=NAME. A machine that does not answer is named and does not hold up the others.
+On many machines: --hosts FILE lists their scrapyds. "hive up" deploys this checkout and runs one
+drone on each of them, or --drones N; it needs -s HIVE, -s REDIS_URL and -s HIVE_STORE. "hive
+status" asks all machines and "hive stop" stops all with checkpoints; both need -s HIVE=NAME. A
+machine that does not answer is reported and does not delay the others.
 
-Exit code: that of scrapy crawl, 1 also if a drone died too often, is still there after stop, or if
-not all is well on each machine; 2 if there is no such hive.
+Examples:
+  scrapy hive --drones 4 web -a seeds=seeds.txt -s JOBDIR=crawls/hive
+  scrapy hive status crawls/hive
+
+Exit codes:
+  as of "scrapy crawl", and also
+  1  a drone died too often or did not stop in time, or a machine has a problem
+  2  there is no such hive
 """
 
 from __future__ import annotations
@@ -21,7 +28,15 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, UsageError, job_first, offline, print_answer
+from webcrawl.commands import (
+    Group,
+    Options,
+    Settings,
+    UsageError,
+    make_command,
+    print_answer,
+    take_job,
+)
 from webcrawl.configuration.values import number, port_number
 from webcrawl.errors import FatalError
 from webcrawl.wording import visible
@@ -29,28 +44,34 @@ from webcrawl.wording import visible
 
 def _options(group: Group) -> None:
     add = group.add_argument
-    add("--drones", type=int, metavar="N", help="drones on this machine, or on each")
+    add(
+        "--drones",
+        type=int,
+        metavar="N",
+        help="processes to run: on this machine, or with --hosts on each (then default: 1)",
+    )
     add(
         "-a",
         dest="spargs",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an argument of the spider (may be repeated)",
+        help="set a spider argument (may be repeated)",
     )
     add(
         "--hosts",
         type=Path,
         metavar="FILE",
-        help="up, status, stop: the machines' scrapyds, as http://user:password@machine:6800, a "
-        "line each",
+        help="with up, status and stop: the machines' scrapyds, one per line, such as "
+        "http://user:password@machine:6800",
     )
     add(
         "--timeout",
         type=float,
         default=120.0,
         metavar="SECS",
-        help="for each of these machines; of stop, for all drones to end (default: 120)",
+        help="how long to wait for each machine, and with stop for the drones to end (default: "
+        "120)",
     )
 
 
@@ -58,13 +79,13 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.hosts:
         return _run_elsewhere(args, opts, settings)
     if args[:1] in (["status"], ["stop"]):
-        job_first(args[1:], settings, alone=True)
+        take_job(args[1:], settings, alone=True)
         return (_status if args[0] == "status" else _stop)(opts, settings)
     if opts.drones is not None and len(args) == 1:
         return _run_here(args[0], opts, settings)
     raise UsageError(
-        "say: scrapy hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, scrapy hive status|stop, "
-        "or scrapy hive up|status|stop --hosts FILE"
+        "usage: scrapy hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, scrapy hive "
+        "status|stop, or scrapy hive up|status|stop --hosts FILE"
     )
 
 
@@ -106,7 +127,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
             await table.close()
 
     code = asyncio.run(run())
-    if code not in LASTING:  # else there is a sentence that says more
+    if code not in LASTING:  # for those, a sentence that says more was printed
         print_error(hive_summary(hive.jobdir, map(hive.directory, range(hive.drones))))
     return code
 
@@ -121,7 +142,7 @@ def _status(opts: Options, settings: Settings) -> int:
     name = hive_name(settings)
     found = asyncio.run(ask_hive(name, settings, look))
     port = ports_of(Path(settings["JOBDIR"])).get("monitor")
-    rows = [*table(name, found), *([f"the monitor is at port {port}"] if port else [])]
+    rows = [*table(name, found), *([f"the monitor is on port {port}"] if port else [])]
     print_answer(found, lambda: "\n".join((*rows, "")), as_json=opts.json)
     return 0
 
@@ -148,9 +169,9 @@ def _stop(opts: Options, settings: Settings) -> int:
 
     if left := asyncio.run(stop()):
         names = ", ".join(left)
-        sys.stderr.write(f"hive: still there after {opts.timeout:g} s: {visible(names)}\n")
+        sys.stderr.write(f"hive: still running after {opts.timeout:g} s: {visible(names)}\n")
         return 1
-    print(f"hive {name}: all drones have ended, with checkpoints")
+    print(f"hive {name}: all drones have stopped, with checkpoints")
     return 0
 
 
@@ -162,7 +183,7 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
 
     if args[:1] not in (["up"], ["status"], ["stop"]) or len(args) != 1 + (args[0] == "up"):
         raise UsageError(
-            "say: scrapy hive up --hosts FILE SPIDER -a NAME=VALUE -s NAME=VALUE, or "
+            "usage: scrapy hive up --hosts FILE SPIDER -a NAME=VALUE -s NAME=VALUE, or "
             "scrapy hive status|stop --hosts FILE -s HIVE=NAME"
         )
     hive = check_hive_settings(settings).name
@@ -178,15 +199,15 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
         )
         order.check()
         if port_number(settings, "MONITOR_PORT"):
-            raise FatalError("Drones that scrapyd starts have no monitor: leave out MONITOR_PORT.")
+            raise FatalError("scrapyd's drones have no monitor: leave out MONITOR_PORT.")
         if not settings.get("REDIS_URL"):
             raise FatalError(
-                "REDIS_URL is not set, which all machines must reach: -s REDIS_URL=URL."
+                "REDIS_URL is not set. Name a Redis that all machines can reach: -s REDIS_URL=URL."
             )
         store = str(settings.get("HIVE_STORE") or "")
         if "://" not in store and not Path(store).is_absolute():
             raise FatalError(
-                "HIVE_STORE must be a URL or a whole path, the same on all machines, not "
+                "HIVE_STORE must be a URL or an absolute path, the same on all machines, not "
                 f"{store!r}."
             )
         egg = build_egg(Path(closest_scrapy_cfg()).parent)
@@ -200,7 +221,7 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
     return 0 if is_good else 1
 
 
-Command = offline(
+Command = make_command(
     _run,
     syntax="--drones N SPIDER | status|stop [JOBDIR] | up [options]",
     options=_options,

@@ -1,14 +1,21 @@
-"""Check a job directory, or go back to an older checkpoint.
+"""Check a job directory for damage, or restore an older checkpoint.
 
-"scrapy job check JOBDIR" reads everything that a crawl that does not run has on disk, its older
-checkpoints too: checksums, order, counts, and that each part names what is there. It tells what is
-damaged, where, what that means for the crawl, and how to go on. Nothing is changed. Exit code: 0
-sound, 1 damaged, 2 unusable input: no job, one that is in use or that a later webcrawl wrote.
+"job check" reads everything that a stopped crawl has on disk, its older checkpoints too. It
+verifies checksums, order, counts, and that all files which are referred to exist. It says what is
+damaged and where, what that means for the crawl, and what to do. It changes nothing.
 
-"scrapy job restore JOBDIR" makes the job what it was at its newest sound checkpoint, or at the one
-that --checkpoint names. Logs, stored pages and other output stay, and what is replaced is kept
-below JOBDIR/damaged. Run the command of the crawl again to go on; what was fetched since then is
-fetched again. Exit code: 0 done, 1 no sound checkpoint, nothing was changed, 2 unusable input.
+"job restore" takes the job back to its newest sound checkpoint, or to the one that --checkpoint
+names. Logs, stored pages and other output stay. Replaced files are kept in JOBDIR/damaged. Then run
+the crawl's command again; pages fetched since that checkpoint are fetched again.
+
+Examples:
+  scrapy job check crawls/web
+  scrapy job restore crawls/web --checkpoint 17
+
+Exit codes:
+  0  no damage; restored
+  1  damage was found; there is no sound checkpoint, and nothing was changed
+  2  unusable input: no job, one that is in use, or one of a later webcrawl
 """
 
 from __future__ import annotations
@@ -21,10 +28,10 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
-    job_first,
-    offline,
+    make_command,
     print_answer,
     progress_of,
+    take_job,
 )
 from webcrawl.wording import counted
 
@@ -39,7 +46,7 @@ _SHOWN = 100
 
 
 def report_text(report: CheckReport) -> str:
-    """What was found, damage first."""
+    """Return the findings as text, damage first."""
     return "".join(f"{line}\n" for line in _lines(report))
 
 
@@ -55,7 +62,7 @@ def _lines(report: CheckReport) -> Iterator[str]:
         yield f"damaged in {counted(report.damage_count, 'place')}:"
         yield from _findings(report.damage, report.damage_count)
     if report.note_count:
-        yield "as a process leaves it that was killed, no damage:"
+        yield "left behind by a killed process, not damage:"
         yield from _findings(report.notes, report.note_count)
     if not report.damage_count:
         yield "sound"
@@ -78,29 +85,34 @@ def _restored_text(result: Restored) -> str:
         return f"{result.jobdir}: {NO_CHECKPOINT}\nnothing was changed\n"
     return (
         f"{result.jobdir} is back at checkpoint {result.checkpoint} of {result.written_at}\n"
-        f"what it replaces is in {result.aside}: delete that once the crawl runs well again\n"
-        "run the command of the crawl again: what was fetched since then is fetched again\n"
+        f"the replaced files are in {result.aside}; delete it once the crawl runs well again\n"
+        "run the crawl's command again; pages fetched since then are fetched again\n"
     )
 
 
 def _options(group: Group) -> None:
     add = group.add_argument
-    add("--warc", action="store_true", help="check the stored pages, too: 8 s a gigabyte")
+    add(
+        "--warc",
+        action="store_true",
+        help="with check: also check the stored pages (8 s per gigabyte)",
+    )
     add(
         "--checkpoint",
         type=int,
         metavar="NUMBER",
-        help="restore this one of JOBDIR/checkpoints (default: the newest that is sound)",
+        help="with restore: the checkpoint in JOBDIR/checkpoints to restore (default: the newest "
+        "sound one)",
     )
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     commands = {"check": _check, "restore": _restore}
     if not args or args[0] not in commands:
-        raise UsageError("say: scrapy job check [JOBDIR], or scrapy job restore [JOBDIR]")
+        raise UsageError("usage: scrapy job check [JOBDIR], or scrapy job restore [JOBDIR]")
     if opts.warc if args[0] == "restore" else opts.checkpoint is not None:
         raise UsageError("--warc is for check, and --checkpoint for restore")
-    job_first(args[1:], settings, alone=True)
+    take_job(args[1:], settings, alone=True)
     return commands[args[0]](Path(settings["JOBDIR"]), opts)
 
 
@@ -124,7 +136,7 @@ def _restore(jobdir: Path, opts: Options) -> int:
     from webcrawl.jobs.check.whole import bytes_of
 
     kept = candidates(jobdir, opts.checkpoint)
-    # The first one that is sound is read twice.
+    # The first sound one is read twice.
     sizes = [bytes_of(path, warc=False, kept=False) for path in kept]
     with progress_of(sum(sizes[:1]) + sum(sizes)) as on_progress:
         result = restore_job(jobdir, kept, on_progress=on_progress)
@@ -132,4 +144,4 @@ def _restore(jobdir: Path, opts: Options) -> int:
     return 0 if result.checkpoint else 1
 
 
-Command = offline(_run, syntax="check|restore [options] [JOBDIR]", options=_options, json=True)
+Command = make_command(_run, syntax="check|restore [options] [JOBDIR]", options=_options, json=True)

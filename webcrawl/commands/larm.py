@@ -1,15 +1,22 @@
-"""LARM: print a page of the log storage of its module.
+"""Print a stored page from a LARM directory.
 
-Writes the body of the page to standard output, as it was stored. DIRECTORY has LARM's store.log and
-page files, of this crawler (JOBDIR/larm) or of LARM; the page is named by its URL. Exit code: 0
-done, 2 unusable input or no such page.
+Writes the body of the page with this URL to standard output, as it was stored. DIRECTORY holds
+LARM's store.log and page files, written by this crawler (JOBDIR/larm) or by LARM itself.
+
+Examples:
+  scrapy larm crawls/web/larm https://example.org/
+  scrapy larm crawls/web/larm https://example.org/logo.png > logo.png
+
+Exit codes:
+  0  the page was printed
+  2  unusable input, or the page is not there
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from webcrawl.commands import Options, Settings, UsageError, offline, print_bytes
+from webcrawl.commands import Options, Settings, UsageError, make_command, print_bytes
 from webcrawl.errors import FatalError
 
 
@@ -18,12 +25,12 @@ def _run(args: list[str], _opts: Options, _settings: Settings) -> int:
     from webcrawl.pipelines.larm.rows import LarmError
 
     if len(args) != 2:
-        raise UsageError("name a directory and a URL, for example: scrapy larm crawls/web/larm URL")
+        raise UsageError("give a directory and a URL, for example: scrapy larm crawls/web/larm URL")
     directory = Path(args[0])
     try:
         stored = find(directory, args[1])
         if stored is None:
-            raise FatalError(f"{directory} has no page {args[1]}.")
+            raise FatalError(f"There is no page {args[1]} in {directory}.")
         body = body_of(directory, stored)
     except (LarmError, OSError) as error:
         raise FatalError(f"{error}.") from error
@@ -31,4 +38,4 @@ def _run(args: list[str], _opts: Options, _settings: Settings) -> int:
     return 0
 
 
-Command = offline(_run, syntax="DIRECTORY URL")
+Command = make_command(_run, syntax="DIRECTORY URL")

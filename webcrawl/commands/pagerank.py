@@ -1,10 +1,19 @@
-"""Rank the hosts of a crawl by the links between them.
+"""Rank the hosts or pages of a crawl by the links between them (PageRank).
 
-Reads the link graph of JOBDIR, or of a hive's drones in it, while the crawl runs or later, and
-writes to JOBDIR/graph: the host graph (host_graph.parquet), the hosts with PageRank and in-degree
-(hosts.parquet), and rank,host lines (ranks.csv), which a crawl takes as RANKS_FILE and as seeds.
-With --pages the same of pages: page_graph.parquet, pages.parquet, page_ranks.csv, whose URLs a
-later crawl takes as RANKS_FILE. Exit code: 0 written, 2 unusable input.
+Reads the link graph in JOBDIR, of a crawl or a hive, running or not. Writes to JOBDIR/graph: the
+host graph (host_graph.parquet), the hosts with PageRank and in-degree (hosts.parquet), and
+rank,host lines (ranks.csv), which can be a RANKS_FILE or a seed list.
+
+With --pages, writes the same for pages: page_graph.parquet, pages.parquet and page_ranks.csv, which
+can be the RANKS_FILE of a later crawl.
+
+Examples:
+  scrapy pagerank crawls/web
+  scrapy pagerank crawls/web --pages -o page_ranks.csv
+
+Exit codes:
+  0  the ranks were written
+  2  unusable input
 """
 
 from __future__ import annotations
@@ -12,23 +21,29 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, job_first, offline, progress
+from webcrawl.commands import Group, Options, Settings, make_command, progress, take_job
 from webcrawl.wording import counted
 
 
 def _options(group: Group) -> None:
     group.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="default: JOBDIR/graph/ranks.csv"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where to write the ranks (default: JOBDIR/graph/ranks.csv)",
     )
     group.add_argument(
-        "--pages", action="store_true", help="rank pages, by 268 million different links at most"
+        "--pages",
+        action="store_true",
+        help="rank pages instead of hosts; at most 268 million distinct links",
     )
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.errors import FatalError, needs
 
-    job_first(args, settings, alone=True)
+    take_job(args, settings, alone=True)
     jobdir = settings["JOBDIR"]
     for package in ("pyarrow", "duckdb"):
         needs(package, of="The link graph")
@@ -54,7 +69,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             LinkTables.of(
                 directories,
                 name_of=str if opts.pages else host_of,
-                beside=directory,
+                work_parent=directory,
                 on_progress=on_progress,
             ) as tables,
         ):
@@ -65,9 +80,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     except (OSError, duckdb.Error, CorruptRecordError) as error:
         why = str(error).partition("\n")[0]
         raise FatalError(f"The link graph in {jobdir} cannot be ranked: {why}.") from error
-    links, pairs = counted(tables.links, "link"), counted(tables.pairs, "pair")
-    print(f"{output}: {counted(tables.names, what)} by {links}, {pairs}")
+    links, pairs = counted(tables.links, "link"), counted(tables.pairs, "distinct pair")
+    print(f"{output}: {counted(tables.names, what)} ranked by {links}, {pairs}")
     return 0
 
 
-Command = offline(_run, syntax="[options] [JOBDIR]", options=_options)
+Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)

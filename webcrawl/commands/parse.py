@@ -1,7 +1,12 @@
-"""``scrapy parse`` on Scrapy's own scheduler."""
+"""Parse a page with a spider on Scrapy's own scheduler.
+
+Examples:
+  scrapy parse --spider=web https://example.org/
+  scrapy parse --spider=web --nolinks https://example.org/
+"""
 
 from scrapy.commands import parse
 
-from webcrawl.commands import on_scrapys_scheduler
+from webcrawl.commands import scrapy_tool
 
-Command = on_scrapys_scheduler(parse.Command, __name__)
+Command = scrapy_tool(parse.Command, __name__)

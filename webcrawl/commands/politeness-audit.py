@@ -1,15 +1,23 @@
-"""Judge a crawler's politeness by the simulated web's access log, or by a job's own log.
+"""Check that a crawl was polite, from an access log or from its own log.
 
-Reports, for each politeness key, the smallest gap between two contacts, the largest concurrency and
-every violation. LOG is an access log of scrapy simweb, in which every line is a contact: robots.txt
-and redirects count. Without LOG the contacts are those that the job has noted itself, of each URL
-that was answered; the delay and the key are those of the job's settings. Logs may be compressed by
-gzip; several are merged by time. HOSTS_POLICY_FILE, the job's or given with -s, says which delays
-and parts of hosts were agreed on. Exit code: 0 no violation, 1 violations, 2 unusable input, or no
-delay is known, so that nothing was judged.
+Reports the smallest gap between two requests, the largest concurrency and all violations, for each
+politeness key (host, domain or address).
+
+LOG is an access log of "scrapy simweb", with all requests including robots.txt and redirects. Logs
+may be compressed with gzip; several are merged by time. Without LOG, the job's own log is checked,
+which has each URL that was answered. Delay and key then come from the job's settings.
+HOSTS_POLICY_FILE (the job's, or given with -s) says which delays were agreed for which hosts.
+
+Examples:
+  scrapy politeness-audit crawls/web
+  scrapy politeness-audit crawls/simweb/access.log --delay 3
+
+Exit codes:
+  0  no violations
+  1  violations
+  2  unusable input; or no delay is known, and nothing was checked
 """
-# Scrapy names a command after its module, hence the hyphen.
-# ruff: noqa: N999
+# ruff: noqa: N999  # Scrapy names a command after its module
 
 from __future__ import annotations
 
@@ -21,10 +29,10 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
-    job_first,
-    offline,
+    make_command,
     print_answer,
     progress,
+    take_job,
 )
 from webcrawl.errors import FatalError
 
@@ -35,20 +43,25 @@ def _options(group: Group) -> None:
     from webcrawl.jobs.audit.access_logs import KEYS
 
     add = group.add_argument
-    add("--key", choices=sorted(KEYS), help="politeness key (default: the job's, or host)")
+    add(
+        "--key",
+        choices=sorted(KEYS),
+        help="apply pauses to each host, domain or address (default: as in the job's settings, "
+        "else host)",
+    )
     add(
         "--delay",
         type=float,
         metavar="SECS",
-        help="pause that is due after each contact (default: by the job's settings; with 0 only "
-        "two contacts at once are a violation)",
+        help="required pause after each request (default: as in the job's settings; with 0, only "
+        "simultaneous requests are violations)",
     )
     add(
         "--top",
         type=int,
         default=_TOP,
         metavar="N",
-        help=f"show N keys and N violations (default: {_TOP}); all are counted",
+        help=f"show at most N keys and N violations (default: {_TOP}); all are counted",
     )
 
 
@@ -65,11 +78,11 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.inspect.info_log import log_files
     from webcrawl.urls.registered_domain import use
 
-    logs = job_first(args, settings, paths=True)
+    logs = take_job(args, settings, are_paths=True)
     if logs and args[0] not in {"--", logs[0]}:
-        raise UsageError("name a job or access logs, not both")
+        raise UsageError("give a job or access logs, not both")
     if opts.delay is not None and not 0 <= opts.delay < math.inf:
-        raise UsageError("--delay must be a number of seconds, and not negative")
+        raise UsageError("--delay must be a number of seconds, at least 0")
     if opts.top < 0:
         raise UsageError("--top cannot be negative")
     rules = settings
@@ -88,13 +101,13 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         logs = [str(file) for file in files if file.exists()] or [f"{jobdir}/{INFO_LOG}"]
         of_job = {"own_log_of": jobdir}
         source = (
-            f"By the own log of {jobdir}: each URL that was answered, by the machine's clock: "
-            "where that was set meanwhile, gaps are wrong. A server's log has robots.txt, failures "
-            "and earlier tries, too.\n"
+            f"From the log of {jobdir}, which has each URL that was answered. Gaps are wrong if "
+            "the machine's clock was set meanwhile. Only a server's log also has robots.txt, "
+            "failures and earlier tries.\n"
         )
     if delay is None:
         raise FatalError(
-            "No delay is known, so nothing was judged: name the one that was due with --delay SECS."
+            "No delay is known, so nothing was checked: give the required one with --delay SECS."
         )
     if key == "domain":
         use(suffix_list_of(settings))
@@ -123,4 +136,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 2 if auditor.unjudged else 0
 
 
-Command = offline(_run, syntax="[options] [JOBDIR | LOG [LOG ...]]", options=_options, json=True)
+Command = make_command(
+    _run, syntax="[options] [JOBDIR | LOG [LOG ...]]", options=_options, json=True
+)

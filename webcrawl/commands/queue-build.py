@@ -1,11 +1,18 @@
 """Build the next seed list of an offline crawl (-a offline=1) from stored pages.
 
-Reads WARC files and LARM directories, takes the links of their pages that were not found before,
-sorts them by domain and writes the next segment of the queue, with what crawls have handed back.
-What was read by an earlier run is not read again. Exit code: 0 done, 2 unusable input, also when a
-source could not be read to its end.
+Reads WARC files and LARM directories, collects the links that were not found before, sorts them by
+domain and writes them as the next segment of the queue. URLs that earlier crawls handed back are
+included. Pages that an earlier run has read are not read again.
+
+Examples:
+  scrapy queue-build --queue queue --seeds seeds.txt
+  scrapy queue-build --queue queue crawls/web
+
+Exit codes:
+  0  done
+  2  unusable input, or a source could not be read to its end
 """
-# ruff: noqa: N999  # the name of the command
+# ruff: noqa: N999  # Scrapy names a command after its module
 
 from __future__ import annotations
 
@@ -18,7 +25,7 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
-    offline,
+    make_command,
     print_answer,
     progress,
     sources_or_job,
@@ -32,13 +39,13 @@ if TYPE_CHECKING:
 
 def _options(group: Group) -> None:
     add = group.add_argument
-    add("--queue", metavar="DIR", help="the directory of the queue, made if it is not there")
+    add("--queue", metavar="DIR", help="directory of the queue; created if it does not exist")
     add(
         "--seeds",
         metavar="FILE",
         default="",
-        help="seeds for the segment (several joined by commas, - for standard input): of a new "
-        "queue, and with URL_SCOPE the domains that it keeps to",
+        help="seeds to add to the segment (several files separated by commas, - for standard "
+        "input); needed for a new queue, and with URL_SCOPE they say which domains are in scope",
     )
 
 
@@ -50,8 +57,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.replay.sources import sources_of
 
     if not opts.queue:
-        raise UsageError("name the directory of the queue with --queue DIR")
-    # Without pages yet, the first segment is of seeds.
+        raise UsageError("give the directory of the queue with --queue DIR")
+    # While there are no pages yet, the first segment is made from the seeds only.
     is_first = not args and not is_crawl(Path(settings["JOBDIR"]))
     sources = [] if is_first else sources_of(sources_or_job(args, settings))
     queue = QueueDirectory(path=Path(opts.queue))
@@ -73,20 +80,20 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 def _text(done: Built) -> str:
     pages, links = counted(done.pages, "new page"), counted(done.links, "link")
-    what = f"{counted(done.new, 'new URL')}, {done.refused:,} refused by filters"
-    lines = [f"{pages} of {counted(done.sources, 'source')}, {links}: {what}\n"]
+    urls_found = f"{counted(done.new, 'new URL')}, {done.refused:,} refused by filters"
+    lines = [f"{pages} in {counted(done.sources, 'source')}, {links}: {urls_found}\n"]
     if done.remainder:
-        lines.append(f"{counted(done.remainder, 'URL')} handed back\n")
+        lines.append(f"{counted(done.remainder, 'URL')} handed back by crawls\n")
     if done.unsayable:
-        lines.append(f"{counted(done.unsayable, 'odd URL')} left out\n")
+        lines.append(f"{counted(done.unsayable, 'unusual URL')} left out\n")
     if done.segment is None:
-        lines.append("nothing new: no segment was written\n")
+        lines.append("nothing new, so no segment was written\n")
     else:
         urls, domains = done.segment.urls, counted(done.segment.domains, "domain")
         lines.append(f"{done.segment.path}: {counted(urls, 'URL')} of {domains}\n")
     return "".join(lines)
 
 
-Command = offline(
+Command = make_command(
     _run, syntax="[options] --queue DIR [JOBDIR|WARC|LARM ...]", options=_options, json=True
 )

@@ -1,16 +1,20 @@
-"""Rehearse a crawl in virtual time against a simulated web.
+"""Try a crawl on a simulated web, in virtual time.
 
-Runs COMMAND, a crawl with its settings and processing modules as they are, for some thousand
-contacts in one process, in a time that jumps over all waiting: the hosts of its seeds, and others
-that they link to, are simulated, as are latencies, name servers and robots.txt. Shows whether
-settings, scope and modules do what they are meant to do, before a week of crawling; it is no
-forecast of what the real hosts have. The same seed gives the same crawl.
+Runs the crawl command after "--" with its own settings and processing modules, in one process, for
+some thousand requests. The hosts of its seeds and others that they link to are simulated, and so
+are latencies, name servers and robots.txt. Virtual time skips all waiting. A rehearsal shows
+whether settings, scope and modules do what you want before you crawl for a week. It does not
+predict what the real hosts contain. The same --seed gives the same crawl.
 
-All that is written goes below the rehearsal's directory, which an earlier rehearsal leaves to the
-next one; what would be sent elsewhere is switched off. Modules find REHEARSAL=True in the settings.
-Example: scrapy rehearse --contacts 5000 -- crawl web -a seeds=example.org -s URL_SCOPE=domain
+All output goes to the rehearsal's directory, which the next rehearsal clears. Anything that would
+send data elsewhere is switched off. Modules find REHEARSAL=True in the settings.
 
-Exit code: that of COMMAND, 2 for one that cannot be rehearsed.
+Examples:
+  scrapy rehearse -- crawl web -a seeds=example.org -s URL_SCOPE=domain
+  scrapy rehearse --contacts 5000 --seed 2 -- crawl web -a seeds=seeds.txt
+
+Exit codes:
+  as of the crawl command; 2 if it cannot be rehearsed
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from urllib.parse import urlsplit
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from webcrawl.commands import Group, Options, Settings, offline
+from webcrawl.commands import Group, Options, Settings, make_command
 from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
@@ -36,16 +40,22 @@ if TYPE_CHECKING:
 
 _DIRECTORY = Path("crawls/rehearsal")
 _ORDERS = "rehearsal.json"
-# What is sent elsewhere, or needs others.
+# Settings that send data elsewhere or need other processes.
 _OFF = ("HIVE", "OUTPUT_STORE", "REDIS_URL", "REDIS_HOST")
 _MOST_HOSTS = 100_000
-# Hosts that are simulated besides those of the seeds, for each of these and at least.
-_OTHERS, _FEWEST = 3, 200
+# Simulated hosts for each host of the seeds, and their minimum number.
+_HOSTS_PER_SEED_HOST, _MIN_HOSTS = 3, 200
 
 
 def _options(group: Group) -> None:
     add = group.add_argument
-    add("--seed", type=int, default=1, metavar="N", help="another one is another web (default: 1)")
+    add(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of the simulated web; another one is another web (default: 1)",
+    )
     add(
         "--contacts",
         type=int,
@@ -58,7 +68,7 @@ def _options(group: Group) -> None:
         type=Path,
         default=_DIRECTORY,
         metavar="DIR",
-        help=f"where all is written (default: {_DIRECTORY})",
+        help=f"directory for all output (default: {_DIRECTORY})",
     )
 
 
@@ -79,11 +89,13 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     arguments = dict(one.partition("=")[::2] for one in given.a)
     urls = _seeds(rest[1], arguments, crawl, directory)
     hosts = len({urlsplit(url).hostname for url in urls})
-    overrides, off = _below(directory, crawl, has_own_feeds=bool(given.output or given.overwrite))
+    overrides, off = _overrides(
+        directory, crawl, has_own_feeds=bool(given.output or given.overwrite)
+    )
     orders = Orders(
         seed=opts.seed,
         contacts=opts.contacts,
-        hosts=max(_FEWEST, _OTHERS * hosts),
+        hosts=max(_MIN_HOSTS, _HOSTS_PER_SEED_HOST * hosts),
         urls=urls,
         settings=overrides,
         command=[
@@ -98,38 +110,40 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     path = directory / _ORDERS
     write_atomic(path, msgspec.json.encode(orders, enc_hook=str))
     print(
-        f"rehearsal: {counted(hosts, 'host')} of the seeds and {orders.hosts - hosts} others are "
-        "simulated, with their pages, robots.txt and name servers, the network and the time (seed "
-        f"{opts.seed}); nothing is sent to real ones."
+        f"rehearsal: simulating the {counted(hosts, 'host')} of the seeds and "
+        f"{orders.hosts - hosts} others, their pages, robots.txt and name servers, the network and "
+        f"the time (seed {opts.seed}). No real host is contacted."
     )
     if off:
         print(f"rehearsal: switched off: {', '.join(off)}")
     sys.stdout.flush()
     code = _run_module("webcrawl.sim", str(path))
-    if is_crawl(Path(overrides["JOBDIR"])):  # else COMMAND was refused
+    if is_crawl(Path(overrides["JOBDIR"])):  # otherwise the command was refused
         _run_module("scrapy", "report", overrides["JOBDIR"])
     return code
 
 
 def _run_module(*words: str) -> int:
-    """The exit code of a module in a process of its own, which finds what is found here."""
+    """Run a module in a new process with the same import path, and return its exit code."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", *words]
     return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603  # our own
 
 
 def _clear(directory: Path) -> None:
-    """An empty *directory*. FatalError if there is something else in it than a rehearsal."""
+    """Empty *directory*. Raises FatalError if it holds anything but a rehearsal."""
     if directory.exists():
         if any(directory.iterdir()) and not (directory / _ORDERS).exists():
-            raise FatalError(f"{directory} holds something else: name another with --directory.")
+            raise FatalError(
+                f"{directory} is not a rehearsal's directory: choose another with --directory."
+            )
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
     (directory / _ORDERS).touch()
 
 
 def _options_of(command: list[str]) -> tuple[Options, list[str]]:
-    """The options of *command* that matter here, and what else it has."""
+    """Split *command* into the options that matter here and all its other words."""
     parser = argparse.ArgumentParser("scrapy rehearse -- scrapy", add_help=False)
     parser.add_argument("-s", "--set", action="append", default=[])
     parser.add_argument("-a", action="append", default=[])
@@ -137,18 +151,18 @@ def _options_of(command: list[str]) -> tuple[Options, list[str]]:
     parser.add_argument("-O", "--overwrite-output", dest="overwrite", action="append", default=[])
     given, rest = parser.parse_known_args(command)
     if rest[:1] != ["crawl"] or len(rest) < 2:
-        raise FatalError("it takes a crawl after --, as in: scrapy rehearse -- crawl web -a ...")
+        raise FatalError("Put a crawl command after --, such as: scrapy rehearse -- crawl web ...")
     return given, rest
 
 
 def _settings_of(spider: str, given: Options, settings: Settings) -> Settings:
-    """The *settings* of a crawl of *spider* with the options *given*."""
+    """Return the *settings* of a crawl of *spider* with the options *given*."""
     from scrapy.spiderloader import get_spider_loader
 
     crawl = settings.copy()
     loader = get_spider_loader(crawl)
     if spider not in loader.list():
-        raise FatalError(f"there is no spider {spider}: scrapy list shows them.")
+        raise FatalError(f"There is no spider {spider}: scrapy list shows them.")
     loader.load(spider).update_settings(crawl)
     for one in given.set:
         name, _, value = one.partition("=")
@@ -160,13 +174,15 @@ def _settings_of(spider: str, given: Options, settings: Settings) -> Settings:
 
 
 def _feed(directory: Path, uri: str) -> Path:
-    """The file in *directory* for a feed that would go to *uri*."""
+    """Return the file in *directory* for a feed that would go to *uri*."""
     return directory / "feeds" / Path(uri).name
 
 
 def _seeds(spider: str, arguments: dict[str, str], crawl: Settings, directory: Path) -> list[str]:
-    """The URLs from which the crawl starts: its seeds, or those of a spider of Scrapy. What comes
-    by the standard input is kept in *directory*, and named in *arguments*."""
+    """Return the URLs from which the crawl starts: its seeds or its spider's start_urls.
+
+    Seeds from standard input are saved in *directory*, and *arguments* then names that file.
+    """
     from scrapy.spiderloader import get_spider_loader
 
     from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME, STDIN, SeedReader, split_sources
@@ -184,25 +200,27 @@ def _seeds(spider: str, arguments: dict[str, str], crawl: Settings, directory: P
             urls += [seed.url for seed in found]
             if len(urls) > _MOST_HOSTS:
                 raise FatalError(
-                    f"a rehearsal takes {_MOST_HOSTS:,} seeds: give it the first ones."
+                    f"A rehearsal takes at most {_MOST_HOSTS:,} seeds: shorten the list."
                 )
         reader.close()
     if not urls:
-        raise FatalError("a rehearsal needs to know the seeds: name them with -a seeds=...")
+        raise FatalError("A rehearsal must know the seeds: give them with -a seeds=...")
     return urls
 
 
-def _below(
+def _overrides(
     directory: Path, crawl: BaseSettings, *, has_own_feeds: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """Settings by which all is written below *directory*, and what is switched off. Feeds of the
-    command line take the place of those of settings."""
+    """Return settings that keep all output in *directory*, and the names of what is switched off.
+
+    Feeds of the command line replace those of the settings.
+    """
     given: dict[str, Any] = {"REHEARSAL": True, "JOBDIR": str(directory / "job")}
     given |= {"METRICS_PORT": 0, "MONITOR_PORT": 0}  # the loop of virtual time has no sockets
     off = [name for name in _OFF if crawl.get(name)]
     given |= dict.fromkeys(off)
     if (crawl.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["spider"]:
-        given["LOG_LEVEL"] = "WARNING"  # a line every ten seconds is much where time jumps
+        given["LOG_LEVEL"] = "WARNING"  # one progress line per ten virtual seconds is too much
     for name in crawl.keys() - given.keys():
         value = crawl[name]
         if (
@@ -223,4 +241,4 @@ def _below(
     return given, off
 
 
-Command = offline(_run, syntax="[options] -- crawl SPIDER ...", options=_options)
+Command = make_command(_run, syntax="[options] -- crawl SPIDER ...", options=_options)

@@ -1,10 +1,17 @@
-"""Run processing modules again over stored pages, without fetching.
+"""Run processing modules over stored pages, without fetching them again.
 
-Hands every page of the WARC files and LARM directories, of this crawler or another one, to the item
-pipelines of the settings (ITEM_PIPELINES), as the crawl did. Links are extracted anew. WarcPipeline
-is left out unless WARC_DIR says where to. Nothing is fetched, no file is changed. Exit code: 0 all
-pages were processed, 1 a module failed on some, or could not start, 2 unusable input or a damaged
-file.
+Reads WARC files and LARM directories, of this crawler or another one, and passes each page to the
+item pipelines in ITEM_PIPELINES, as the crawl did. Links are extracted again. WarcPipeline runs
+only if WARC_DIR is set. The stored pages are not changed.
+
+Examples:
+  scrapy replay crawls/web -o replayed
+  scrapy replay *.warc.gz -s 'ITEM_PIPELINES={"my.module.Titles": 200}'
+
+Exit codes:
+  0  all pages were processed
+  1  a module failed on some pages, or could not start
+  2  unusable input or a damaged file
 """
 
 from __future__ import annotations
@@ -15,18 +22,18 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.commands import Group, Options, Settings, UsageError, offline, sources_or_job
+from webcrawl.commands import Group, Options, Settings, UsageError, make_command, sources_or_job
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-# As that of the crawl's progress line.
+# The logger of the crawl's progress line.
 logger = logging.getLogger("webcrawl")
 
 _WARC_PIPELINE = "webcrawl.pipelines.warc.WarcPipeline"
-# Everything that is for a crawl: what is left is an ordinary Scrapy without a request to send.
+# Replaces everything that is only for a crawl, so that an ordinary Scrapy without requests is left.
 _NO_CRAWL = {
     "SCHEDULER": "webcrawl.jobs.replay.spider.NoRequests",
     "DOWNLOADER": "scrapy.core.downloader.Downloader",
@@ -47,13 +54,13 @@ def _options(group: Group) -> None:
         "--output",
         "-o",
         metavar="DIR",
-        help="JOBDIR of the modules: of the link graph, the statistics, and what has no directory "
-        "by a setting",
+        help="JOBDIR of the modules: for the link graph, the statistics, and all output whose "
+        "directory is not set otherwise",
     )
     add(
         "--submit",
         metavar="JOBDIR",
-        help="submit the links that modules submit to this job, which is not running",
+        help="add the links that modules submit to this job; it must not be running",
     )
     add(
         "--from",
@@ -61,7 +68,7 @@ def _options(group: Group) -> None:
         type=int,
         default=0,
         metavar="OFFSET",
-        help="begin with the record at this byte of the first file: where an earlier run stopped",
+        help="start at this byte of the first file, where an earlier run stopped",
     )
 
 
@@ -70,7 +77,7 @@ def _sources(args: list[str], output: str | None) -> list[Path]:
     from webcrawl.jobs.replay.sources import sources_of
 
     if output and is_crawl(Path(output)):
-        raise FatalError(f"{output} is the job directory of a crawl; name another --output.")
+        raise FatalError(f"{output} is the job directory of a crawl: choose another --output.")
     paths = sources_of(args)
     Path(output or ".").mkdir(parents=True, exist_ok=True)
     return paths
@@ -81,7 +88,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
     from webcrawl.clock import now
     from webcrawl.commands.crawl import crawl_to_end, quiet_lists
-    from webcrawl.commands.frontier import crawler_of_job
+    from webcrawl.commands.frontier import crawler_for_job
     from webcrawl.configuration.values import number
     from webcrawl.crawl.figures.counts import elapsed
     from webcrawl.jobs.inspect.stopped_job import opened
@@ -91,7 +98,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.start < 0:
         raise UsageError("--from cannot be negative")
     if opts.submit and not Path(opts.submit, "CURRENT").exists():
-        raise UsageError(f"--submit names {opts.submit}, where there is no job")
+        raise UsageError(f"--submit: there is no job in {opts.submit}")
     paths = _sources(sources_or_job(args, settings), opts.output)
     sizes = [source_bytes(path) for path in paths]
     pipelines = settings.getdict("ITEM_PIPELINES")
@@ -106,33 +113,31 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     crawler = process.create_crawler(ReplaySpider)
     at = paths[0], opts.start
     every = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
-    began = said_at = now()
-    said = 0
+    began = reported_at = now()
+    reported = 0
 
     def counts() -> tuple[int, int]:
         stats = crawler.stats
         return stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
 
     def on_progress(path: Path, offset: int) -> None:
-        nonlocal at, said_at, said
+        nonlocal at, reported_at, reported
         at = path, offset
-        secs = now() - said_at
+        secs = now() - reported_at
         if secs < every:
             return
         (pages, failed), done = counts(), sum(sizes[: paths.index(path)]) + offset
         line = (
             f"{elapsed(now() - began)} {counted(pages, 'page')} "
-            f"({(pages - said) / secs:,.0f}/s), {failed:,} failed; "
+            f"({(pages - reported) / secs:,.0f}/s), {failed:,} failed; "
             f"{done / 1e6:,.1f} of {sum(sizes) / 1e6:,.1f} MB"
         )
         logger.info("%s", line)
-        said_at, said = now(), pages
+        reported_at, reported = now(), pages
 
     files = [(path, 0 if place else opts.start) for place, path in enumerate(paths)]
     values: dict[str, Any] = {"files": files, "on_progress": on_progress}
-    with (
-        opened(crawler_of_job(job, is_for_links=True)) if opts.submit else nullcontext() as stopped
-    ):
+    with opened(crawler_for_job(job, with_rules=True)) if opts.submit else nullcontext() as stopped:
         values["submit_found"] = stopped and stopped.state.links.submit_page
         code = crawl_to_end(process, crawler, **values)
     if code:
@@ -141,7 +146,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 
 def _ended(crawler: Crawler, at: tuple[Path, int]) -> int:
-    """Print what was done, up to the record *at*; the exit code."""
+    """Print what was done and return the exit code; *at* is where the replay stopped."""
     stats = crawler.stats
     pages, failed = stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
     reason = stats.get_value("finish_reason", "")
@@ -149,10 +154,10 @@ def _ended(crawler: Crawler, at: tuple[Path, int]) -> int:
     print(f"{counted(pages, 'page')} of {read}, {failed:,} failed")
     if reason == "shutdown":
         path, offset = at
-        print(f"stopped: go on with --from {offset} {path} and the files after it")
+        print(f"stopped; to continue, give --from {offset} {path} and the files after it")
     if not reason or reason == "start_error" or failed:
         return 1
     return 2 if stats.get_value("replay/damaged_files") else 0
 
 
-Command = offline(_run, syntax="[options] [JOBDIR|WARC|LARM ...]", options=_options, logs=True)
+Command = make_command(_run, syntax="[options] [JOBDIR|WARC|LARM ...]", options=_options, logs=True)

@@ -1,9 +1,16 @@
-"""Write a page of figures about a crawl: how far, how fast, how polite.
+"""Write an HTML report about a crawl: its progress, speed and politeness.
 
-From the job directory of a crawl that runs, was stopped or was killed, or of a hive on this
-machine: speed, outcomes, content types, sizes, hosts, politeness, errors and what a million pages
-cost. The page is one HTML file that needs nothing else; with --figures each figure is a file, too.
-Exit code: 0 written, 2 unusable input.
+Works on the job directory of a crawl that is running, stopped or killed, or of a hive on this
+machine. The report shows speed, outcomes, content types, sizes, hosts, politeness, errors and the
+cost of a million pages. It is a single HTML file that needs no other files or network.
+
+Examples:
+  scrapy report crawls/web
+  scrapy report crawls/web -o report.html --price-per-hour 0.25
+
+Exit codes:
+  0  the report was written
+  2  unusable input
 """
 
 from __future__ import annotations
@@ -14,21 +21,27 @@ from contextlib import closing
 from pathlib import Path
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import Group, Options, Settings, UsageError, job_first, offline, progress
+from webcrawl.commands import Group, Options, Settings, UsageError, make_command, progress, take_job
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
 
 def _options(group: Group) -> None:
     add = group.add_argument
-    add("-o", "--output", type=Path, metavar="FILE", help="default: JOBDIR/report.html")
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where to write the report (default: JOBDIR/report.html)",
+    )
     add(
         "--price-per-hour",
         type=float,
         metavar="DOLLARS",
-        help="what all machines of the crawl cost an hour",
+        help="cost of all machines of the crawl per hour",
     )
-    add("--figures", type=Path, metavar="DIR", help="also write each figure there as SVG")
+    add("--figures", type=Path, metavar="DIR", help="also write each figure to DIR as an SVG file")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
@@ -38,10 +51,10 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.report.sources import CrawlReader
     from webcrawl.storage.atomic import write_atomic
 
-    job_first(args, settings, alone=True)
+    take_job(args, settings, alone=True)
     price = opts.price_per_hour
     if price is not None and not (math.isfinite(price) and price >= 0):
-        raise UsageError("--price-per-hour must be a number of dollars")
+        raise UsageError("--price-per-hour must be a number of dollars, at least 0")
     path = Path(settings["JOBDIR"])
     output = opts.output or path / "report.html"
     jobdirs = jobdirs_of(path)
@@ -64,4 +77,4 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 0
 
 
-Command = offline(_run, syntax="[options] [JOBDIR]", options=_options)
+Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)

@@ -1,8 +1,17 @@
-"""Search for words in the pages of a crawl.
+"""Search the pages of a crawl for words.
 
-In the index that SearchIndex makes, also while the crawl runs: pages as of its last checkpoint. All
-words must be there; "a phrase", OR, -word and title:word are understood, '*' is every page. Exit
-code: 0 found, 1 nothing found, 2 unusable input.
+Uses the index that the module SearchIndex builds. It works while the crawl runs, on the pages up to
+its last checkpoint. A page must contain all words. You can also write "a phrase", OR, -word and
+title:word; '*' finds every page.
+
+Examples:
+  scrapy search crawls/web solar panels
+  scrapy search crawls/web '"solar power" -title:shop' --language en
+
+Exit codes:
+  0  pages were found
+  1  nothing was found
+  2  unusable input
 """
 
 from __future__ import annotations
@@ -12,7 +21,15 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from webcrawl.commands import Group, Options, Settings, UsageError, job_first, offline, print_answer
+from webcrawl.commands import (
+    Group,
+    Options,
+    Settings,
+    UsageError,
+    make_command,
+    print_answer,
+    take_job,
+)
 from webcrawl.wording import counted, visible
 
 _SPACE = re.compile(r"\s")
@@ -23,8 +40,8 @@ if TYPE_CHECKING:
 
 def _options(group: Group) -> None:
     add = group.add_argument
-    add("--limit", type=int, default=10, metavar="N", help="pages to print (default: 10)")
-    add("--language", default="", metavar="CODE", help="only pages in this language: en, de, ...")
+    add("--limit", type=int, default=10, metavar="N", help="print at most N pages (default: 10)")
+    add("--language", default="", metavar="CODE", help="only pages in this language (en, de, ...)")
     add("--host", default="", metavar="NAME", help="only pages of this host")
 
 
@@ -34,9 +51,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if args and os.path.isdir(f"{args[0]}/search"):  # noqa: PTH112  # as is_crawl; of replay, too
         settings.set("JOBDIR", args.pop(0), priority="cmdline")
     else:
-        args = job_first(args, settings)
+        args = take_job(args, settings)
     if not args:
-        raise UsageError("name the words to search for")
+        raise UsageError("give the words to search for")
     if not 1 <= opts.limit <= 10_000:
         raise UsageError("--limit must be from 1 to 10,000")
     found = search_all(
@@ -72,4 +89,4 @@ def _line(text: str) -> str:
     return visible(_SPACE.sub(" ", text))
 
 
-Command = offline(_run, syntax="[options] [JOBDIR] WORDS", options=_options, json=True)
+Command = make_command(_run, syntax="[options] [JOBDIR] WORDS", options=_options, json=True)

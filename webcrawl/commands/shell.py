@@ -1,4 +1,9 @@
-"""``scrapy shell`` on Scrapy's own scheduler."""
+"""Open an interactive shell on Scrapy's own scheduler.
+
+Examples:
+  scrapy shell https://example.org/
+  scrapy shell ./page.html
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,11 @@ from typing import Any
 from scrapy.commands import shell
 from scrapy.shell import Shell
 
-from webcrawl.commands import on_scrapys_scheduler
+from webcrawl.commands import scrapy_tool
 
 
 class _Shell(Shell):
-    """Scrapy's; a foreseen failure of a download is a sentence."""
+    """Scrapy's shell, which reports an expected download failure in one sentence."""
 
     def fetch(self, *args: Any, **kwargs: Any) -> None:
         try:
@@ -24,6 +29,6 @@ class _Shell(Shell):
             self.populate_vars()
 
 
-shell.Shell = _Shell  # type: ignore[attr-defined]  # where the command finds it
+shell.Shell = _Shell  # type: ignore[attr-defined]  # where the command looks for it
 
-Command = on_scrapys_scheduler(shell.Command, __name__)
+Command = scrapy_tool(shell.Command, __name__)

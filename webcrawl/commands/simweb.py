@@ -1,15 +1,25 @@
-"""Serve a simulated internet on loopback, to try a crawl on.
+"""Serve a simulated internet on this machine, to try a crawl on.
 
-Serves a simulated internet (HTTP, HTTPS, FTP, Gopher, DNS) on loopback addresses; FTP and Gopher
-for the shares of the hosts that --world ftp=0.02 and --world gopher=0.02 ask for. With a COMMAND,
-serves it while COMMAND runs; in COMMAND, {seeds}, {dns}, {log} and {gopher} stand for the seeds
-file, the name server, the access log and the port of Gopher. The files are noted to be of this web
-(FILE.web), and another web is refused there. Ports that are not given are free
-ones; they are noted beside the seeds file and used again if they are still free, as a crawl that is
-resumed has URLs with them.
+Serves HTTP, HTTPS, FTP, Gopher and DNS on loopback addresses. FTP and Gopher are served by the
+shares of hosts that you give with --world ftp=0.02 and --world gopher=0.02.
 
-Exit code: that of COMMAND if there is one (128 + the number of the signal that ended it); else 0
-after Ctrl-C, SIGTERM or --seconds, 1 if the server died; 2 unusable options.
+With a COMMAND, serves until COMMAND ends. In COMMAND, {seeds}, {dns}, {log} and {gopher} are
+replaced by the seeds file, the name server, the access log and the Gopher port.
+
+Seeds file and access log belong to one simulated web: FILE.web next to each describes it, and
+another web is refused there. Free ports are chosen unless you give them. They are saved next to the
+seeds file and used again if they are still free, because the URLs of a resumed crawl contain them.
+
+Examples:
+  scrapy simweb --hosts 500 --seed 7
+  scrapy simweb -- scrapy crawl web -a seeds={seeds} -s DNS_SERVERS={dns}
+    -s ALLOW_PRIVATE_ADDRESSES=1
+
+Exit codes:
+  as of COMMAND (128 + the signal's number if a signal ended it), or without one
+  0  stopped by Ctrl-C, SIGTERM or --seconds
+  1  the server died
+  2  unusable options
 """
 
 from __future__ import annotations
@@ -28,7 +38,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.commands import Group, Options, Settings, offline
+from webcrawl.commands import Group, Options, Settings, make_command
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
@@ -39,7 +49,7 @@ if TYPE_CHECKING:
 
 _DIRECTORY = Path("crawls/simweb")
 _PORTS = ("http_port", "https_port", "ftp_port", "gopher_port")
-# How often a wait looks whether the server and the command still run.
+# How often we check that the server and the command are still running.
 _POLL_SECS = 0.1
 
 
@@ -48,17 +58,17 @@ def _options(group: Group) -> None:
 
     add = group.add_argument
     add("--hosts", type=int, metavar="N", help="number of hosts (default: 2000)")
-    add("--seed", type=int, metavar="N", help="the same seed is the same web (default: 1)")
+    add("--seed", type=int, metavar="N", help="the same seed gives the same web (default: 1)")
     add(
         "--profile",
         dest="preset",
         choices=sorted(PRESETS),
         default="mercator",
-        help="mercator: the web of 2000, with faults (default); today: larger pages, gzip; "
-        "clean: no faults; bench: a million equal pages; bench-today: a million of today's; "
-        "broad: 20,000 hosts with new links; graph: 100 small pages a host",
+        help="mercator: the web of the year 2000, with faults (default); today: larger pages, "
+        "gzip; clean: no faults; bench: a million equal pages; bench-today: a million pages "
+        "like today's; broad: 20,000 hosts, many new links; graph: 100 small pages per host",
     )
-    ports = "default: those of the last run, or free ones; 0 for any free port"
+    ports = "default: as in the last run, or a free port; 0 for any free port"
     add("--http-port", type=int, metavar="PORT", help=ports)
     add("--https-port", type=int, metavar="PORT", help=ports)
     add(
@@ -66,33 +76,33 @@ def _options(group: Group) -> None:
         type=int,
         metavar="PORT",
         default=0,
-        help="UDP on 127.0.0.1 (default: any free port)",
+        help="UDP port of the name server on 127.0.0.1 (default: any free port)",
     )
     add(
         "--access-log",
         type=Path,
         metavar="FILE",
-        help="is appended to (default: access.log beside the seeds file)",
+        help="append all requests to FILE (default: access.log next to the seeds file)",
     )
     add(
         "--seeds-file",
         type=Path,
         metavar="FILE",
         default=_DIRECTORY / "seeds.txt",
-        help=f"is written (default: {_DIRECTORY}/seeds.txt)",
+        help=f"write the seeds to FILE (default: {_DIRECTORY}/seeds.txt)",
     )
-    add("--truth", type=Path, metavar="FILE", help="write which URLs a crawl has to find")
+    add("--truth", type=Path, metavar="FILE", help="write the URLs that a crawl has to find")
     add("--seconds", type=float, default=math.inf, metavar="N", help="stop after N seconds")
     add(
         "--world",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="any parameter of World in webcrawl/simweb/world.py, such as mean_pages=20 or, "
-        "for the shares of faulty hosts, faults.stall=0; ftp=0.02 and gopher=0.02 make hosts "
-        "that speak these (may be repeated)",
+        help="set a parameter of World in webcrawl/simweb/world.py, such as mean_pages=20, "
+        "faults.stall=0 (share of hosts with this fault), ftp=0.02 or gopher=0.02 (may be "
+        "repeated)",
     )
-    # "--profile" of Scrapy has lost its name; its value is asked for nevertheless.
+    # Our --profile replaces Scrapy's, but Scrapy still reads the value of its own.
     group.set_defaults(profile=None)
 
 
@@ -111,7 +121,7 @@ def _serve(command: list[str], opts: Options, signals: list[int], settings: Sett
     from webcrawl.simweb import write_seeds, write_truth
 
     if command and command[0].startswith("-"):
-        raise FatalError(f"there is no option {command[0]}; a command follows after --")
+        raise FatalError(f"there is no option {command[0]}; put a command after --")
     if not opts.seconds > 0:
         raise FatalError(f"--seconds must be positive, not {opts.seconds:g}")
     if not 0 <= opts.dns_port <= 65535:
@@ -137,7 +147,7 @@ def _serve(command: list[str], opts: Options, signals: list[int], settings: Sett
 
 
 def _keep_webs_apart(opts: Options, paths: tuple[Path, ...]) -> None:
-    """Note of which web *paths* are; FatalError if one of them has another already."""
+    """Record which web *paths* belong to. Raises FatalError if one belongs to another web."""
     world = _world(opts, {})
     ours = repr(dataclasses.replace(world, http_port=0, https_port=0, ftp_port=0, gopher_port=0))
     files = [path for path in paths if path.is_file() or not path.exists()]
@@ -145,15 +155,15 @@ def _keep_webs_apart(opts: Options, paths: tuple[Path, ...]) -> None:
     for path, note in notes.items():
         if path.exists() and note.exists() and note.read_text() != ours:
             raise FatalError(
-                f"{path} is of another web ({note}): name other files with --seeds-file and "
-                "--access-log, or remove both."
+                f"{path} belongs to another simulated web ({note}): name other files with "
+                "--seeds-file and --access-log, or delete both."
             )
     for note in notes.values():
         note.write_text(ours)
 
 
 def _started(opts: Options, noted: Path, **options: Any) -> SimWebProcess:
-    """The server, on the ports in the file *noted*, or on others if one of them is taken."""
+    """Start the server on the ports in the file *noted*, or on others if one is in use."""
     from webcrawl.configuration.decoding import UndecodableError, json_decoder
     from webcrawl.simweb import SimWebError, start_in_process
 
@@ -164,7 +174,7 @@ def _started(opts: Options, noted: Path, **options: Any) -> SimWebProcess:
 
 
 def _world(opts: Options, ports: dict[str, int]) -> World:
-    """The world of the options, on *ports* where they name none."""
+    """Return the world of the options, on *ports* where the options name none."""
     from webcrawl.simweb import Faults, World, preset
 
     base = preset(opts.preset)
@@ -190,7 +200,7 @@ def _world(opts: Options, ports: dict[str, int]) -> World:
 
 
 def _filled(command: list[str], names: dict[str, object]) -> list[str]:
-    """*command* with its placeholders replaced; other braces stay."""
+    """Return *command* with its placeholders replaced; other braces stay."""
     pattern = re.compile("{(" + "|".join(names) + ")}")
     return [pattern.sub(lambda match: str(names[match[1]]), word) for word in command]
 
@@ -227,14 +237,14 @@ def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
         f"  seeds       {opts.seeds_file} ({counted(world.seed_hosts, 'URL')})\n"
         f"  access log  {log_path}{truth}\n"
         f"  crawl it    {crawl}\n"
-        "Ctrl-C ends it.",
+        "Stop it with Ctrl-C.",
         flush=True,
     )
 
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM as they come, in place of what they do else."""
+    """Collect SIGINT and SIGTERM in a list, instead of their usual effect."""
     received: list[int] = []
     old = {
         number: signal.signal(number, lambda number, _: received.append(number))
@@ -248,7 +258,7 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _wait(web: SimWebProcess, seconds: float, signals: list[int]) -> int:
-    """Serve until a signal comes or *seconds* have passed."""
+    """Serve until a signal arrives or *seconds* have passed."""
     end = time.monotonic() + seconds
     while not signals and time.monotonic() < end:
         if web.wait(_POLL_SECS):
@@ -258,17 +268,20 @@ def _wait(web: SimWebProcess, seconds: float, signals: list[int]) -> int:
 
 
 def _run_command(command: list[str], web: SimWebProcess, seconds: float, signals: list[int]) -> int:
-    """Run *command* to its end. It gets SIGTERM after *seconds*, and then all the time it needs.
-    All *signals* are passed on to it and its children."""
+    """Run *command* to its end and return its exit code.
+
+    It gets SIGTERM after *seconds*, and then all the time it needs. All *signals* are passed on to
+    it and its children.
+    """
     if signals:
         return 128 + signals[0]
     end = time.monotonic() + seconds
-    # Commands of this environment are found even if it is not activated.
-    beside = str(Path(sys.executable).parent)
-    environment = os.environ | {"PATH": os.environ.get("PATH", "") + os.pathsep + beside}
+    # Commands of this Python environment are found even if it is not activated.
+    our_bin = str(Path(sys.executable).parent)
+    environment = os.environ | {"PATH": os.environ.get("PATH", "") + os.pathsep + our_bin}
     try:
-        # In a group of its own: a Ctrl-C at the terminal would else reach it twice, once
-        # directly and once through us, and twice means "at once" to Scrapy.
+        # In its own process group: otherwise a Ctrl-C at the terminal would reach it twice, once
+        # directly and once through us, and Scrapy stops immediately at the second one.
         process = subprocess.Popen(  # noqa: S603 (running what the user asks for is the point)
             command, env=environment, process_group=0
         )
@@ -286,7 +299,7 @@ def _run_command(command: list[str], web: SimWebProcess, seconds: float, signals
             pass
         if not web.running and not died:
             died = True
-            sys.stderr.write("simweb: the server died, the command goes on without it\n")
+            sys.stderr.write("simweb: the server died; the command continues without it\n")
         if time.monotonic() >= end:
             end = math.inf
             signals.append(signal.SIGTERM)
@@ -295,4 +308,4 @@ def _run_command(command: list[str], web: SimWebProcess, seconds: float, signals
     return code if code >= 0 else 128 - code
 
 
-Command = offline(_run, syntax="[options] [-- COMMAND ...]", options=_options)
+Command = make_command(_run, syntax="[options] [-- COMMAND ...]", options=_options)

@@ -1,13 +1,21 @@
-"""Cache laboratory: print the properties of a URL trace.
+"""Print the statistics of a URL trace, for choosing a URL cache.
 
-FILE is what a crawl with -s URL_TRACE=FILE has written, or text, plain or gzip: one URL or number a
-line. Printed are its length, the number of distinct URLs, the part that leaves the page's host (in
-a hive: its shard), and popularity by rank with the exponent of Zipf's law. --popular writes the
-most popular fingerprints as a trace again, for SEEN_CACHE=static:FILE.
+FILE is a trace that a crawl with -s URL_TRACE=FILE has written, or text (plain or gzip) with one
+URL or number per line. Prints its length, the number of distinct URLs, the share that leaves the
+page's host (in a hive: its shard), and popularity by rank with the exponent of Zipf's law.
+--popular writes the most popular fingerprints as a new trace, for SEEN_CACHE=static:FILE.
 
-With --crawl, FILE is a link graph: SOURCE TARGET lines of URLs or numbers, plain or gzip. A crawl
-of it is simulated, with FRONTIER_BACK_QUEUES hosts in turn (0: three for each of
-CONCURRENT_REQUESTS), and its trace is written. Exit code: 0 printed, 2 unusable input.
+With --crawl, FILE is a link graph of SOURCE TARGET lines with URLs or numbers (plain or gzip). A
+crawl of it is simulated and its trace is written. FRONTIER_BACK_QUEUES is the number of hosts that
+take turns (0: three for each of CONCURRENT_REQUESTS).
+
+Examples:
+  scrapy urltrace crawls/web/trace --popular popular.trace
+  scrapy urltrace links.txt.gz --crawl trace
+
+Exit codes:
+  0  the statistics were printed
+  2  unusable input
 """
 
 from __future__ import annotations
@@ -16,7 +24,15 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webcrawl.commands import Group, Options, Settings, UsageError, offline, print_answer, progress
+from webcrawl.commands import (
+    Group,
+    Options,
+    Settings,
+    UsageError,
+    make_command,
+    print_answer,
+    progress,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,10 +43,16 @@ _MOST_POPULAR = 1 << 20
 
 def _options(group: Group) -> None:
     group.add_argument(
-        "--popular", type=Path, metavar="FILE", help="write the most popular 2^20 to FILE"
+        "--popular",
+        type=Path,
+        metavar="FILE",
+        help="write the 2^20 most popular URLs to FILE",
     )
     group.add_argument(
-        "--crawl", type=Path, metavar="TRACE", help="FILE is a link graph; write TRACE of its crawl"
+        "--crawl",
+        type=Path,
+        metavar="TRACE",
+        help="simulate a crawl of the link graph FILE and write its trace to TRACE",
     )
 
 
@@ -42,7 +64,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.urls.hash_seed import use_seed
 
     if len(args) != 1:
-        raise UsageError("name one trace")
+        raise UsageError("give the file name of one trace")
     file = Path(args[0])
     with progress("requests") as on_progress:
         if opts.crawl:
@@ -62,7 +84,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 def _write_crawl(
     file: Path, path: Path, hosts_at_once: int, on_progress: Callable[..., None]
 ) -> None:
-    """Write the trace *path* of a simulated crawl of the graph *file*."""
+    """Simulate a crawl of the graph *file* and write its trace to *path*."""
     from webcrawl.jobs.caches.graph_crawl import crawl, read_graph
     from webcrawl.seen.url_trace import UrlTrace
 
@@ -79,4 +101,4 @@ def _write_crawl(
         )
 
 
-Command = offline(_run, syntax="[options] FILE", options=_options, json=True)
+Command = make_command(_run, syntax="[options] FILE", options=_options, json=True)

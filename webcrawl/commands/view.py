@@ -1,7 +1,12 @@
-"""``scrapy view`` on Scrapy's own scheduler."""
+"""Open a fetched page in a browser, on Scrapy's own scheduler.
+
+Examples:
+  scrapy view https://example.org/
+  scrapy view --no-redirect https://example.org/
+"""
 
 from scrapy.commands import view
 
-from webcrawl.commands import on_scrapys_scheduler
+from webcrawl.commands import scrapy_tool
 
-Command = on_scrapys_scheduler(view.Command, __name__)
+Command = scrapy_tool(view.Command, __name__)

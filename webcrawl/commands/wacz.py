@@ -1,9 +1,17 @@
 """Package the stored pages of a crawl for replay tools (pywb, ReplayWeb.page).
 
-Makes of WARC files a WACZ, which has them, their index and a list of pages with titles, or a CDXJ
-index alone: the ending of FILE says which. JOBDIR stands for its finished WARC files, those of all
-drones if it is of a hive. A command that was stopped goes on when it is run again. Exit code: 0
-done, 2 unusable input, also a damaged WARC file, of which nearly all before the damage is there.
+If FILE ends in .wacz, writes a WACZ: the WARC files, their index and a list of pages with titles.
+If it ends in .cdxj, writes only the index. JOBDIR stands for its finished WARC files, in a hive for
+those of all drones. If the command is stopped, run it again to continue.
+
+Examples:
+  scrapy wacz crawls/web -o crawl.wacz
+  scrapy wacz *.warc.gz -o index.cdxj
+
+Exit codes:
+  0  done
+  2  unusable input, or a damaged WARC file; nearly everything before the damage
+     is included
 """
 
 from __future__ import annotations
@@ -17,7 +25,7 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
-    offline,
+    make_command,
     progress_of,
     sources_or_job,
 )
@@ -26,7 +34,11 @@ from webcrawl.wording import counted
 
 def _options(group: Group) -> None:
     group.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="what to make: FILE.wacz or FILE.cdxj"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the file to write; its name must end in .wacz or .cdxj",
     )
 
 
@@ -37,7 +49,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
     output: Path | None = opts.output
     if output is None or output.suffix not in {".cdxj", ".wacz"}:
-        raise UsageError("say: scrapy wacz [JOBDIR|WARC...] -o FILE.wacz")
+        raise UsageError("usage: scrapy wacz [JOBDIR|WARC...] -o FILE.wacz")
     needs("surt", of="An index of WARC files")
     from webcrawl.jobs.wacz.result import bytes_of, make, warc_files
     from webcrawl.storage.object_store import moved
@@ -52,15 +64,15 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             made = make(warcs, output, at=wall_time(), on_progress=on_progress)
         except OSError as error:
             raise FatalError(
-                f"{output} could not be made ({error}): mend that and run the same command again; "
-                "what was read is kept."
+                f"{output} could not be written ({error}). Fix that and run the same command "
+                "again; it continues where it stopped."
             ) from error
     for sentence in made.damage:
         sys.stderr.write(f"wacz: {visible(sentence)}\n")
     size = output.stat().st_size
     documents, files = counted(made.captures, "document"), counted(len(warcs), "WARC file")
-    print(f"{output}: {documents} of {files}, {size:,} bytes")
+    print(f"{output}: {documents} from {files}, {size:,} bytes")
     return 2 if made.damage else 0
 
 
-Command = offline(_run, syntax="[options] [JOBDIR|WARC ...] -o FILE", options=_options)
+Command = make_command(_run, syntax="[options] [JOBDIR|WARC ...] -o FILE", options=_options)

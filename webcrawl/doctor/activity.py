@@ -1,4 +1,4 @@
-"""Activity of a crawl at one moment: the numbers that the doctor judges by."""
+"""Activity of a crawl at one moment: the numbers on which a diagnosis is based."""
 
 from __future__ import annotations
 
@@ -11,21 +11,37 @@ if TYPE_CHECKING:
 class CrawlActivity(NamedTuple):
     """Activity of a crawl at one moment.
 
-    *waiting* are URLs, of which *queued* wait in the front end;
-    *parked* are others, by reason, and *postponed* of these are let in once nothing else is left.
-    *in_process* are contacts and pages, of which *on_wire* hold a worker
-    and *slow* have had no answer for some seconds; *looking_up*, *ready*, *held*
-    (of domains that have their share of the workers) and *resting* are hosts. *is_backed_up* says
-    that so many pages are in process that no host is contacted, *module* is the processing module
-    that takes the most time of them, and *module_waits* the share of that in which it used no CPU.
-    *blocked_by* is the module that held the event loop longest, and for which share of the time.
-    *limit* is the setting of a rate that the next contact waits for, if any. *refusing* are resting
-    hosts whose last contact failed or met a wall, by outcome. *pauses* are the reasons for which
-    nothing is contacted, each with its sentence, *bound_for* the seconds until the next host is
-    ready if all that have URLs rest. *reads_seeds* says that there may be more seeds, and
-    *awaits_seeds* that all are read before the first contact.
-    *waits_for* is what a crawl or drone waits for that has nothing left. *due* and *fresh* are URLs
-    that wait for their next visit, and that were answered within a week.
+    Numbers of URLs:
+        waiting: in the frontier.
+        queued: those of them in the front end.
+        parked: held back, by reason.
+        postponed: the parked ones that are released once nothing else is left, by reason.
+        due: waiting for their next visit.
+        fresh: answered within the last week.
+
+    Numbers of requests and pages:
+        in_process: requests and pages together.
+        on_wire: requests that occupy a worker.
+        slow: those of them without an answer for some seconds.
+
+    Numbers of hosts:
+        looking_up: their names are being resolved.
+        ready: may be contacted.
+        held: ready, but their domain has its share of the workers.
+        resting: in their pause.
+        refusing: resting hosts whose last request failed or was blocked, by outcome.
+
+    Limits:
+        is_backed_up: so many pages are in process that no host is contacted.
+        module: the processing module that takes the most time of these pages.
+        module_waits: the share of that time in which it used no CPU.
+        blocked_by: the module that held the event loop longest, and for which share of the time.
+        limit: the rate setting that delays the next request, if any.
+        pauses: reasons for which no host is contacted, each with a sentence.
+        bound_for: seconds until the next host is ready, if all hosts with URLs are resting.
+        reads_seeds: there may be more seeds.
+        awaits_seeds: all seeds are read before the first request.
+        waits_for: what a crawl or drone without URLs waits for.
     """
 
     waiting: int

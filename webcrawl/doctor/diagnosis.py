@@ -1,4 +1,4 @@
-"""Diagnosis: the cause that binds a crawl, with evidence and advice."""
+"""Diagnosis: the cause that limits a crawl, with evidence and advice."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from webcrawl.doctor.activity import CrawlActivity
     from webcrawl.doctor.process_meter import ProcessUse
 
-# The event loop is bound by the CPU from this share of a core on, that it has or waits for.
+# The CPU is the limit if the event loop uses or waits for at least this share of a core.
 _FULL_CORE = 0.85
-# It is held up by something else when it is late by so many seconds and takes less than this share.
+# Something else delays the event loop if it is late by this many seconds and uses less CPU.
 _LATE_SECS = 0.03
 _LITTLE_CPU = 0.6
-# What it waits for a core counts from this share on, and pages from this share of the workers on.
+# Waiting for a core counts from this share on, and pages from this share of the workers on.
 _SOME = 0.05
-# A module waits for the disk that waits for so much of its time.
+# A module that waits for this share of its time is assumed to wait for the disk.
 _MOST_WAITS = 0.5
-# A module holds the crawl back that holds the event loop for this share of the time.
+# A module that holds the event loop for this share of the time slows the crawl.
 _BLOCKS = 0.3
-# With this share of the workers busy, it is they who are too few.
+# With this share of the workers busy, there are too few of them.
 _BUSY = 0.9
-# Budgets hold a crawl back that has more URLs parked than waiting by this.
+# Budgets are the limit if this many times more URLs are parked than waiting.
 _MOST_PARKED = 2
 _OUTAGES = frozenset({"network", "name_servers", "outage"})
-# The reason for which URLs wait for single ports of a host.
+# The reason for which URLs wait for a single port of a host.
 _FAILING = "failing_origin"
-# How many outcomes of refusing hosts are told.
-_TOLD = 2
-#: Reasons for which URLs are parked, and the settings that let them in.
+# Number of outcomes of refusing hosts that are shown.
+_MAX_OUTCOMES = 2
+#: Reasons for which URLs are parked, and the settings that release them.
 BUDGETS = {
     "host_budget": "BUDGET_HOST_PAGES or _BYTES",
     "domain_budget": "BUDGET_DOMAIN_PAGES or _BYTES",
@@ -47,7 +47,7 @@ BUDGETS = {
 
 
 class Cause(StrEnum):
-    """What binds a crawl: with more of it, or without it, it would be faster."""
+    """Reason for which a crawl is not faster."""
 
     STARTING = "starting"
     POLITENESS = "politeness"
@@ -67,27 +67,32 @@ class Cause(StrEnum):
 
     @property
     def words(self) -> str:
-        """As people read it."""
-        return "CPU" if self is Cause.CPU else self.value.replace("_", " ")
+        """The name that users read."""
+        return _WORDS.get(self, self.value.replace("_", " "))
 
 
-#: Those that more workers do not help against.
+_WORDS = {
+    Cause.CPU: "CPU",
+    Cause.ONE_REQUEST: "one request per host",
+    Cause.POLITENESS: "waiting for hosts",
+}
+#: Causes against which more workers do not help.
 SHARED = (
     *(Cause.CPU, Cause.NAME_SERVERS, Cause.BANDWIDTH, Cause.CONTACT_RATE, Cause.DISK),
     Cause.MODULES,
 )
-#: Those that are known for certain when they hold.
-AT_ONCE = frozenset({Cause.OUTAGE, Cause.PAUSED, Cause.STARTING, Cause.NOTHING_LEFT})
-# What helps where most hosts that rest have given one of these outcomes.
+#: Causes that are certain as soon as they hold.
+CERTAIN = frozenset({Cause.OUTAGE, Cause.PAUSED, Cause.STARTING, Cause.NOTHING_LEFT})
+# Advice if most resting hosts have given one of these outcomes.
 _REFUSED = {
-    **dict.fromkeys(("challenged", "walled"), "ask the owners of these to let the crawler in"),
-    **dict.fromkeys(("http_429", "http_503"), "give these a longer delay in HOSTS_POLICY_FILE"),
+    **dict.fromkeys(("challenged", "walled"), "ask their owners to let the crawler in"),
+    **dict.fromkeys(("http_429", "http_503"), "set a longer delay in HOSTS_POLICY_FILE"),
 }
 _ADVICE = {
-    Cause.POLITENESS: "add hosts, or if their owners agree a delay in HOSTS_POLICY_FILE",
-    Cause.ONE_REQUEST: "add hosts, or if their owners agree parallel in HOSTS_POLICY_FILE",
+    Cause.POLITENESS: "add hosts, or if owners agree, set delay in HOSTS_POLICY_FILE",
+    Cause.ONE_REQUEST: "add hosts, or if owners agree, set parallel in HOSTS_POLICY_FILE",
     Cause.CPU: "use more cores with scrapy hive",
-    Cause.NAME_SERVERS: "name faster ones in DNS_SERVERS",
+    Cause.NAME_SERVERS: "set faster name servers in DNS_SERVERS",
     Cause.BANDWIDTH: "raise BANDWIDTH_MAX",
     Cause.CONTACT_RATE: "raise CONTACTS_MAX",
     Cause.DISK: "put JOBDIR on a faster disk",
@@ -97,10 +102,9 @@ _ADVICE = {
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What binds a crawl, and what would change it.
+    """Cause that limits a crawl, with evidence and advice.
 
-    *cause* binds the crawl *since* then, epoch seconds, as *evidence* shows; *advice* is what would
-    change it, empty if that is not known.
+    *since* is in epoch seconds. *advice* is empty if none is known.
     """
 
     cause: Cause
@@ -110,7 +114,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     @property
     def brief(self) -> str:
-        """Without time and advice."""
+        """The diagnosis without time and advice."""
         return f"{self.cause.words}: {self.evidence}"
 
     def __str__(self) -> str:
@@ -120,11 +124,11 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
-    """The cause that holds back a crawl in the state *now*, whose process has had *use*."""
-    # By nothing that others or its own threads do with the CPU.
+    """Return the cause that limits a crawl with activity *now* and process *use*."""
+    # Late, although neither other processes nor its own threads take the CPU.
     is_late = use.lag >= _LATE_SECS and use.process < _LITTLE_CPU and use.waited < _SOME
     is_blocked = now.blocked_by[1] >= _BLOCKS
-    # A loop that has nothing to send or to read holds nothing back.
+    # An event loop that has nothing to send or to read does not limit the crawl.
     is_wanted = now.ready > 0 or now.in_process - now.on_wire > _SOME * now.workers
     is_wanted, is_full = (not is_blocked and one for one in (is_wanted, now.is_backed_up))
     is_empty = not (now.waiting or now.in_process or now.looking_up)
@@ -132,7 +136,7 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     most_parked = _MOST_PARKED * (now.waiting + now.in_process)
     failing = now.parked.get(_FAILING, 0)
     refusing = sum(now.refusing.values())
-    # The first that holds: what stands further down may be for want of what stands above.
+    # The first one that holds is the cause: it may be the reason for those below it.
     held = {
         Cause.OUTAGE: not _OUTAGES.isdisjoint(now.pauses),
         Cause.PAUSED: bool(now.pauses),
@@ -154,33 +158,37 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
 
 
 def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
-    """What shows *cause*, in words."""
+    """Return the evidence for *cause*, in words."""
     workers = f"{now.on_wire:,} of {counted(now.workers, 'worker')} busy"
     slow = f", {now.slow:,} with slow hosts" if now.slow else ""
-    waits = f", others have {use.waited:.0%}" if use.waited >= _SOME else ""
+    waits = f", other processes use {use.waited:.0%}" if use.waited >= _SOME else ""
     held = f", {counted(now.held, 'host')} of domains at their share" if now.held else ""
     bound_for = now.bound_for or 0.0
     in_secs = f", the next is ready in {bound_for:,.0f} s" if bound_for >= 1 else ""
     pages = counted(now.in_process - now.on_wire, "page")
     backed_up = f"{pages} wait for the module {now.module}" if now.module else f"{pages} wait"
-    limited = f"{now.limit} is reached, {workers}"
+    limited = f"{now.limit} was reached; {workers}"
     pauses = ", ".join(name.replace("_", " ") for name in now.pauses)
-    waiting = f"{counted(now.waiting, 'URL')} wait{'s' * (now.waiting == 1)}"
-    resting = f"{counted(now.resting, 'host')} rest{'s' * (now.resting == 1)}"
-    refusing = Counter(now.refusing).most_common(_TOLD)
+    waiting = f"{counted(now.waiting, 'URL')} waiting"
+    resting = (
+        "1 host is in its pause"
+        if now.resting == 1
+        else f"{counted(now.resting, 'host')} are in their pause"
+    )
+    refusing = Counter(now.refusing).most_common(_MAX_OUTCOMES)
     outcomes = ", ".join(f"{outcome} {number:,}" for outcome, number in refusing)
-    refused = f"{sum(now.refusing.values()):,} of {now.resting:,} resting hosts refuse: {outcomes}"
-    failing = f"{counted(now.parked.get(_FAILING, 0), 'URL')} of failing ports wait"
+    refused = f"{sum(now.refusing.values()):,} of {now.resting:,} pausing hosts refuse: {outcomes}"
+    failing = f"{counted(now.parked.get(_FAILING, 0), 'URL')} waiting for failing ports"
     left = ", ".join(f"{number:,} parked by {gate}" for gate, number in _held(now).items())
-    nothing = f"awaits {now.waits_for}" if now.waits_for else "no URL waits"
-    late = f"event loop held up for {use.lag * 1000:,.0f} ms on {use.loop:.0%} of a core"
+    nothing = f"waiting for {now.waits_for}" if now.waits_for else "no URLs waiting"
+    late = f"event loop delayed by {use.lag * 1000:,.0f} ms while using {use.loop:.0%} of a core"
     module, share = now.blocked_by
     blocked = f"{module} blocks the event loop {share:.0%} of the time"
     words = {
         Cause.STARTING: "all seeds are read first" if now.awaits_seeds else "seeds are being read",
         Cause.WORKERS: f"{workers}{slow}, {counted(now.ready, 'host')} ready",
-        Cause.CPU: f"event loop on {use.loop:.0%} of a core{waits}",
-        Cause.NAME_SERVERS: f"asked for {counted(now.looking_up, 'host')}, {workers}",
+        Cause.CPU: f"event loop uses {use.loop:.0%} of a core{waits}",
+        Cause.NAME_SERVERS: f"resolving {counted(now.looking_up, 'host')}; {workers}",
         Cause.BANDWIDTH: limited,
         Cause.CONTACT_RATE: limited,
         Cause.DISK: backed_up if now.is_backed_up else late,
@@ -189,50 +197,52 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.OUTAGE: pauses,
         Cause.PAUSED: pauses,
         Cause.NOTHING_LEFT: f"{nothing}, {left}" if left else nothing,
-        Cause.ONE_REQUEST: f"{workers}, {resting}, {waiting}",
+        Cause.ONE_REQUEST: f"{workers}; {resting}; {waiting}",
         Cause.REFUSALS: refused if refusing else failing,
     }
     if not now.resting:
-        resting = f"no host rests, {waiting}"
-    return words.get(cause, f"{resting}{in_secs}{held}, {workers}")
+        resting = f"no host is in its pause; {waiting}"
+    return words.get(cause, f"{resting}{in_secs}{held}; {workers}")
 
 
 def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
-    """Return advice against *cause*, in words; empty if none is known."""
-    # Hosts get a queue when workers want for them: others may be in the front end.
+    """Return advice about *cause*, in words; empty if none is known."""
+    # Hosts get a queue only when workers need one: URLs of others may be in the front end.
     if cause is Cause.WORKERS and (now.ready or now.queued) and use.process < _LITTLE_CPU:
         return f"set CONCURRENT_REQUESTS={2 * now.workers}"
     if cause is Cause.BUDGETS:
         reasons = _parked(now)
         return f"raise {BUDGETS[max(reasons, key=reasons.__getitem__)]}"
     if cause is Cause.MODULES and now.blocked_by[1] >= _BLOCKS:
-        return "let that module do its work in a thread: off_loop, or asyncio.to_thread"
+        return "run that module in a thread: set off_loop, or use asyncio.to_thread"
     if cause in (Cause.OUTAGE, Cause.PAUSED):
         return " ".join(now.pauses.values())
     if cause is Cause.REFUSALS:
         most = max(now.refusing, key=now.refusing.__getitem__, default="")
-        return f"add hosts, and {_REFUSED.get(most, 'check these and the network here')}"
+        return f"add hosts, and {_REFUSED.get(most, 'check these hosts and your network')}"
     return _ADVICE.get(cause, "")
 
 
 def shares_of(stats: Mapping[str, float], prefix: str = "") -> str:
-    """The shares of a crawl's time that causes have held by ``doctor/..._secs`` in *stats*, those
-    of a tenth and more, in words: "politeness 62 %, CPU 21 %"; "" without any."""
+    """Return each cause's share of the crawl's time, in words: "waiting for hosts 62%, CPU 21%".
+
+    Computed from ``doctor/..._secs`` in *stats*; shares below a tenth are left out. "" without any.
+    """
     secs = {cause: float(stats.get(f"{prefix}doctor/{cause}_secs", 0)) for cause in Cause}
     total = sum(secs.values())
     if not total:
         return ""
     most = sorted(secs, key=secs.__getitem__, reverse=True)
-    told = [one for one in most if secs[one] >= total / 10]
-    return ", ".join(f"{one.words} {secs[one] / total:.0%}" for one in told)
+    shown = [one for one in most if secs[one] >= total / 10]
+    return ", ".join(f"{one.words} {secs[one] / total:.0%}" for one in shown)
 
 
 def _parked(now: CrawlActivity) -> dict[str, float]:
-    """URLs that wait for a larger budget, by reason."""
+    """Return the numbers of URLs that need a larger budget, by reason."""
     return {one: number for one, number in _held(now).items() if one in BUDGETS}
 
 
 def _held(now: CrawlActivity) -> dict[str, float]:
-    """Parked URLs by reason, but for those that are let in by a later round of this crawl."""
+    """Return the numbers of parked URLs that no later round of this crawl releases, by reason."""
     held = {one: number - now.postponed.get(one, 0) for one, number in now.parked.items()}
     return {one: number for one, number in held.items() if number}

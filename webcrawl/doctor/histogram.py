@@ -1,4 +1,4 @@
-"""Histograms of seconds in powers of two, and those of a process' contacts."""
+"""Histograms of durations in powers of two, and the latencies of a process."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Places: below 1/1024 s, 2/1024 s, 4/1024 s, ... 48 days, and all beyond.
+#: Number of buckets: below 1/1024 s, 2/1024 s, 4/1024 s, ... 48 days, and the rest.
 PLACES = 33
 _PER_SEC = 1024
 
 
 class Histogram:
-    """Counts of durations: *counts[i]* are below ``2**i / 1024`` seconds and in no place before.
+    """Counts of durations by power of two.
 
-    *total* are their seconds. Under 1 us for each.
+    *counts[i]* are those below ``2**i / 1024`` seconds that are not in an earlier bucket. *total*
+    is the sum in seconds. Adding one takes less than 1 us.
     """
 
     __slots__ = ("counts", "total")
@@ -27,13 +28,13 @@ class Histogram:
         self.total = 0.0
 
     def add(self, secs: float) -> None:
-        """Count *secs*, of which those below 0 are 0: a timer of the loop may be early."""
+        """Count *secs*; below 0 it counts as 0, because a timer of the event loop may be early."""
         secs = max(secs, 0.0)
         self.counts[min(int(secs * _PER_SEC).bit_length(), PLACES - 1)] += 1
         self.total += secs
 
     def quantile(self, share: float) -> float:
-        """The bound in seconds below which *share* of all are, 0.0 of none."""
+        """Return the upper bound in seconds of the bucket with this quantile; 0.0 if empty."""
         left = share * sum(self.counts)
         for place, count in enumerate(self.counts):
             left -= count
@@ -43,21 +44,21 @@ class Histogram:
 
 
 def bound(place: int) -> float:
-    """The seconds below which the durations of *place* are."""
+    """Return the upper bound in seconds of the bucket *place*."""
     return float((1 << place) / _PER_SEC)
 
 
 @dataclasses.dataclass(slots=True, eq=False, weakref_slot=True)
 class Latencies:
-    """Histograms of a process: how long its hosts, and it itself, take.
+    """Latency histograms of a process and the hosts that it contacts.
 
-    dns: look-ups of names that name servers were asked for.
-    connect: connections that were made, TLS included.
-    first_byte, download: from when a request is sent, or its connection begun, to the header of its
-        answer, and to its last byte.
-    rest: of a host after a contact.
-    frontier: from when a URL was found to when it was first sent.
-    lag: by which the event loop was late.
+    dns: lookups that name servers were asked for.
+    connect: opening a connection, with TLS.
+    first_byte, download: from sending a request, or opening its connection, to the header of its
+        response and to its last byte.
+    rest: pause of a host after a request.
+    frontier: from the moment a URL was found to its first request.
+    lag: delay of the event loop.
     """
 
     dns: Histogram = dataclasses.field(default_factory=Histogram)
@@ -69,11 +70,11 @@ class Latencies:
     lag: Histogram = dataclasses.field(default_factory=Histogram)
 
     def items(self) -> Iterator[tuple[str, Histogram]]:
-        """All of them with their names."""
+        """Return all histograms with their names."""
         return ((one.name, getattr(self, one.name)) for one in dataclasses.fields(self))
 
     def stats(self) -> dict[str, float]:
-        """Count, mean, median and 99th percentile of each that has any, for the crawl's stats."""
+        """Return count, mean, median and 99th percentile of each non-empty one, by stats key."""
         found: dict[str, float] = {}
         for name, one in self.items():
             if count := sum(one.counts):
@@ -88,5 +89,5 @@ _latencies: WeakKeyDictionary[object, Latencies] = WeakKeyDictionary()
 
 
 def latencies_of(crawler: object) -> Latencies:
-    """The one of *crawler*, made by the first call."""
+    """Return the latencies of *crawler*; the first call creates them."""
     return _latencies.setdefault(crawler, Latencies())

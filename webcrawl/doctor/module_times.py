@@ -1,8 +1,8 @@
-"""Time of the event loop that each processing module takes.
+"""Event loop time of each processing module.
 
 An item pipeline runs in the event loop unless it says otherwise. If it blocks there, for instance
-by ``time.sleep`` or ``requests.get``, nothing else happens meanwhile: downloads time out, timers
-are late. Costs 1 us for each call of a module, and another one for each wait of a coroutine.
+with ``time.sleep`` or ``requests.get``, everything else stops: downloads time out and timers are
+late. Measuring costs 1 us for each call of a module and for each wait of a coroutine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ModuleTimes:
-    """Times of all processing modules of a process. *clock* gives seconds."""
+    """Event loop time of all processing modules of a process. *clock* returns seconds."""
 
     def __init__(self, *, clock: TimeSource) -> None:
         self._clock = clock
@@ -31,19 +31,21 @@ class ModuleTimes:
         """Return *process*, the ``process_item`` of a module, with its time measured."""
         module = getattr(process, "__self__", None)
         if getattr(module, "off_loop", False):
-            return process  # it only hands over to a thread
+            return process  # it only passes the page to a thread
         name = path_of(module)
 
         @functools.wraps(process)
         def measured(*item: Any) -> Any:
-            made = self._measure(name, process, *item)
-            return self._run(made, name) if inspect.iscoroutine(made) else made
+            result = self._measure(name, process, *item)
+            return self._run(result, name) if inspect.iscoroutine(result) else result
 
         return measured
 
     def take(self) -> tuple[str, float]:
-        """The module that held the event loop longest since the last call, and for which share of
-        that time."""
+        """Return the module that held the event loop longest since the last call, and its share.
+
+        The share is that of the time since the last call. All times start again at 0.
+        """
         at = self._clock()
         name = max(self._secs, key=self._secs.__getitem__, default="")
         share = self._secs[name] / (at - self._since or 1.0)
@@ -60,7 +62,7 @@ class ModuleTimes:
 
     @types.coroutine
     def _run(self, work: Any, name: str) -> Any:
-        """Run *work* as ``await`` would, and measure what lies between its waits."""
+        """Run *work* as ``await`` would, and measure the time between its waits."""
         resume: Any = work.send
         value: Any = None
         while True:
@@ -70,5 +72,5 @@ class ModuleTimes:
                 return end.value
             try:
                 resume, value = work.send, (yield awaited)
-            except BaseException as error:  # noqa: BLE001  # a cancellation, too, is for the module
+            except BaseException as error:  # noqa: BLE001  # the module must see a cancellation, too
                 resume, value = work.throw, error

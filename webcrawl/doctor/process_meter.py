@@ -1,4 +1,4 @@
-"""Meter of a process: how much CPU it and its event loop take, and by how much the loop is late."""
+"""CPU use of a process and of its event loop."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from webcrawl.clock import TimeSource, cpu_time, cpu_time_of_process
 
-# Nanoseconds on a CPU and ready for one, and the times it was given one (Linux).
+# Nanoseconds on a CPU, nanoseconds waiting for one, and number of time slices (Linux).
 _SCHEDULED = Path("/proc/thread-self/schedstat")
 
 
 class ProcessUse(NamedTuple):
-    """A process between two looks at it: shares of one core, and seconds.
+    """CPU use of a process between two looks, in shares of one core.
 
-    *loop* is the CPU of the event loop's thread, *waited* what that waited for a core that others
-    had, *process* the CPU of all threads. *lag* is by how much the loop was late this time.
+    *loop* is the CPU of the event loop's thread, *waited* its waiting for a core that others use,
+    *process* the CPU of all threads. *lag* is the delay of the event loop in seconds.
     """
 
     loop: float = 0.0
@@ -26,14 +26,14 @@ class ProcessUse(NamedTuple):
 
 
 class ProcessMeter:
-    """Meter of the thread that calls it and of its process. *clock* gives seconds."""
+    """Meter of the calling thread and its process. *clock* returns seconds."""
 
     def __init__(self, *, clock: TimeSource) -> None:
         self._clock = clock
         self._last = self._read()
 
     def look(self, lag: float) -> ProcessUse:
-        """Since the last look, or since it was made; *lag* is the caller's."""
+        """Return the use since the last look, or since the meter was created, with this *lag*."""
         last, self._last = self._last, self._read()
         at, *used = (after - before for before, after in zip(last, self._last, strict=True))
         if at <= 0:

@@ -1,6 +1,6 @@
-"""Record of what the doctor says, in lines of ``logs/stats.jsonl``, for ``scrapy doctor``.
+"""Record of a diagnosis in ``logs/stats.jsonl``, for ``scrapy doctor``.
 
-line := {"at": epoch seconds, "doctor": Record}; other lines of that log have none
+line := {"at": epoch seconds, "doctor": Record}; other lines of that log have no "doctor"
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Process of a crawl at one moment.
+    """State and diagnosis of a crawl's process at one moment.
 
-    *shards* are numbers by state, *busy* the workers with a contact; the others are as in
-    ``CrawlActivity``.
+    *shards* are numbers by state, and *busy* is the number of workers with a request. The other
+    fields are those of ``CrawlActivity``.
     """
 
     state: State
@@ -49,7 +49,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         projection: str,
         shards: Mapping[str, int],
     ) -> Self:
-        """Of a crawl with this *activity*."""
+        """Build a record from *activity*."""
         return cls(
             state=state,
             diagnosis=diagnosis,
@@ -67,7 +67,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line of the log: what was said *at* a time, epoch seconds; None of one of figures."""
+    """Line of the log, written *at* epoch seconds; *doctor* is None in lines of figures."""
 
     at: Seconds
     doctor: Record | None = None

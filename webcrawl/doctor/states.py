@@ -1,6 +1,6 @@
-"""States of crawls, shards, hosts and URLs: the words for them, with a reason and until when.
+"""States of crawls, shards, hosts and URLs, with a reason and an end.
 
-One vocabulary for logs, commands and metrics.
+Logs, commands and metrics all use these words.
 """
 
 from __future__ import annotations
@@ -13,67 +13,68 @@ from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec re
 
 
 class CrawlState(StrEnum):
-    """What a process of a crawl does."""
+    """State of a process of a crawl."""
 
-    #: It reads all seeds before it contacts anyone.
+    #: All seeds are read before the first request.
     STARTING = "starting"
     RUNNING = "running"
-    #: No host is contacted, though URLs wait.
+    #: No host is contacted although URLs are waiting.
     PAUSED = "paused"
-    #: Nothing is left but what may come: visits, seeds, links from other drones.
+    #: Nothing is left to do until visits are due, or seeds or links from other drones arrive.
     WAITING = "waiting"
     STOPPING = "stopping"
-    #: It has ended, with nothing left to fetch, or before.
+    #: Ended with nothing left to fetch.
     FINISHED = "finished"
+    #: Ended before that.
     STOPPED = "stopped"
 
 
 class ShardState(StrEnum):
-    """Whether a shard of a process hands out URLs."""
+    """State of a shard of a process."""
 
     #: Its seeds are read first.
     STARTING = "starting"
     RUNNING = "running"
-    #: It goes to another process.
+    #: It moves to another process.
     LEAVING = "leaving"
 
 
 class HostState(StrEnum):
-    """What is true of a host for its next contact."""
+    """Why a host is or is not ready for its next request."""
 
     READY = "ready"
     RESTING = "resting"
     IN_PROCESS = "in process"
-    #: Its parts have clocks of their own.
+    #: Each of its parts has its own pause.
     IN_PARTS = "in parts"
-    #: Nothing was asked of it, and no URL of it waits.
+    #: It was never contacted, and none of its URLs is waiting.
     UNKNOWN = "unknown"
 
 
 class UrlState(StrEnum):
-    """Where a URL is in its life."""
+    """State of a URL in its life cycle."""
 
     #: In a queue of the frontier.
     WAITING = "waiting"
-    #: Being fetched, or processed.
+    #: Being fetched or processed.
     LEASED = "leased"
-    #: Held back by a gate: a budget, a trap.
+    #: Held back by a budget or as a trap.
     PARKED = "parked"
-    #: In the duplicate URL eliminator.
+    #: In the duplicate URL eliminator, which has not yet said whether it is new.
     UNDECIDED = "undecided"
     FINISHED = "finished"
     #: Finished, and to be visited again.
     DUE = "due"
-    #: Known to the eliminator, without a line in the log.
+    #: Known to the eliminator, but not in the log.
     SEEN = "seen"
     REFUSED = "refused"
     UNKNOWN = "unknown"
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
-    """State of something, with its reason.
+    """State of a crawl, shard, host or URL, with its reason.
 
-    *name* is one of those above; it lasts *until* then, epoch seconds, if that is known.
+    *name* is one of the states above. It lasts *until* then (epoch seconds; 0 if not known).
     """
 
     name: str
@@ -81,7 +82,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     until: Seconds = 0.0
 
     def told(self, moment: str = "") -> str:
-        """The state in words; *moment* is *until* as the reader has it.
+        """Return the state in words; *moment* is *until* in the reader's time format.
 
         >>> State("resting", "Crawl-delay 20", 9.0).told("14:02:11")
         'resting until 14:02:11: Crawl-delay 20'

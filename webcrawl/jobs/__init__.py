@@ -1,14 +1,14 @@
-"""Tools for a job directory: what a command without a crawl does.
+"""Tools for a job directory, used by the commands that do not crawl.
 
-A job is what a crawl leaves: state that its manifest names, logs of what it did, and the outputs of
-its processing modules. The tools read these files beside the crawl, and each has a command::
+A job is what a crawl writes: the state that its manifest names, logs, and the outputs of its
+processing modules. The tools read these files, also while the crawl runs. Each has a command::
 
-    JOBDIR                          room         command
+    JOBDIR                          package      command
     CURRENT ─► manifest ─► shards
        │ ├──────────────────────►   inspect      scrapy why, frontier, delta, doctor
        │ └──────────────────────►   check        scrapy job check
        └─► frontier --import,
-           --retry, --refetch ──►   inspect      by stopped_job.py: under the lock of the job
+           --retry, --refetch ──►   inspect      stopped_job.py, which holds the job's lock
     logs/info.jsonl
        ├────────────────────────►   inspect      scrapy why, delta
        ├────────────────────────►   report       scrapy report; also the monitor's page
@@ -19,22 +19,22 @@ its processing modules. The tools read these files beside the crawl, and each ha
        └────────────────────────►   queue        scrapy queue-build: the next segment of seeds
     graph/ ─────────────────────►   pagerank     scrapy pagerank
     search/ ────────────────────►   search.py    scrapy search
-    a trace by URL_TRACE ───────►   caches       scrapy urltrace, cachelab
+    a trace (URL_TRACE) ────────►   caches       scrapy urltrace, cachelab
 
-A hive on one machine is a directory of such directories; ``hive/launch/job_directories.py`` names
-them, and a tool reads them as one crawl.
+A hive on one machine is a directory of job directories. ``hive/launch/job_directories.py`` finds
+them, and the tools read them as one crawl.
 
 Invariants
 ==========
 
-1. A reader takes no lock and changes no byte, so it can do no harm to a crawl that runs. What it
-   says is as of a checkpoint, and of the logs since.
-2. A tool that changes a job takes its lock, and ends with a checkpoint. If it dies before, the same
-   command does the rest.
-3. A result comes to stand under its name when it is complete, or not at all.
-4. Memory does not grow with the crawl. What has to be sorted goes to temporary files.
-5. A damaged file is named in one sentence, with what could not be read of it.
+1. A reader takes no lock and changes nothing, so it cannot harm a running crawl. Its answer is as
+   of a checkpoint plus the logs since then.
+2. A tool that changes a job takes its lock and ends with a checkpoint. If it dies before, run the
+   same command again to finish.
+3. A result appears under its name when it is complete, or not at all.
+4. Memory does not grow with the crawl. Sorting uses temporary files.
+5. A damaged file is reported in one sentence that says what could not be read.
 
-Rooms use two others: queue and wacz read stored pages by replay, report and check read the job by
-inspect.
+Two packages are used by others: queue and wacz read stored pages with replay; report and check read
+the job with inspect.
 """

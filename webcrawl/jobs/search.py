@@ -1,7 +1,7 @@
 """Search in the full-text index of a crawl, which may be running.
 
-It finds what was in the index at the crawl's last commit (pipelines/search_index.py); no file is
-changed.
+It finds the pages that were in the index at the crawl's last commit (pipelines/search_index.py). No
+file is changed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
 _SNIPPET_CHARS = 200
 _TITLE_BOOST = 2.0
-# Tantivy's parser calls itself for each bracket: with some thousands the process crashes.
+# Tantivy's parser is recursive: thousands of brackets would crash the process.
 _MOST_CHARACTERS = 2000
 _MOST_BRACKETS = 50
 
 
 class SearchHit(msgspec.Struct):
-    """A page that was found.
+    """Page that was found.
 
-    ``highlights``: where the words are in the snippet, first character and the one after the last.
+    ``highlights``: positions of the words in the snippet, the first character and the one after the
+    last.
     """
 
     url: str
@@ -45,15 +46,14 @@ class SearchHit(msgspec.Struct):
 
 
 class SearchResult(msgspec.Struct):
-    """The best pages, and how many there are."""
+    """Best pages of a search, and the total number of pages found."""
 
     total: int
     hits: list[SearchHit]
 
 
 def indexes_of(settings: BaseSettings) -> list[Path]:
-    """The directories of the indexes of the job that *settings* name: of a hive, one of each drone
-    that has some."""
+    """Return the index directories of the job in *settings*; in a hive, those of all drones."""
     own = output_directory(settings, *SearchIndex.output)
     _, folder = SearchIndex.output
     return [own] if own.is_dir() else [*own.parent.glob(f"{DRONES}/*/{folder}/")] or [own]
@@ -62,8 +62,10 @@ def indexes_of(settings: BaseSettings) -> list[Path]:
 def search_all(
     directories: Iterable[Path], words: str, *, limit: int, language: str, host: str
 ) -> SearchResult:
-    """As ``search``, in the indexes in *directories*, each with word counts of its own. A page
-    that is in several is told once, and counted in each."""
+    """Search several indexes as with ``search``; each has its own word statistics.
+
+    A page that is in several is returned once, but counted in each.
+    """
     found = [search(one, words, limit=limit, language=language, host=host) for one in directories]
     hits = sorted((hit for one in found for hit in one.hits), key=lambda hit: -hit.score)
     by_url = {hit.url: hit for hit in reversed(hits)}
@@ -72,26 +74,25 @@ def search_all(
 
 
 def search(directory: Path, words: str, *, limit: int, language: str, host: str) -> SearchResult:
-    """The *limit* best pages with all *words* in the index in *directory*.
+    """Return the *limit* best pages with all *words* in the index in *directory*.
 
-    *words* may have phrases in quotes, ``OR``, ``-word``, ``title:word`` and ``*`` alone for all
-    pages; mistakes in that are passed over. Pages in another *language* or of another *host* are
-    left out, if these are not empty. FatalError if there is no index.
+    *words* may have phrases in quotes, ``OR``, ``-word``, ``title:word``, or only ``*`` for all
+    pages; syntax errors are ignored. If *language* or *host* is not empty, other pages are left
+    out. Raises FatalError if there is no index.
     """
     if len(words) > _MOST_CHARACTERS or words.count("(") > _MOST_BRACKETS:
         raise FatalError(
-            f"The words to search for are more than {_MOST_CHARACTERS:,} characters, or have more "
-            f"than {_MOST_BRACKETS} opening brackets: name fewer."
+            f"The search has more than {_MOST_CHARACTERS:,} characters or more than "
+            f"{_MOST_BRACKETS} opening brackets: shorten it."
         )
     needs(PACKAGE, of="The search")
     import tantivy  # noqa: PLC0415  # of `make modules`
 
     if not directory.is_dir() or not tantivy.Index.exists(str(directory)):
         raise FatalError(
-            f"There is no search index in {directory}: name a crawl with one first, as in scrapy "
-            "search crawls/web WORDS, or the index itself by -s SEARCH_DIR=DIR, or make one, by "
-            "webcrawl.pipelines.search_index.SearchIndex in ITEM_PIPELINES of a crawl or of scrapy "
-            "replay."
+            f"There is no search index in {directory}. Give a crawl that has one (scrapy search "
+            "crawls/web WORDS), or its directory (-s SEARCH_DIR=DIR), or build one: run a crawl or "
+            "a replay with webcrawl.pipelines.search_index.SearchIndex in ITEM_PIPELINES."
         )
     try:
         index = tantivy.Index.open(str(directory))
@@ -117,7 +118,7 @@ def _hit(document: tantivy.Document, score: float, snippets: tantivy.SnippetGene
     snippet = snippets.snippet_from_doc(document)
     text = snippet.fragment()
     data = text.encode()
-    # The library counts bytes.
+    # The library counts bytes, not characters.
     highlights = [
         (len(data[: one.start].decode()), len(data[: one.end].decode()))
         for one in snippet.highlighted()

@@ -179,7 +179,7 @@ def test_the_commands_ask_by_url_and_name(server):
     found = json.loads(warm.scrapy("hive", "status", "--json", *hive).stdout)
     assert (found["shards"], found["drones"][0]["figures"]["pages"]) == (64, 5)
     stopped = warm.scrapy("hive", "stop", "--timeout", "0.1", *hive)
-    assert (stopped.returncode, stopped.stderr) == (1, "hive: still there after 0.1 s: one-1-a\n")
+    assert (stopped.returncode, stopped.stderr) == (1, "hive: still running after 0.1 s: one-1-a\n")
     server.kill()
     refused = warm.scrapy("hive", "status", *hive)
     assert refused.returncode == 2
@@ -253,5 +253,5 @@ def test_a_gauge_reads_a_crawl(clock):
     assert found == DroneFigures(
         name="drone 3", pages=2_000, given_up=3, rate=5.0, waiting=40, in_process=2, unsent=7,
         lag=0.5, kept=5, sent=4, spared=3, received=2, batches=1,
-        diagnosis="politeness: 9 hosts rest",
+        diagnosis="waiting for hosts: 9 hosts rest",
     )  # fmt: skip

@@ -85,7 +85,7 @@ def test_a_line_of_a_jobs_own_log_is_read_if_its_url_was_asked_for():
         f"{SIMWEB} more",
     ],
 )
-def test_what_is_no_line_of_a_log_is_no_contact(line):
+def test_an_invalid_log_line_is_not_a_contact(line):
     assert read(line) is None
 
 

@@ -114,21 +114,24 @@ def test_the_knee_is_where_a_larger_cache_brings_little():
     fps = [fp for n in range(20_000) for fp in (n % 64, 100 + n)]
     first, knee = region = laboratory(fps).critical_region()
     assert 64 < first < knee < 160
-    assert region_text(region) == f"Critical region of LRU: {first} to {knee} entries, the knee."
+    assert (
+        region_text(region)
+        == f"Critical region of LRU: from {first} entries to the knee at {knee}."
+    )
     # Every URL is requested again only when all others were.
     assert laboratory([*range(99)] * 3).critical_region() is None
     assert "no critical region" in region_text(None)
 
 
 @pytest.mark.parametrize("text", ["", "0", "2^3..", "2^29", "7,", "x", "2^99", "10..20"])
-def test_sizes_that_cannot_be_are_refused(text):
-    with pytest.raises(FatalError, match=r"--sizes must be as 2\^0\.\.2\^25"):
+def test_invalid_sizes_are_refused(text):
+    with pytest.raises(FatalError, match=r"--sizes must be like 2\^0\.\.2\^25"):
         sizes_of(text)
 
 
 def test_policies_are_named_or_refused():
     assert policies_of("lru,min") == ["lru", "min"]
-    with pytest.raises(FatalError, match="no policy 'mru'"):
+    with pytest.raises(FatalError, match="Unknown policy 'mru'"):
         policies_of("lru,mru")
 
 
@@ -188,7 +191,7 @@ def test_a_trace_that_cannot_be_replayed_is_one_sentence(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "cut.gz").write_bytes(b"\x1f\x8b\x08\0")
     (tmp_path / "long").write_bytes(b"http://a.test/\n" + b"x" * 70_000 + b"\ny\n")
-    said = {"empty": "is empty", "cut.gz": "cannot be read", "long": "more than 65,536 bytes"}
+    said = {"empty": "is empty", "cut.gz": "cannot be read", "long": "longer than 65,536 bytes"}
     for name, sentence in said.items():
         run = warm.scrapy("cachelab", tmp_path / name, env=UNCOMPILED)
         assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)

@@ -75,11 +75,11 @@ def test_the_command_writes_the_trace_of_a_packed_graph(tmp_path):
         (b"", "is empty"),
         (b"1 2\n\n3\n", "line 3: a link"),
         (b"\x1f\x8b\0", "cannot be read"),
-        (b"1 2\n" + b"x" * 70_000, "a line of more than 65,536 bytes"),
-        (gzip.compress(b"1" * 70_000 + b" 2\n1 2\n"), "a line of more than 65,536 bytes"),
+        (b"1 2\n" + b"x" * 70_000, "a line longer than 65,536 bytes"),
+        (gzip.compress(b"1" * 70_000 + b" 2\n1 2\n"), "a line longer than 65,536 bytes"),
     ],
 )
-def test_a_file_that_is_no_graph_is_told(tmp_path, text, message):
+def test_a_file_that_is_not_a_graph_is_reported(tmp_path, text, message):
     path = tmp_path / "edges"
     path.write_bytes(text)
     with pytest.raises(FatalError, match=message):

@@ -116,19 +116,19 @@ def test_damage_in_the_log_of_host_records_ends_that_and_is_no_damage(job):
         report = looked_at(job)
         assert report.damage == []
         assert f"{log.relative_to(job)}, byte 0: SQLite reads this log" in report_text(report)
-        assert "is found out again" in report_text(report)
+        assert "are learned again" in report_text(report)
         lost |= known - set(rows_of(job))
     assert lost
 
 
-def test_a_damaged_queue_of_a_host_is_told_with_what_it_costs(job):
+def test_a_damaged_queue_of_a_host_is_reported_with_its_cost(job):
     path, at = in_a_queue(job)
     flip(path, at)
     done = scrapy_job("check", job)
     assert done.returncode == 1
-    (line,) = [line for line in done.stdout.splitlines() if "URLs that wait" in line]
+    (line,) = [line for line in done.stdout.splitlines() if "URLs waiting" in line]
     words = line.split()
-    assert (words[0], words[1], words[3:8]) == ("16", "of", ["URLs", "that", "wait", "in", "host"])
+    assert (words[0], words[1], words[3:7]) == ("16", "of", ["URLs", "waiting", "in", "host"])
     assert f"{path.relative_to(job)}, byte " in done.stdout
     assert "frontier    DAMAGED in 1 place" in done.stdout
     report = json.loads(scrapy_job("check", "--json", "-s", f"JOBDIR={job}").stdout)
@@ -136,11 +136,11 @@ def test_a_damaged_queue_of_a_host_is_told_with_what_it_costs(job):
     assert report["damage"][0]["file"] == str(path.relative_to(job))
 
 
-def test_what_cannot_be_checked_is_refused_with_one_sentence(job, tmp_path):
+def test_a_job_that_cannot_be_checked_is_refused_with_one_sentence(job, tmp_path):
     nothing = scrapy_job("check", tmp_path / "none")
     assert nothing.returncode == 2
     assert nothing.stderr.startswith("job: There is no crawl in JOBDIR")
-    refused = pytest.raises(FatalError, match=r"is in use by process \d+: wait for it to end")
+    refused = pytest.raises(FatalError, match=r"is in use by process \d+: wait until it ends")
     with in_use(job), refused:
         looked_at(job)
     (manifest,) = job.glob("manifest-*.json")
@@ -161,7 +161,7 @@ def test_a_job_whose_first_checkpoint_was_not_finished_is_none(tmp_path):
     assert (damage.file, damage.what) == ("CURRENT", "the file is gone")
 
 
-def test_a_file_that_is_gone_is_missed(job):
+def test_a_missing_file_is_reported(job):
     for path in (*job.glob(f"{SHARD}/frontier/back/*/*.log"), job / SHARD / "ranks/ranks.log"):
         data = path.read_bytes()
         path.unlink()
@@ -191,7 +191,7 @@ def test_after_a_reboot_what_was_not_synced_may_be_lost(job):
     assert "the machine went down" in report_text(report)
 
 
-def test_damaged_lines_of_logs_are_told_and_a_torn_one_is_not(tmp_path):
+def test_damaged_lines_of_logs_are_reported_and_a_torn_one_is_not(tmp_path):
     (tmp_path / "logs").mkdir()
     log = tmp_path / "logs/info.jsonl"
     full = tmp_path / "logs/info-000001.jsonl"
@@ -203,7 +203,9 @@ def test_damaged_lines_of_logs_are_told_and_a_torn_one_is_not(tmp_path):
         ("logs/info-000001.jsonl", 17),
         ("logs/info.jsonl", 8),
     ]
-    assert [(one.offset, one.what) for one in findings.notes] == [(21, "the last line has no end")]
+    assert [(one.offset, one.what) for one in findings.notes] == [
+        (21, "the last line is incomplete")
+    ]
 
 
 def test_repeated_findings_are_counted_beyond_the_most_that_are_kept(tmp_path):
@@ -223,7 +225,7 @@ def test_repeated_findings_are_counted_beyond_the_most_that_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [disk_eliminator, bloom_eliminator])
-def test_a_file_of_the_url_log_that_is_gone_hides_those_after_it(tmp_path, kind):
+def test_a_missing_file_of_the_url_log_hides_later_ones(tmp_path, kind):
     eliminator = kind(tmp_path, InlineExecutor())
     eliminator.open(None)
     submit(eliminator, names(20))
@@ -236,7 +238,7 @@ def test_a_file_of_the_url_log_that_is_gone_hides_those_after_it(tmp_path, kind)
     shutil.copy(logs[-1], later)
     assert damage_in(tmp_path, check_seen, snapshot, trusted=False).damage == []
     (gone,) = damage_in(tmp_path, check_seen, snapshot).damage
-    assert (gone.file, gone.what) == (later.name, "a file of the log before this one is gone")
+    assert (gone.file, gone.what) == (later.name, "a file of the log before this one is missing")
 
 
 def test_a_table_of_ranks_is_checked_up_to_its_end(tmp_path):
@@ -262,7 +264,7 @@ def test_a_table_of_ranks_is_checked_up_to_its_end(tmp_path):
 
 
 @pytest.mark.parametrize("check", [check_frontier, check_seen, check_table])
-def test_a_snapshot_that_is_none_is_damage(tmp_path, check):
+def test_an_invalid_snapshot_is_damage(tmp_path, check):
     for snapshot in (b"", b"\xc1", msgspec.msgpack.encode(["disk", "x"])):
         assert damage_in(tmp_path, check, snapshot).damage
 
@@ -279,7 +281,7 @@ def test_entries_and_segments_of_the_frontier_are_checked(tmp_path):
     (tmp_path / "done").mkdir()
     (tmp_path / "done/00000003.log").touch()
     findings = damage_in(tmp_path, check_frontier, snapshot)
-    gone = "a segment before this one is gone"
+    gone = "a segment before this one is missing"
     assert gone in [one.what for one in findings.damage]
     findings = damage_in(tmp_path, check_frontier, snapshot, trusted=False)
     assert gone in [one.what for one in findings.notes]

@@ -97,12 +97,12 @@ def test_the_newest_sound_checkpoint_is_named_when_the_crawl_needs_it(job):
     spoil(in_a_queue(job)[0])
     older(job)
     advice = (
-        f"to go back to checkpoint {int(kept.name)} of {read_state(kept).written_at}, the newest "
+        f"to restore checkpoint {int(kept.name)} of {read_state(kept).written_at}, the newest "
         f"sound one: scrapy job restore {job}\n"
     )
     assert scrapy_job("check", job)[1].endswith(advice)
     spoil(kept / SHARD / "ranks/ranks.log")
-    assert "to go back to checkpoint 1 of 2026-11-20T10:00:00Z" in scrapy_job("check", job)[1]
+    assert "to restore checkpoint 1 of 2026-11-20T10:00:00Z" in scrapy_job("check", job)[1]
     shutil.rmtree(job / "checkpoints")
     assert check_job(job, warc=False, kept=True).advice == NO_CHECKPOINT
     (job / SHARD / "published.json").touch()
@@ -122,7 +122,7 @@ def test_damage_in_an_older_checkpoint_does_not_touch_the_crawl(job, pattern):
     told = json.loads(said)
     assert {part for part, damaged in told["parts"].items() if damaged} == {"checkpoints"}
     assert told["damage"][0]["file"].startswith(str(file.relative_to(job).parent))
-    assert "the crawl itself is not touched" in told["damage"][0]["means"]
+    assert "the crawl itself is not affected" in told["damage"][0]["means"]
     assert told["advice"] == ""
 
 
@@ -139,7 +139,7 @@ def test_the_job_is_what_was_kept_and_nothing_is_deleted(job):
     code, said = scrapy_job("restore", job)
     assert (code, f"{job} is back at checkpoint {int(kept.name)} of " in said) == (0, True), said
     aside = job / f"damaged/{number + 1:06d}"
-    assert f"what it replaces is in {aside}: " in said
+    assert f"the replaced files are in {aside}; " in said
     assert check_job(job, warc=False).damage == []
     now = read_checkpoint(job)
     assert now.own.sequence == number + 1
@@ -164,7 +164,7 @@ def test_the_newest_sound_one_is_chosen_or_the_one_that_is_named(job, tmp_path):
     older(job)
     assert restored(copy(job, tmp_path / "newest")).checkpoint == int(kept.name)
     assert restored(copy(job, tmp_path / "named"), 1).written_at == "2026-11-20T10:00:00Z"
-    sentence = f"job: {job}/checkpoints has no checkpoint 7777; there is {kept.name}, 000001.\n"
+    sentence = f"job: {job}/checkpoints has no checkpoint 7777; it has: {kept.name}, 000001.\n"
     assert scrapy_job("restore", "--checkpoint", 7777, job) == (2, sentence)
     spoil(kept / SHARD / "ranks/ranks.log")
     assert restored(copy(job, tmp_path / "older")).checkpoint == 1
@@ -181,7 +181,7 @@ def test_the_newest_sound_one_is_chosen_or_the_one_that_is_named(job, tmp_path):
     assert contents(job) == before
 
 
-def test_who_cannot_go_back_is_told_why(job, tmp_path):
+def test_a_failed_restore_says_why(job, tmp_path):
     code, said = scrapy_job("restore", tmp_path / "none")
     assert (code, "There is no crawl in JOBDIR" in said) == (2, True)
     with in_use(job):
@@ -197,7 +197,7 @@ def test_who_cannot_go_back_is_told_why(job, tmp_path):
     assert contents(job) == before
 
 
-def test_a_full_disk_leaves_a_job_that_goes_back_later(job, monkeypatch):
+def test_a_full_disk_leaves_a_job_that_can_be_restored_later(job, monkeypatch):
     def full(*_arguments, **_options):
         raise OSError(28, "No space left on device")
 
@@ -215,7 +215,7 @@ def go_back(path):
     restore_job(path, candidates(path, None))
 
 
-def test_dying_between_any_two_lines_leaves_what_goes_back(job, tmp_path):
+def test_dying_between_any_two_lines_leaves_a_job_that_can_be_restored(job, tmp_path):
     wanted = meaning(kept_in(job)[0])
     spoil(only(job / SHARD, "manifest-*.json"))
     (tmp_path / "out").mkdir()
@@ -230,7 +230,7 @@ def test_dying_between_any_two_lines_leaves_what_goes_back(job, tmp_path):
         shutil.rmtree(path)
 
 
-def test_the_crawl_goes_on_complete_and_polite(tmp_path):
+def test_the_crawl_continues_completely_and_politely(tmp_path):
     job = tmp_path / "job"
     line = partial(command, tmp_path=tmp_path, CHECKPOINT_INTERVAL_SECS=0.5)
     with start_in_process(WORLD, log_path=tmp_path / "access.log") as web:

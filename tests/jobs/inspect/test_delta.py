@@ -89,7 +89,7 @@ LINES = [
 ]  # fmt: skip
 
 
-def test_a_url_is_told_once_as_it_was_last(tmp_path, monkeypatch):
+def test_a_url_is_listed_once_in_its_latest_state(tmp_path, monkeypatch):
     write(tmp_path, *LINES)
     monkeypatch.setattr(last_lines, "_PASS_BYTES", 1000)  # several parts of URLs
     found, _ = changes(tmp_path, "2026-11-26T12:00:10Z")
@@ -104,7 +104,7 @@ def test_a_url_is_told_once_as_it_was_last(tmp_path, monkeypatch):
     assert {fresh[name].change for name in ("same", "fails", "other", "back")} == {"added"}
 
 
-def test_a_token_goes_on_where_the_delta_ended(tmp_path):
+def test_a_token_continues_where_the_delta_ended(tmp_path):
     write(tmp_path, line("a", 1), line("b", 1))
     with (tmp_path / INFO_LOG).open("ab") as file:
         file.write(b'{"at": 1, "url": "torn')
@@ -175,25 +175,27 @@ def test_since_takes_times_and_ages():
         "",
     ],
 )
-def test_what_is_no_time_and_no_token_is_refused(text):
-    with pytest.raises(FatalError, match=r"^--since takes a date .* or what the delta before"):
+def test_an_invalid_time_or_token_is_refused(text):
+    with pytest.raises(FatalError, match=r"^--since must be a date .* or the token that the last"):
         since(text)
 
 
 @pytest.mark.parametrize("places", ["1:99999", "2:0", "0:0", "1:-5", "1:0,1:0"])
 def test_a_token_of_another_job_is_refused(tmp_path, places):
     write(tmp_path, line("a", 1))
-    with pytest.raises(FatalError, match=r"--since is a token of another job than "):
+    with pytest.raises(FatalError, match=r"The token in --since belongs to another job, not to "):
         changes(tmp_path, f"2026-11-26T12:00:00Z@{places}")
 
 
-def test_where_older_logs_were_removed_the_earliest_time_is_named(tmp_path):
+def test_after_log_removal_the_earliest_time_is_named(tmp_path):
     write(tmp_path, line("a", 1), line("b", 2.125), max_bytes=1)
     _, token = changes(tmp_path)
     write(tmp_path, line("c", 3), max_bytes=1)
     (tmp_path / "logs/info-000001.jsonl").unlink()
     for text in ("0", "2026-11-26T12:00:02Z", "2026-11-26T12:00:02Z@1:5"):
-        with pytest.raises(FatalError, match=r"--since 2026-11-26T12:00:02.125Z is the earliest"):
+        with pytest.raises(
+            FatalError, match=r"The earliest possible is --since 2026-11-26T12:00:02.125Z"
+        ):
             changes(tmp_path, text)
     assert kinds(tmp_path, "2026-11-26T12:00:02.125Z").keys() == {"b", "c"}
     assert kinds(tmp_path, token).keys() == {"c"}
@@ -221,7 +223,7 @@ def test_the_command_writes_lines_and_parquet(tmp_path):
     for name in ("out.jsonl", "out.parquet"):
         done = command(tmp_path, "--since", 0, "-o", tmp_path / name)
         assert (done.returncode, done.stdout.partition("@")[2]) == (0, f"1:{size}\n"), done.stderr
-        assert done.stderr == "2 changes; the next delta is --since\n"
+        assert done.stderr == "2 changes; for the next delta use --since\n"
     assert [*map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())] == told
     query = "select url[15:], epoch(fetched_at), change, reason, duplicate from"
     assert duckdb.sql(f"{query} '{tmp_path}/out.parquet' order by url").fetchall() == [
@@ -237,7 +239,10 @@ def test_bad_input_is_one_sentence(tmp_path):
     write(tmp_path, line("a", 1))
     for words, sentence in (
         (["nowhere", "--since", 0], "delta: There is no crawl in JOBDIR nowhere: name another"),
-        ([tmp_path, "--since", "soon"], "delta: --since takes a date or time as 2026-11-26T10:15Z"),
+        (
+            [tmp_path, "--since", "soon"],
+            "delta: --since must be a date or time (2026-11-26T10:15Z)",
+        ),
         ([tmp_path, "--since", 0, "-o", tmp_path / "no/x"], "/no/x.tmp: No such file or directory"),
     ):
         done = command(*words)

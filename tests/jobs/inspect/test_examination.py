@@ -48,24 +48,24 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
         assert began_at <= found.at <= time.time()
         kill(crawl)
         said = asked(job)
-        assert "      state  stopped: cut off; it can be resumed\n" in said
-        assert "   bound by  " in said
+        assert "      state  stopped: killed; it can be resumed\n" in said
+        assert " limited by  " in said
         done = run_crawl(command)
         assert done.returncode == 0, done.stdout
     said = asked(job)
     assert "      state  finished: nothing is left to fetch\n" in said
     assert "       time  " in said
     assert "no setting would change" not in said
-    assert " of 200 were busy at most: as many would do\n" in said
+    assert " of 200 were busy, so " in said
     (process,) = json.loads(asked(job, "--json"))["processes"]
     assert process["record"]["shards"] == {"running": 1}
 
 
-def test_a_job_of_which_nothing_was_said_is_a_sentence(tmp_path):
+def test_a_job_without_a_diagnosis_is_reported_in_a_sentence(tmp_path):
     with pytest.raises(FatalError, match="There is no crawl in JOBDIR"):
         examinations(tmp_path)
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/info.jsonl").touch()
     (tmp_path / "logs/stats.jsonl").write_text('{"at":1.0,"pages":2}\n{"at":1.0,"doctor":7}\n')
-    with pytest.raises(FatalError, match="The doctor has not spoken of "):
+    with pytest.raises(FatalError, match="There is no diagnosis of "):
         examinations(tmp_path)

@@ -119,7 +119,7 @@ def web(tmp_path):
 
 
 @pytest.mark.parametrize("end", ["killed", pytest.param("stopped", marks=pytest.mark.long)])
-def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path, end):
+def test_a_crawl_continues_in_another_job_from_its_exported_frontier(web, tmp_path, end):
     job = tmp_path / "job"
     crawl = start_crawl(web.crawl(job))
     until_hosts_wait(job)
@@ -146,7 +146,8 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     assert imported.returncode == 0, imported.stderr
     count = len(seeds)
     assert imported.stdout == (
-        f"{count:,} seeds read, 0 bad lines, 0 refused by filters; {count:,} new URLs in {other}\n"
+        f"{count:,} seeds read, 0 bad lines, 0 refused by filters; {count:,} new URLs "
+        f"added to {other}\n"
     )
     done = run_crawl(web.crawl(other, seeds=file))
     assert done.returncode == 0, done.stdout
@@ -185,7 +186,7 @@ def test_seeds_join_a_job_that_has_crawled_already(web, tmp_path):
     assert again["new"] == 0
     shown = answer(job)
     assert shown["waiting"] == shown["new"] == len(others)
-    assert "hosts  known from the next checkpoint on\n" in command(job).stdout
+    assert "hosts  shown after the next checkpoint\n" in command(job).stdout
     # Nothing of the list is read again, and nothing is asked for twice.
     done = run_crawl(web.crawl(job, seeds=tmp_path / "one.txt"))
     assert done.returncode == 0, done.stdout
@@ -232,7 +233,7 @@ def test_a_job_in_use_takes_no_seeds_and_shows_its_hosts(web, tmp_path):
         (["--import", "nowhere.txt"], "Cannot read the seeds in nowhere.txt"),
         (["--export", "/proc/nowhere"], "There is no crawl in JOBDIR"),
         (["--hosts", "-1"], "--hosts cannot be negative"),
-        (["--host", "a.test", "--export", "x"], "exclude each other"),
+        (["--host", "a.test", "--export", "x"], "use only one of"),
         (["more", "and more"], "name one job directory"),
         ([], "There is no crawl in JOBDIR"),
     ],
@@ -299,7 +300,7 @@ def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):
     assert run.stderr.count("\n") == 1
 
 
-def test_half_a_list_is_imported_and_said(stored, tmp_path):
+def test_an_incomplete_list_is_imported_and_reported(stored, tmp_path):
     stored.publish()
     domains = "\n".join(f"site{random.random()}.test" for _ in range(1000))
     seeds = tmp_path / "half\x1b.gz"
@@ -333,7 +334,7 @@ def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):
         assert sum(1 for _ in lines) == 30_001
 
 
-def test_what_can_be_read_of_a_damaged_job_is_exported(stored, tmp_path):
+def test_readable_urls_of_a_damaged_job_are_exported(stored, tmp_path):
     level = 40_000
     stored.rig.push(*(entry("a.test", n) for n in range(level)))
     stored.rig.frontier.parked.push("budget", [encode(entry("p.test", 1))])
@@ -349,7 +350,7 @@ def test_what_can_be_read_of_a_damaged_job_is_exported(stored, tmp_path):
     assert run.returncode == 2
     for path in (segment, log):
         assert f"frontier: {path}: damaged at byte " in run.stderr
-    assert run.stderr.count("; what follows in that file is missing in the list.\n") == 2
+    assert run.stderr.count("; the rest of that file is missing in the list.\n") == 2
     urls = {line.partition(",")[2] for line in file.read_text().splitlines()[1:]}
     assert f" {len(urls) // 1000}," in f" {run.stdout}"
     assert "http://p.test/1" in urls
@@ -362,7 +363,7 @@ def test_an_export_to_no_file_is_refused_in_a_sentence(stored, file):
     stored.publish()
     run = command("--export", file, "-s", f"JOBDIR={stored.path}")
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr.endswith(" cannot be written: it is no file.\n")
+    assert run.stderr.endswith(" cannot be written: it is not a file.\n")
     assert run.stderr.count("\n") == 1
 
 
@@ -398,7 +399,7 @@ def test_a_host_of_a_crawl_by_domains_is_its_domain(stored):
     assert (told.host.name, sum(told.places.values())) == ("example.com", 1)
 
 
-def test_a_reader_that_goes_away_is_no_error(stored, tmp_path):
+def test_a_closed_pipe_is_not_an_error(stored, tmp_path):
     stored.publish()
     log = tmp_path / "access.log"
     log.write_text(simweb_line(0, 1))
@@ -417,7 +418,7 @@ def test_a_reader_that_goes_away_is_no_error(stored, tmp_path):
         os.close(writing)
 
 
-def test_levels_and_states_are_told_in_words():
+def test_levels_and_states_are_shown_in_words():
     told = Overview(
         as_of=AsOf("crawls/x", 7, "2026-11-20T10:00:00Z", 42),
         waiting=12_345,

@@ -45,7 +45,7 @@ def shown(*arguments):
     return json.loads(done.stdout)
 
 
-def test_of_a_shard_that_two_drones_have_the_newest_counts(hive):
+def test_the_newest_copy_of_a_shard_counts(hive):
     assert shown("frontier", "--json", hive)["waiting"] == 1
     assert shown("frontier", "--json", "-s", f"JOBDIR={hive}")["waiting"] == 1
     assert [shown("why", "--json", hive, f"http://a.test/{n}")["state"] for n in (1, 4)] == [
@@ -56,7 +56,7 @@ def test_of_a_shard_that_two_drones_have_the_newest_counts(hive):
     assert [one["outcome"] for one in told["outcomes"]] == ["http_200"]
 
 
-def test_a_host_is_told_by_its_own_shard(hive, clock):
+def test_a_host_is_shown_from_its_own_shard(hive, clock):
     drone(hive / "drones/2", clock, entry("c.test"), token=1, shard="01", leases=1)
     told = [shown("why", "--json", hive, f"http://{host}.test/0")["host"] for host in "ac"]
     assert [host["state"] for host in told] == ["ready", "in process"]
@@ -75,7 +75,7 @@ def test_a_check_of_a_hive_checks_each_drone_and_no_lost_shard(hive):
     assert done.stdout.count("DAMAGED") == 1
 
 
-def test_a_shard_that_went_to_another_machine_is_passed_over(hive):
+def test_a_shard_that_moved_to_another_machine_is_skipped(hive):
     alone = hive.parent / "alone"
     shutil.move(hive / "drones/0", alone)
     assert shown("frontier", "--json", alone)["waiting"] == 5
@@ -92,7 +92,7 @@ def test_a_hive_takes_no_seed_list_and_no_retry(hive):
     for option in ("--import", "--retry"):
         done = warm.scrapy("frontier", str(hive), option, "timeout")
         assert done.returncode == 2
-        assert f"JOBDIR {hive} is a hive's" in done.stderr
+        assert f"{hive} belongs to a hive" in done.stderr
         assert done.stderr.count("\n") == 1
     assert {path.name for path in hive.iterdir()} == {"drones"}
 

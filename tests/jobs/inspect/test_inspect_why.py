@@ -229,13 +229,13 @@ def test_a_line_that_was_deleted_leaves_the_url_seen(crawled, tmp_path):
     shutil.rmtree(copy / "logs")
     told = why(url, copy)
     assert told.state == "seen"
-    assert "no line of its end" in why_text(told, now=NOW)
+    assert "the log has no result for it" in why_text(told, now=NOW)
 
 
-def test_robots_txt_is_not_spoken_of_when_nobody_asks(crawled):
+def test_robots_txt_is_not_mentioned_if_it_is_not_used(crawled):
     told = crawled.why(crawled.asked()[0], ROBOTSTXT_OBEY=False)
     assert told.robots.verdict == "not asked"
-    assert "is not asked for" in why_text(told, now=NOW)
+    assert "is not used" in why_text(told, now=NOW)
 
 
 def texts(job, *urls, **changed):
@@ -278,7 +278,7 @@ def test_the_checkpoint_of_a_job_tells_what_waits_is_undecided_and_seen(tmp_path
     assert told[1].places[0].visited_at == 0  # never
 
 
-def test_what_was_fetched_since_the_checkpoint_is_not_ahead(stored, clock):
+def test_urls_fetched_since_the_checkpoint_do_not_count_in_positions(stored, clock):
     stored.rig.push(*(entry("a.test", n) for n in range(6)))
     lease = stored.rig.next()
 
@@ -307,7 +307,7 @@ def test_why_tells_the_outcome_of_a_url_in_full(stored):
     assert text == golden("why-outcomes.txt", text)
 
 
-def test_what_a_redirect_leads_to_and_why_it_was_not_followed_is_told(stored):
+def test_the_target_of_a_redirect_and_why_it_was_refused_are_shown(stored):
     far, looping, out_of_scope = (entry("a.test", n, depth=1) for n in range(3))
     for one, named, why_not in (
         (far, 'http://b.test/"far', "too_many_redirects"),
@@ -327,7 +327,10 @@ def test_what_a_redirect_leads_to_and_why_it_was_not_followed_is_told(stored):
 
 def test_bad_input_is_one_sentence(crawled, tmp_path):
     for arguments, sentence in (
-        (["::", "-s", f"JOBDIR={crawled.job}"], "why: '::' is not a URL that this crawler knows."),
+        (
+            ["::", "-s", f"JOBDIR={crawled.job}"],
+            "why: '::' is not a URL that this crawler can fetch.",
+        ),
         (
             ["http://a.test", "-s", f"JOBDIR={tmp_path}"],
             f"why: There is no crawl in JOBDIR {tmp_path}: name another directory.",
@@ -339,10 +342,10 @@ def test_bad_input_is_one_sentence(crawled, tmp_path):
     for arguments in ([str(tmp_path)], [str(tmp_path), "http://a.test"], ["./none"]):
         run = command(*arguments)
         assert (run.returncode, run.stderr) == (2, f"why: There is no crawl in {arguments[0]}.\n")
-    assert "name one URL; there is no crawl in none" in command("none", "http://a.test").stderr
+    assert "give one URL; there is no crawl in none" in command("none", "http://a.test").stderr
 
 
-def test_bytes_that_are_no_text_are_read_as_in_pages(stored):
+def test_bytes_that_are_not_text_are_read_as_in_pages(stored):
     stored.publish()
     for option in ([], ["--json"]):
         run = command(b"http://a.test/\xff", *option, "-s", f"JOBDIR={stored.path}")
@@ -353,7 +356,7 @@ def test_bytes_that_are_no_text_are_read_as_in_pages(stored):
     assert len(run.stderr) < 500
 
 
-def test_a_terminal_obeys_nothing_that_a_server_wrote(stored):
+def test_text_from_servers_cannot_control_a_terminal(stored):
     stored.end(
         entry("a.test", 1),
         "robots_denied",
@@ -416,7 +419,7 @@ def test_a_log_with_damage_is_read_over_it(tmp_path):
     ("away", "text"),
     [(90, "90 s ago"), (-1200, "in 20 min"), (72_000, "20 h ago"), (864_000, "10 days ago")],
 )
-def test_times_are_told_with_their_distance(away, text):
+def test_times_are_shown_with_their_distance(away, text):
     assert moment(NOW, NOW + away).endswith(f"({text})")
 
 

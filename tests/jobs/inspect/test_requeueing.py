@@ -86,7 +86,7 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
     )
     assert done == PutBack(urls=5, waiting=1, left_out=2)
     assert retry_here(stored.path, "http_999").told == (
-        "0 URLs put back in line, as the log has no finished URL of that kind"
+        "0 URLs put back in line: the log has no such finished URLs"
     )
     expected = [
         *("http://back.test/0", "http://later.test/0"),
@@ -101,7 +101,7 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
     assert (lost.host, lost.depth, lost.kind, lost.via) == ("lost.test", 2, "img", "x")
 
 
-def test_what_the_log_alone_knows_after_a_power_failure_is_not_found_again(stored, tmp_path):
+def test_a_url_only_in_the_log_after_a_power_failure_is_not_new(stored, tmp_path):
     stored.end(entry("lost.test"), "dns_not_found")
     stored.publish()
     assert retry_here(stored.path, "dns_not_found").urls == 1
@@ -128,17 +128,19 @@ def test_a_retry_that_dies_loses_nothing_and_is_run_again(stored, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["dns_faild", "http_200", "http_301", "http_4xx", "", "replaced"])
-def test_what_is_no_outcome_of_urls_given_up_is_refused(name):
+def test_an_outcome_of_urls_not_given_up_is_refused(name):
     with pytest.raises(FatalError) as error:
         given_up_with(f"dns_failed,{name}")
-    assert f"{name!r} is no outcome of URLs that are given up; those are " in str(error.value)
+    assert f"{name!r} is not an outcome of URLs that are given up; choose from " in str(error.value)
     assert "dns_not_found" in str(error.value)
     given_up_with("http_404, dns_failed")
 
 
 @pytest.mark.parametrize("what", ["yesterday", "2026-11-26", "www.a.test/*", "ALL", ""])
-def test_what_can_be_no_url_and_no_age_is_refused(what):
-    with pytest.raises(FatalError, match=r"is not a URL: say all, older-than AGE \(as 7d\), or"):
+def test_an_invalid_url_or_age_is_refused(what):
+    with pytest.raises(
+        FatalError, match=r"is not a URL: use all, older-than AGE \(such as 7d\), or"
+    ):
         answered([what])
 
 

@@ -102,9 +102,12 @@ def test_graph_without_links_has_equal_shares(monkeypatch):
 def test_too_many_pairs_are_refused(jobdir, tmp_path):
     with (
         LinkTables.of(
-            edge_directories(jobdir), name_of=host_of, beside=tmp_path, on_progress=lambda _: None
+            edge_directories(jobdir),
+            name_of=host_of,
+            work_parent=tmp_path,
+            on_progress=lambda _: None,
         ) as tables,
-        pytest.raises(FatalError, match=r"links, and 3 can be ranked"),
+        pytest.raises(FatalError, match=r"links, but at most 3 can be ranked"),
     ):
         tables.rank(most=3)
 
@@ -112,14 +115,12 @@ def test_too_many_pairs_are_refused(jobdir, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (None, "There is no link graph in {}: crawl, or replay, with "),
+        (None, "There is no link graph in {}: run a crawl or a replay with "),
         (lambda path: path.unlink(), "The link graph has no links yet"),
         (lambda path: path.write_bytes(b"PAR1"), "The link graph in {0} cannot be ranked: {0}/"),
     ],
 )
-def test_graph_that_cannot_be_ranked_is_one_sentence_and_replaces_no_ranks(
-    tmp_path, damage, sentence
-):
+def test_a_graph_that_cannot_be_ranked_is_reported_and_keeps_old_ranks(tmp_path, damage, sentence):
     if damage is not None:
         run_module(LinkGraph, web(1, pages=5), tmp_path)
         (tmp_path / "graph" / "ranks.csv").write_text("rank,host\n1,a.test\n")

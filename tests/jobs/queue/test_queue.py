@@ -77,7 +77,7 @@ def listed(built):
         return [line.removesuffix("\n").partition(",")[2] for line in file]
 
 
-def test_segment_has_each_new_link_once_by_domain_and_the_next_run_what_came_since(tmp_path):
+def test_a_segment_has_each_new_link_once_sorted_by_domain(tmp_path):
     queue = tmp_path / "queue"
     first = [
         linking("http://a.test/", "/x?utm_source=m", "/x", "http://www.b.org/2", "mailto:x@a.test"),
@@ -131,7 +131,7 @@ def test_segment_has_each_new_link_once_by_domain_and_the_next_run_what_came_sin
     ]
 
 
-def test_damaged_source_gives_what_is_readable_and_the_rest_when_it_is_whole(tmp_path):
+def test_a_damaged_source_gives_readable_pages_and_later_the_rest(tmp_path):
     pages = [linking(f"http://a.test/{n}", f"http://b.test/{n}") for n in range(20)]
     (whole,) = store(tmp_path / "warc", pages)
     data = whole.read_bytes()
@@ -139,7 +139,7 @@ def test_damaged_source_gives_what_is_readable_and_the_rest_when_it_is_whole(tmp
     built = build(tmp_path / "queue", whole, code=2)
     readable = listed(built)
     assert 10 < len(readable) < 20
-    assert "damaged behind byte" in built["unreadable"][0]
+    assert "damaged after byte" in built["unreadable"][0]
     whole.write_bytes(data)
     rest = listed(build(tmp_path / "queue", whole))
     assert sorted([*readable, *rest]) == sorted(f"http://b.test/{n}" for n in range(20))
@@ -148,10 +148,10 @@ def test_damaged_source_gives_what_is_readable_and_the_rest_when_it_is_whole(tmp
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["README.md"], "name the directory of the queue with --queue DIR"),
+        (["README.md"], "give the directory of the queue with --queue DIR"),
         (
             ["--queue", "q", "no.warc.gz"],
-            "There is no file no.warc.gz: name a job, WARC files",
+            "There is no file no.warc.gz: give a job, WARC files",
         ),
     ],
 )
@@ -175,7 +175,7 @@ def numbered(rng, number, links):
     ("pages", "links", "kills"),
     [(60, 10, 1), pytest.param(100_000, 50, 3, marks=LONG)],
 )
-def test_memory_is_bounded_and_kills_lose_nothing_whatever_the_number_of_links(
+def test_memory_is_bounded_and_kills_lose_nothing_for_any_number_of_links(
     tmp_path, pages, links, kills
 ):
     """The long one has five million links, and 512 MiB for the process."""
@@ -223,7 +223,7 @@ def test_scope_is_that_of_the_seeds_that_the_queue_was_given(tmp_path):
     assert built["refused"] == 1
 
 
-def test_what_was_crawled_is_known_in_other_spellings_and_behind_a_torn_line(tmp_path):
+def test_crawled_urls_are_known_in_other_spellings_and_after_torn_lines(tmp_path):
     """WARC files of other crawlers have URLs as they were found; a power failure tears store.log,
     and the crawl goes on where the torn line began."""
     foreign = [

@@ -34,7 +34,7 @@ def read(path, **more):
     return [stored.page for stored in stored_in(path, **more)]
 
 
-def test_what_is_stored_of_a_page_is_what_is_read(written):
+def test_a_stored_page_is_read_back_unchanged(written):
     """In chunks of the server, with spaces that a parser drops, and by TLS."""
     pages = [
         page(

@@ -77,7 +77,7 @@ def run(*arguments):
     return done
 
 
-def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
+def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     write_log(stored, lines())
     (stored / "stats.json").write_text(json.dumps(STATS))
     before = contents(stored)
@@ -108,7 +108,7 @@ def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     tables = tables_of(text)
     empty = ["waiting", "workers", "journal"]
     assert [name for name, rows in tables.items() if not rows] == empty
-    assert tables["outcomes"][0] == ["http_200", "2,666", "88.9 %"]
+    assert tables["outcomes"][0] == ["http_200", "2,666", "88.9%"]
     files = sorted((tmp_path / "figures").iterdir())
     assert len(files) == 17
     for path in files:
@@ -128,7 +128,7 @@ def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):
 
 def test_a_crawl_that_runs_is_read_as_it_is(stored):
     write_log(stored, lines(10))
-    assert report_of(stored).head[0].startswith("cut off, can be resumed; 20")
+    assert report_of(stored).head[0].startswith("killed (can be resumed); 20")
     with in_use(stored):
         found = report_of(stored)
     assert found.head[0].startswith("running; 20")
@@ -154,19 +154,19 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
     error = {"url": "http://a.test/odd", "where": "my.Module", "error": "KeyError", "message": "x"}
     (stored / "logs/critical.jsonl").write_text(json.dumps(error) + '\n{"torn')
     model = report_of(stored)
-    assert model.alarms == ["stopped: cut off; it can be resumed", "my.Module failed on 2 pages"]
+    assert model.alarms == ["stopped: killed; it can be resumed", "my.Module failed on 2 pages"]
     tables = tables_of(page(model))
     names = ("waiting", "held", "failures", "modules", "known")
     rows = [f"{name}: {' | '.join(row)}\n" for name in names for row in tables[name]]
     assert "".join(rows) == golden("first-screen.txt", "".join(rows))
     assert {row[0] for row in tables["hosts"]} > {"h0.test", "h1.test", "h2.test"}
-    assert tables["checkpoints"][0][-1] == "live"
+    assert tables["checkpoints"][0][-1] == "current"
 
 
 @pytest.mark.parametrize(
     ("reason", "failed", "visits", "alarms"),
     [
-        ("", 0, [], ["stopped: cut off; it can be resumed"]),
+        ("", 0, [], ["stopped: killed; it can be resumed"]),
         ("memusage_exceeded", 9, [], ["stopped: memusage_exceeded"]),
         ("shutdown", 0, [], []),
         ("control_stopped", 0, [], []),
@@ -182,7 +182,7 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
         ("shutdown", 0, ["robots_denied", "http_200"], []),
     ],
 )
-def test_what_needs_somebody_is_an_alarm_and_a_stop_that_was_asked_for_is_none(
+def test_problems_raise_alarms_and_a_requested_stop_does_not(
     stored, reason, failed, visits, alarms
 ):
     outcomes = ["timeout"] * failed + ["http_200"] * (100 - failed)
@@ -222,7 +222,7 @@ def live(model, **facts):
     return msgspec.structs.replace(model, live=Live(**part))
 
 
-def test_the_live_page_has_questions_and_commands_and_only_scripts_of_its_own(stored):
+def test_the_live_page_has_questions_commands_and_only_its_own_scripts(stored):
     write_log(stored, lines(90))
     model = report_of(stored)
     text = page(live(model))
@@ -270,7 +270,7 @@ def test_unusable_input_is_refused_in_a_sentence(tmp_path, arguments, sentence):
     assert sentence.format(tmp_path) in done.stderr + done.stdout
 
 
-def test_a_disk_without_room_for_the_hosts_is_told_in_a_sentence(tmp_path, monkeypatch):
+def test_a_disk_without_room_for_the_hosts_is_reported_in_a_sentence(tmp_path, monkeypatch):
     write_log(tmp_path, lines(10))
     trouble = Mock(side_effect=sqlite3.OperationalError("database or disk is full"))
     monkeypatch.setattr(HostTotals, "add", trouble)
@@ -279,7 +279,7 @@ def test_a_disk_without_room_for_the_hosts_is_told_in_a_sentence(tmp_path, monke
         _run([str(tmp_path)], options, Settings())
 
 
-def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it():
+def test_a_missing_library_is_named_with_the_command_to_install_it():
     needs("numba", of="The report")
     with pytest.raises(FatalError) as error:
         needs("no_such_library", of="The report")

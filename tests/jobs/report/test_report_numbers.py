@@ -72,10 +72,10 @@ NOT_OURS = (
 def as_text(found):
     """Write the report *found* as text, without rows of zeros."""
     text = [*found.head, *found.alarms]
-    text += [f"{name}: {value}" for name, value in found.summary if name != "free on its disk"]
+    text += [f"{name}: {value}" for name, value in found.summary if name != "free disk space"]
     for one in found.figures():
         head, rows = one.table or ((), [])
-        rows = [row for row in rows if not {*row[1:]} <= {0, "0 %"}]
+        rows = [row for row in rows if not {*row[1:]} <= {0, "0%"}]
         text += ["", f"{one.name}: {one.title}", one.lead]
         text += [" | ".join(map(str, row)) for row in (head, *rows)]
     return "\n".join(text) + "\n"
@@ -104,18 +104,18 @@ def test_pages_with_dead_links_are_bounded_and_the_worst_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("stats", [{}, STATS | {"crawl/job/cut_off": 1}])
-def test_times_that_nobody_counted_are_left_out(tmp_path, stats):
+def test_unknown_times_are_left_out(tmp_path, stats):
     write_log(tmp_path, KNOWN)
     (tmp_path / "stats.json").write_text(json.dumps(stats))
     found = report_of(tmp_path, price=36.0)
     summary = dict(found.summary)
-    assert summary["hosts"] == "5"
-    assert not {"time running", "pages a second", "a million pages"} & {*summary}
+    assert summary["hosts contacted"] == "5"
+    assert not {"running time", "pages per second", "per million pages"} & {*summary}
     (row, *_) = figure(found, "cost").table.rows
     assert row[2:] == ("not known", "not known", "not known")
 
 
-def test_full_files_compressed_ones_torn_lines_and_other_lines_are_read_as_they_are(tmp_path):
+def test_full_compressed_and_torn_logs_are_read(tmp_path):
     path = write_log(tmp_path, KNOWN[6:], more=b'{"at":1.0,"url":"http://torn')
     for number, lines in enumerate((KNOWN[:2], KNOWN[2:4], KNOWN[4:6]), 1):
         full = write_log(tmp_path / "old", lines, more=NOT_OURS)
@@ -156,7 +156,7 @@ def test_one_of_a_thousand_log_files_is_open_at_a_time(tmp_path):
     assert max(open_files() for _ in pieces(path)) <= files + 3
 
 
-def test_a_file_that_is_compressed_while_the_log_is_read_is_read_all_the_same(tmp_path):
+def test_a_file_compressed_while_the_log_is_read_is_still_read(tmp_path):
     path = write_log(tmp_path, KNOWN[:1])
     full = [path.with_name(f"info-{number:06d}.jsonl") for number in (1, 2)]
     for number, one in enumerate(full, 1):
@@ -267,7 +267,7 @@ def test_the_examples_of_docstrings_are_true(module):
     assert (result.failed, result.attempted > 0) == (0, True)
 
 
-def test_visits_tell_how_lately_documents_were_seen_and_how_many_have_changed(tmp_path):
+def test_visits_show_how_recently_documents_were_seen_and_changed(tmp_path):
     """Ten documents are visited each day, ten never again, one is gone."""
     day = 86_400
     lines = [line(f"{n}", "http_200", T0 + n, form=f"{n:016x}") for n in range(21)]
@@ -295,7 +295,7 @@ def test_visits_tell_how_lately_documents_were_seen_and_how_many_have_changed(tm
     assert "freshness" not in names
 
 
-def test_of_many_documents_a_part_tells_how_lately_all_were_seen(tmp_path, monkeypatch):
+def test_a_sample_of_many_documents_shows_how_recently_all_were_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(log_totals, "_MOST_SEEN", 1000)
     rng = random.Random(1)
     forms = [f"{rng.getrandbits(64):016x}" for _ in range(9000)]
@@ -322,10 +322,10 @@ def test_rates_are_those_of_the_last_minute_and_of_the_stats(tmp_path):
     (tmp_path / "stats.json").write_text(json.dumps({f"crawl/{x}": n for x, n in counts.items()}))
     crawl = crawl_of(tmp_path)._replace(state="running")
     summary = dict(report(crawl, price=None, at=T0 + 943).summary)
-    assert summary["pages a second"] == "0.2 in the last minute, 0.1 on average"
-    assert summary["visits a second"] == "0.5 in the last minute, 0.2 on average"
+    assert summary["pages per second"] == "0.2 in the last minute, 0.1 on average"
+    assert summary["visits per second"] == "0.5 in the last minute, 0.2 on average"
     summary = dict(report(crawl, price=None, at=T0 + 1943).summary)
-    assert summary["pages a second"] == "0.0 in the last minute, 0.1 on average"
+    assert summary["pages per second"] == "0.0 in the last minute, 0.1 on average"
 
 
 def said(at, waiting):
@@ -336,7 +336,7 @@ def said(at, waiting):
     )
 
 
-def test_drones_that_speak_in_turn_are_summed_also_when_one_has_gone(tmp_path):
+def test_gauges_of_drones_are_summed_even_if_one_has_ended(tmp_path):
     for number in (0, 1):
         log = tmp_path / f"drones/{number}/logs/stats.jsonl"
         log.parent.mkdir(parents=True)
@@ -347,7 +347,7 @@ def test_drones_that_speak_in_turn_are_summed_also_when_one_has_gone(tmp_path):
     assert [row[1] for row in rows] == [200] * 6 + [100] * 6
 
 
-def test_no_line_is_drawn_over_a_time_of_which_nothing_is_known(tmp_path):
+def test_no_line_is_drawn_over_a_gap_in_the_data(tmp_path):
     log = tmp_path / "logs/stats.jsonl"
     write_log(tmp_path, [])
     ats = [*range(0, 1000, 10), *range(5000, 6000, 10), 9000]

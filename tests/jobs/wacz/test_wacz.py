@@ -44,7 +44,7 @@ def test_damaged_file_is_packaged_as_far_as_it_can_be_read(tmp_path):
         file.truncate(warc.stat().st_size - 100)
     made = wacz(tmp_path / "warc", tmp_path / "a.cdxj")
     assert made.returncode == 2
-    assert f"wacz: {warc} is damaged behind byte" in made.stderr
+    assert f"wacz: {warc} is damaged after byte" in made.stderr
     assert 4 <= len((tmp_path / "a.cdxj").read_text().splitlines()) <= 5
     assert not (tmp_path / "a.cdxj.work").exists()
 
@@ -81,8 +81,8 @@ def test_unusable_input_is_one_sentence(tmp_path):
     (tmp_path / "empty").mkdir()
     said = {
         "There is no finished WARC file in ": wacz(tmp_path / "empty", tmp_path / "a.wacz"),
-        "have one name: rename one of them.": wacz(one, other, tmp_path / "a.wacz"),
-        "say: scrapy wacz [JOBDIR": wacz(one, tmp_path / "a.zip"),
+        "have the same name: rename one of them.": wacz(one, other, tmp_path / "a.wacz"),
+        "usage: scrapy wacz [JOBDIR": wacz(one, tmp_path / "a.zip"),
     }
     for sentence, done in said.items():
         assert done.returncode == 2

@@ -1,14 +1,14 @@
-"""Politeness audit: judges a crawler by the access log of the simulated web, or by its own log.
+"""Politeness audit of a crawl, by the access log of the simulated web or by its own log.
 
-Used by ``scrapy politeness-audit`` and by the tests. It shares no code with the crawler: the
-verdict rests on the log alone.
+Used by ``scrapy politeness-audit`` and by the tests. It shares no code with the crawler: the result
+depends only on the log.
 
 The life of a line
 ==================
 
 ::
 
-    log, log ...                  access_logs.py    opened, decompressed, read in bounded lines
+    log, log ...                  access_logs.py    opened, decompressed, read with a line limit
          |
     LoggedRequest                 log_line.py       simweb's access log, a job's own log
          |
@@ -23,11 +23,11 @@ The life of a line
 What is a violation
 ===================
 
-After each contact of a politeness key a delay is due: the one for all hosts, or what the host's
-owner has agreed to (``RequiredDelays``). A contact that begins earlier is a violation, whatever was
-requested: robots.txt, a redirect, a URL that fails. A contact that begins while another one is
-under way is a violation even if the delay is 0.
+After each contact of a politeness key, a delay is required: the one for all hosts, or the one to
+which the host's owner has agreed (``RequiredDelays``). A contact that begins earlier is a
+violation. It does not matter what was requested: robots.txt, a redirect, a URL that fails. If
+another contact is still under way, it is a violation even if the delay is 0.
 
-Memory: the window of access_logs.py and about 700 bytes for each politeness key, whatever the
-number of lines.
+Memory: the window of access_logs.py and about 700 bytes per politeness key. It does not depend on
+the number of lines.
 """

@@ -1,8 +1,8 @@
-"""Log reader: opens, reads and merges logs by time, and has them judged.
+"""Reader that merges access logs by time and passes them to the auditor.
 
-Nothing is read whole: a log may be of any size, and compressed. Invariant: every line is counted as
-a contact or as unreadable. A log in which no line can be read is an error, so that "no violation"
-is never reported of a file that is not a log of contacts.
+Logs may be of any size and compressed; they are never read whole. Invariant: every line is counted
+as a contact or as unreadable. A log without a readable line is an error, so that "no violations" is
+never reported for a file that is not a log.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ KEYS: dict[str, Callable[[LoggedRequest], str]] = {
 }
 """The politeness keys by name."""
 WINDOW = 1 << 17
-"""Contacts held at once: about 60 MB. Logs of up to so many lines may be in any order."""
+"""Contacts held in memory: about 60 MB. Logs with no more lines may be in any order."""
 
-# Longest line that is read whole; servers take no longer request.
+# Longest line that is read whole; servers do not accept longer requests.
 _LINE_BYTES = 1 << 17
 # Lines between two calls of on_progress.
 _PROGRESS_LINES = 1 << 16
@@ -56,10 +56,10 @@ class LineCounts:
 def _contacts_in(
     name: str, counts: LineCounts, on_progress: Callable[[int], object] | None
 ) -> Iterator[LoggedRequest]:
-    """The contacts of the log *name* in the order of its lines; *counts* is updated.
+    """Yield the contacts of the log *name* in the order of its lines, and update *counts*.
 
-    *on_progress* is called with the number of lines of all logs now and then. FatalError if the
-    file cannot be read or none of its lines is one of a log.
+    *on_progress* is called from time to time with the number of lines of all logs. Raises
+    FatalError if the file cannot be read or has no readable line.
     """
     readable = first_unreadable = 0
     for number, line in _lines(name):
@@ -81,13 +81,13 @@ def _contacts_in(
         yield contact
     if first_unreadable and not readable:
         raise FatalError(
-            f"{name}, line {first_unreadable}: neither this line nor any other is one of simweb's "
-            "access log or of a job's log"
+            f"{name} is neither an access log of simweb nor a job's log: no line can be read, "
+            f"beginning with line {first_unreadable}"
         )
 
 
 def _lines(name: str) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of each line; a line that is too long is cut, and stays too long."""
+    """Yield number and bytes of each line; a line that is too long is cut just above the limit."""
     number = 0
     try:
         with _opened(name) as stream:
@@ -118,10 +118,10 @@ def audit_logs(
     window: int = WINDOW,
     on_progress: Callable[[int], object] | None = None,
 ) -> tuple[Auditor, LineCounts]:
-    """Judge *logs*. *key* is one of `KEYS`; *keep* as in Auditor, *on_progress* is called with the
-    number of lines now and then.
+    """Audit *logs* and return the auditor with the counts of lines.
 
-    FatalError, one sentence, if they cannot be judged.
+    *key* is one of `KEYS`, and *keep* as in Auditor. *on_progress* is called from time to time with
+    the number of lines. Raises FatalError with one sentence if the logs cannot be audited.
     """
     _check_names(logs)
     counts = LineCounts()
@@ -131,30 +131,30 @@ def audit_logs(
     for contact in by_start(merged, window=window):
         if key == "address" and not contact.address:
             raise FatalError(
-                f"{contact.log}, line {contact.line}: the line does not say the address of the "
-                "server, so it cannot be judged with --key address"
+                f"{contact.log}, line {contact.line}: the line does not have the server's address, "
+                "so it cannot be checked with --key address"
             )
         auditor.add(contact)
     if not auditor.contacts:
         names = ", ".join(logs)
-        raise FatalError(f"{names}: there is not a single request, so there is nothing to judge")
+        raise FatalError(f"{names}: there are no requests, so there is nothing to check")
     return auditor, counts
 
 
 def _check_names(logs: Sequence[str]) -> None:
-    """FatalError if a log is named twice: every request would overlap with itself."""
+    """Raise FatalError if a log is given twice: every request would overlap with itself."""
     real = [Path(name).resolve() for name in logs]
     for name, path in zip(logs, real, strict=True):
         if real.count(path) > 1:
-            raise FatalError(f"{name} is named twice")
+            raise FatalError(f"{name} is given twice")
 
 
 def by_start(contacts: Iterable[LoggedRequest], *, window: int = WINDOW) -> Iterator[LoggedRequest]:
-    """*contacts* sorted by start, then by end, then by position.
+    """Yield *contacts* sorted by start, then by end, then by position.
 
-    Logs have them in the order of their ends. At most *window* contacts are held: a request must
-    not be under way while *window* later ones are logged, which is two minutes at a thousand
-    requests a second. The auditor reports a contact that breaks this.
+    Logs have them in the order of their ends. At most *window* contacts are held, so no request may
+    be under way while *window* later ones are logged (two minutes at a thousand requests per
+    second). The auditor reports contacts that break this.
     """
     heap: list[tuple[int, int, int, LoggedRequest]] = []
     for number, contact in enumerate(contacts):

@@ -1,7 +1,7 @@
-"""Auditor: compares every contact with the one before it of the same politeness key.
+"""Auditor that compares every contact with the previous one of the same politeness key.
 
-Contacts come in the order of their starts. Of each key a few numbers are kept, two contacts and the
-ends of the requests under way: memory grows with the number of keys, not of lines.
+Contacts must be in the order of their starts. For each key, a few numbers, two contacts and the
+ends of the requests under way are kept: memory grows with the number of keys, not of lines.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ if TYPE_CHECKING:
 
 
 class Violation(NamedTuple):
-    """A contact that began before the delay after an earlier one was over. Microseconds."""
+    """Contact that began before the delay after an earlier one was over. Times in microseconds."""
 
     key: str
     before: LoggedRequest
     after: LoggedRequest
-    gap: int  # from the end of the one to the start of the other; negative: both at once
+    gap: int  # from the end of `before` to the start of `after`; negative if they overlap
     due: int
 
 
 class Agreement(NamedTuple):
-    """Terms that a host's owner has agreed to, see HOSTS_POLICY_FILE.
+    """Terms to which a host's owner has agreed, see HOSTS_POLICY_FILE.
 
-    *delay* in seconds is due beside the others, or in their place if the owner *allows* that. As
-    many requests as it has *parts* may be under way, each followed by as many delays.
+    *delay* in seconds is required in addition to the general one, or replaces it if the owner
+    *allows* that. As many requests as there are *parts* may be under way, and as many delays must
+    pass after each.
     """
 
     delay: float | None = None
@@ -41,13 +42,13 @@ class Agreement(NamedTuple):
 
 
 class RequiredDelays(NamedTuple):
-    """Delays due after contacts: *min_delay* in seconds, or by host what its owner agreed to."""
+    """Delays required after contacts: *min_delay* in seconds, or what a host's owner agreed to."""
 
     min_delay: float
     agreement: Callable[[str], Agreement] = lambda _: Agreement()
 
     def after(self, contact: LoggedRequest) -> int:
-        """The delay that is due after *contact*, in microseconds."""
+        """Return the delay required after *contact*, in microseconds."""
         due, agreed = self.min_delay, self.agreement(contact.host)
         if agreed.delay is not None:
             due = agreed.delay if agreed.allows else max(due, agreed.delay)
@@ -62,19 +63,19 @@ class KeyRecord:
     last_start: int
     last_end: int
     contacts: int = 0
-    smallest: int | None = None  # gap; None as long as there was one contact only
-    concurrency: int = 0  # the most requests under way at once
-    due: int = 0  # the longest delay that was due
+    smallest: int | None = None  # gap; None until there is a second contact
+    concurrency: int = 0  # the largest number of requests under way at the same time
+    due: int = 0  # the longest delay that was required
     violations: int = 0
     free_at: int = 0  # when the delays of all contacts so far are over
     ends: list[int] = field(default_factory=list)  # a heap: of the requests under way
 
 
 class Auditor:
-    """Counts contacts and violations, and keeps the *keep* worst violations.
+    """Counter of contacts and violations, which keeps the *keep* worst violations.
 
-    *key* gives the politeness key of a contact. Contacts come sorted by start. One that comes too
-    late for that is judged if it overlaps the last one of its key; otherwise it is counted in
+    *key* returns the politeness key of a contact. Contacts must be sorted by start. One that is out
+    of order is checked if it overlaps the last one of its key; otherwise it is counted in
     ``unjudged``.
     """
 
@@ -88,13 +89,13 @@ class Auditor:
         self.contacts = 0
         self.violations = 0
         self.unjudged = 0
-        self.first: int | None = None  # the first beginning and the last end
-        self.last = 0
-        # A heap, the least bad first: how much of the pause was missing, a number to break ties.
+        self.first: int | None = None  # the earliest start
+        self.last = 0  # the latest end
+        # A heap, the least bad first: missing part of the pause, a number to break ties, violation.
         self._worst: list[tuple[int, int, Violation]] = []
 
     def add(self, contact: LoggedRequest) -> None:
-        """Judge *contact*. O(log of the requests under way)."""
+        """Check *contact*. O(log of the requests under way)."""
         key = self._part(self._key(contact), contact.host)
         record = self.keys.get(key)
         if record is None:
@@ -114,8 +115,11 @@ class Auditor:
         self._enter(record, contact)
 
     def _part(self, key: str, host: str) -> str:
-        """The key of the part of a host that is free first. With equal delays no other choice has
-        fewer violations, so it need not be the one that the crawler took."""
+        """Return the key of the part of a host that is free first.
+
+        With equal delays no other choice gives fewer violations, so it does not matter which part
+        the crawler used.
+        """
         parts = self._delays.agreement(host).parts
         if parts == 1 or key != host:
             return key
@@ -123,12 +127,12 @@ class Auditor:
         return min(keys, key=lambda key: self.keys[key].free_at if key in self.keys else 0)
 
     def worst(self) -> list[Violation]:
-        """The violations that were kept, the worst first, equally bad ones in their order."""
+        """Return the kept violations, the worst first, equally bad ones in the order of time."""
         return [violation for *_, violation in sorted(self._worst, reverse=True)]
 
     @property
     def concurrency(self) -> int:
-        """The most requests of one key under way at once."""
+        """The largest number of requests of one key under way at the same time."""
         return max((record.concurrency for record in self.keys.values()), default=0)
 
     @property
@@ -149,13 +153,13 @@ class Auditor:
         before = record.holder
         due = record.free_at - before.end
         violation = Violation(key, before, contact, contact.start - before.end, due)
-        # Of equally bad ones the earlier are kept.
+        # Among equally bad ones, the earlier are kept.
         heappush(self._worst, (missing, -self.violations, violation))
         if len(self._worst) > self._keep:
             heappop(self._worst)
 
     def _enter(self, record: KeyRecord, contact: LoggedRequest) -> None:
-        """Make *contact* the one that the next is compared with."""
+        """Make *contact* the one with which the next is compared."""
         due = self._delays.after(contact)
         record.due = max(record.due, due)
         if contact.end + due >= record.free_at:

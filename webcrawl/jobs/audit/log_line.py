@@ -1,7 +1,7 @@
-"""Parser of log lines: one line becomes a ``LoggedRequest``.
+"""Parser that turns a log line into a ``LoggedRequest``.
 
-Times are whole microseconds of the epoch: sums of floats would be off by as much as is measured.
-Invariant: every line, whatever its bytes, gives a request of bounded size or None.
+Times are whole microseconds since the epoch, because sums of floats would be off by as much as is
+measured. Invariant: any line, with any bytes, gives a request of bounded size or None.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from webcrawl.urls import host_of
 
 MICRO = 1_000_000
 
-# What of a URL is kept to be shown: thousands of contacts wait in the window at once.
+# URLs are shortened for display, because the window holds thousands of contacts.
 _URL_CHARS = 300
-# The longest host name there is has 253.
+# The longest possible host name has 253 characters.
 _HOST_CHARS = 255
 
 # simweb := client ident user [start end] "request" status bytes "referer" "agent" origin address
@@ -31,27 +31,27 @@ _SIMWEB = re.compile(
     re.ASCII,
 )
 
-# What a line of a job's own log has if its URL was asked for; its durations are rounded.
+# Fields of a line in a job's own log if its URL was requested; durations there are rounded.
 _CONTACT = ('"sent":', '"took":')
 _ROUNDED = MICRO // 2000
 
 
 class LoggedRequest(NamedTuple):
-    """One request as a log has it. Times in microseconds of the epoch."""
+    """Request as recorded in a log. Times in microseconds since the epoch."""
 
     start: int
     end: int
     host: str  # lower case, without port
-    address: str  # of the server; empty if the line does not say it
+    address: str  # of the server; empty if the line does not have it
     url: str
-    log: str  # the name of the file, and the number of the line
-    line: int
+    log: str  # name of the file
+    line: int  # number of the line
 
 
 def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
-    """The request in *text*, a line without its end; None if the format is unknown.
+    """Return the request in *text*, a line without its end; None if the format is unknown.
 
-    Strings that many lines share are held in memory once.
+    Strings that many lines share are stored in memory once.
     """
     if text.startswith("{"):
         return _own_contact(text, log=log, line=line)
@@ -74,7 +74,7 @@ def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
 
 
 class _OwnLine(msgspec.Struct):
-    """What the audit takes of a line of a job's own log."""
+    """Fields that the audit reads from a line of a job's own log."""
 
     url: str
     sent: Epoch
@@ -85,13 +85,15 @@ _decode = json_decoder(_OwnLine)
 
 
 def is_without_contact(text: str) -> bool:
-    """Whether *text* is a line of a job's own log, of a URL that ended without a request."""
+    """Return whether *text* is from a job's own log and its URL ended without a request."""
     return text.startswith("{") and not any(name in text for name in _CONTACT)
 
 
 def _own_contact(text: str, *, log: str, line: int) -> LoggedRequest | None:
-    """The contact of a line of a job's own log, by the clock of the crawler; None for one of an
-    older webcrawl, which does not say when the request was sent."""
+    """Return the contact in a line of a job's own log, in the crawler's time.
+
+    None for a line of an older webcrawl, which does not say when the request was sent.
+    """
     try:
         own = _decode(text)
     except UndecodableError:
@@ -109,7 +111,7 @@ def _own_contact(text: str, *, log: str, line: int) -> LoggedRequest | None:
 
 
 def _micros(text: str) -> int:
-    """Seconds with six decimals as microseconds."""
+    """Convert seconds with six decimals to microseconds."""
     return int(text[:-7]) * MICRO + int(text[-6:])
 
 

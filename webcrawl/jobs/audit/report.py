@@ -1,4 +1,4 @@
-"""Report of the audit, as text or data for JSON."""
+"""Report of the audit, as text or as data for JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEADINGS = ("contacts", "smallest gap", "concurrency", "required", "violations"
 
 
 def as_text(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> Iterator[str]:
-    """The lines of the report: totals, a table of *top* keys, the worst violations, a verdict."""
+    """Yield the lines: totals, a table of *top* keys, the worst violations, the result."""
     yield from _totals(auditor, counts, key)
     yield ""
     yield from _table(auditor, key, top)
@@ -31,13 +31,13 @@ def as_text(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> Iter
         yield from _described(violation)
     if auditor.violations > len(auditor.worst()):
         yield ""
-        yield f"({auditor.violations - len(auditor.worst()):,} more that are not as bad)"
+        yield f"({auditor.violations - len(auditor.worst()):,} more, less severe)"
     yield ""
     yield _verdict(auditor, key)
 
 
 def as_data(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> dict[str, Any]:
-    """The report for JSON. Times in seconds; None for what is unknown."""
+    """Return the report for JSON. Times are in seconds; None means unknown."""
     return {
         "format": JSON_FORMAT,
         "politeness_key": key,
@@ -83,12 +83,12 @@ def _totals(auditor: Auditor, counts: LineCounts, key: str) -> Iterator[str]:
     )
     if counts.unreadable:
         yield (
-            f"left out: {counted(counts.unreadable, 'line')} that cannot be read, the first is "
+            f"skipped: {counted(counts.unreadable, 'line')} that cannot be read, the first is "
             f"{counts.first_unreadable}"
         )
     if auditor.unjudged:
         yield (
-            f"not judged: {counted(auditor.unjudged, 'request')} too far out of order; "
+            f"not checked: {counted(auditor.unjudged, 'request')} too far out of order; "
             "sort the log by time"
         )
 
@@ -117,8 +117,8 @@ def _table(auditor: Auditor, key: str, top: int) -> Iterator[str]:
 def _described(violation: Violation) -> Iterator[str]:
     before, after = violation.before, violation.after
     yield (
-        f"VIOLATION of {violation.key}: {_gap(violation.gap)} "
-        f"where {_pause(violation.due)} were due"
+        f"VIOLATION for {violation.key}: gap of {_gap(violation.gap)}, "
+        f"required {_pause(violation.due)}"
     )
     for contact in (before, after):
         times = f"{_when(contact.start)} to {_when(contact.end)}"
@@ -128,14 +128,14 @@ def _described(violation: Violation) -> Iterator[str]:
 def _verdict(auditor: Auditor, key: str) -> str:
     if auditor.violations:
         keys = sum(record.violations > 0 for record in auditor.keys.values())
-        return f"{counted(auditor.violations, 'violation')} of {counted(keys, key)}"
+        return f"{counted(auditor.violations, 'violation')} for {counted(keys, key)}"
     smallest = auditor.smallest
-    gap = "" if smallest is None else f"; the smallest gap is {_gap(smallest)}"
-    return f"no violation{gap}, the largest concurrency {auditor.concurrency}"
+    gap = "" if smallest is None else f"; smallest gap {_gap(smallest)}"
+    return f"no violations{gap}; largest concurrency {auditor.concurrency}"
 
 
 def _by_gap(auditor: Auditor, top: int) -> list[tuple[str, KeyRecord]]:
-    """The *top* keys with the smallest gaps; those with a single contact come last."""
+    """Return the *top* keys with the smallest gaps; those with a single contact come last."""
 
     def order(item: tuple[str, KeyRecord]) -> tuple[float, str]:
         name, record = item
@@ -167,7 +167,7 @@ def _pause(micros: int) -> str:
 
 
 def _when(micros: int) -> str:
-    """Date and time in UTC, with microseconds if it has them."""
+    """Format a time as date and time in UTC, with microseconds if there are any."""
     seconds, rest = divmod(micros, MICRO)
     try:
         moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

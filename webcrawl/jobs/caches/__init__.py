@@ -1,7 +1,7 @@
-"""The URL cache laboratory: traces of crawls, replayed into caches of any policy and size.
+"""URL cache laboratory: replays traces of crawls into caches of each policy and size.
 
 After Broder, Najork and Wiener, "Efficient URL Caching for World Wide Web Crawling". Modules:
-trace_files (what may be read), properties (what ``scrapy urltrace`` prints), replay (the policies),
-laboratory (hits by policy and size), measurements (their file), figures, graph_crawl (the trace of
-a simulated crawl of a link graph).
+trace_files (readable formats), properties (the output of ``scrapy urltrace``), replay (the
+policies), laboratory (hits by policy and size), measurements (their file), figures, graph_crawl
+(the trace of a simulated crawl of a link graph).
 """

@@ -1,6 +1,6 @@
-"""Figures 2 to 5 of the paper for one trace: misses by size of the cache, and beside MIN's.
+"""Figures 2 to 5 of the paper for one trace: misses by cache size, also relative to MIN.
 
-And two of the trace itself: popularity by rank, and stack distances.
+Two more show the trace itself: popularity by rank, and stack distances.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def of_job(jobdir: Path) -> list[Figure]:
-    """The figures of measurements that are in *jobdir*."""
+    """Return the figures of the measurements in *jobdir*."""
     found = []
     for suffix in STREAMS:
         found += of_measurements(read_csv(stream_file(jobdir / FILE, suffix)), suffix)
@@ -31,7 +31,7 @@ def of_job(jobdir: Path) -> list[Figure]:
 
 
 def of_measurements(found: Sequence[Measurement], suffix: str) -> list[Figure]:
-    """Figures 2 and 3 of *found*, or 4 and 5 if they are of the cross sub-trace."""
+    """Return figures 2 and 3 of *found*, or 4 and 5 for the cross sub-trace."""
     rates: dict[str, dict[int, float]] = {}
     for one in found:
         rates.setdefault(one.policy, {})[one.size] = 100 * one.miss_rate
@@ -42,8 +42,8 @@ def of_measurements(found: Sequence[Measurement], suffix: str) -> list[Figure]:
     }
     figures = []
     for name, title, lead, y, all_values in (
-        ("", "Misses of caches", "Of {0:,} requests, those that miss.", "misses, %", rates),
-        ("-to-min", "Misses for one of MIN", "MIN knows the future.", "misses, MIN = 1", to_min),
+        ("", "Cache misses", "Share of {0:,} requests that miss.", "misses, %", rates),
+        ("-to-min", "Misses relative to MIN", "MIN knows the future.", "misses, MIN = 1", to_min),
     ):
         values = {policy: dict(sorted(one.items())) for policy, one in all_values.items() if one}
         if not values:
@@ -62,19 +62,19 @@ def of_measurements(found: Sequence[Measurement], suffix: str) -> list[Figure]:
                         for size in sizes
                     ],
                 ),
-                lines(series, x="entries of the cache", y=y, log="x"),
+                lines(series, x="entries in the cache", y=y, log="x"),
             )
         )
     return figures
 
 
 def of_trace(counts: NDArray[np.int64], distances: NDArray[np.int64], suffix: str) -> list[Figure]:
-    """How often the URL of each rank is requested, and requests by stack distance."""
+    """Return the figures of URL popularity by rank and of requests by stack distance."""
     powers = 2 ** np.arange(len(counts).bit_length())
     sums = np.add.reduceat(distances, powers - 1)
     figures = []
-    ranks = ("url-popularity", "Popularity of URLs", "Of ranks 1, 2, 4, ...", "rank")
-    lead = "Requests by URLs since the last one for theirs: LRU with k entries hits up to k."
+    ranks = ("url-popularity", "Popularity of URLs", "For ranks 1, 2, 4, ...", "rank")
+    lead = "Number of other URLs since the last request for a URL: LRU with k entries hits up to k."
     since = ("stack-distances", "Stack distances", lead, "stack distance")
     for (name, title, lead, x), ys in ((ranks, counts[powers - 1]), (since, sums)):
         met = ys > 0

@@ -1,12 +1,14 @@
-"""Simulated crawl of a link graph, for the URL trace that it leaves.
+"""Simulated crawl of a link graph, to get its URL trace.
 
-A graph is a file of ``source target`` lines, a link each, plain or gzip: URLs, host names or
-numbers. The real frontier says in which order its pages are fetched, by a simulated clock; nothing
-is contacted. The model: seeds are the first page of each host in the file; pages near them come
-first, by DepthRankPrioritizer; there are *hosts_at_once* back-end queues; a fetch is a turn, and
-its host rests for as many turns as there are queues; the links of a page are submitted when it is
-fetched, in the file's order, and what is new of them is in the frontier at once. Pages that no seed
-leads to are left out.
+A graph is a file of ``source target`` lines (plain or gzip), one link each: URLs, host names or
+numbers. The real frontier decides the order of the pages, with a simulated clock. No host is
+contacted.
+
+The model: seeds are the first page of each host in the file. Pages near them come first
+(DepthRankPrioritizer). There are *hosts_at_once* back-end queues. A fetch takes one turn, and then
+its host pauses for as many turns as there are queues. The links of a page are submitted when it is
+fetched, in the file's order, and the new ones are in the frontier immediately. Pages that cannot be
+reached from a seed are left out.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: Of a graph: 50 bytes of memory for each, and 0.5 kB for each page.
+#: Limit for a graph: each link takes 50 bytes of memory, and each page 0.5 kB.
 MOST_LINKS = 1 << 27
-# Numbers have no host: so many in a row are one, as lists of pages are in the order of their URLs.
+# Numbers have no host. Lists of pages are usually sorted by URL, so a run of numbers is a host.
 _HOST_NUMBERS = 100
 _LEVELS = 16
 _REST = 1.0
@@ -50,7 +52,7 @@ _TOLD = 100_000
 
 
 class Graph(NamedTuple):
-    """Link graph; pages are numbers in the order in which the file first names them.
+    """Link graph whose pages are numbered in the order in which the file first names them.
 
     The links of page *i* are ``targets[begins[i]:begins[i + 1]]``.
     """
@@ -61,8 +63,10 @@ class Graph(NamedTuple):
 
 
 def read_graph(path: Path, *, on_progress: Callable[[int, str], object]) -> Graph:
-    """The graph in the file *path*; comments begin with ``#``. FatalError with one sentence if it
-    has none."""
+    """Read the graph in the file *path*; comments begin with ``#``.
+
+    Raises FatalError with one sentence if it contains none.
+    """
     numbers: dict[bytes, int] = {}
     number_of = numbers.setdefault
     ends = array("q"), array("q")
@@ -72,9 +76,9 @@ def read_graph(path: Path, *, on_progress: Callable[[int, str], object]) -> Grap
             if not names or names[0].startswith(b"#"):
                 continue
             if len(names) < 2:
-                raise FatalError(f"{path}, line {count}: a link is two names, SOURCE TARGET.")
+                raise FatalError(f"{path}, line {count}: a link must be two names, SOURCE TARGET.")
             if len(ends[0]) == MOST_LINKS:
-                raise FatalError(f"{path} has more than {MOST_LINKS:,} links: cut it.")
+                raise FatalError(f"{path} has more than {MOST_LINKS:,} links: shorten it.")
             ends[0].append(number_of(names[0], len(numbers)))
             ends[1].append(number_of(names[1], len(numbers)))
             if count % _TOLD == 0:
@@ -82,7 +86,7 @@ def read_graph(path: Path, *, on_progress: Callable[[int, str], object]) -> Grap
     except (OSError, EOFError, zlib.error) as error:
         raise FatalError(f"The graph {path} cannot be read: {error}.") from error
     if not numbers:
-        raise FatalError(f"The graph {path} is empty: name a file of SOURCE TARGET lines.")
+        raise FatalError(f"The graph {path} is empty: give a file of SOURCE TARGET lines.")
     sources, targets = (np.frombuffer(end, dtype=np.int64) for end in ends)
     order = np.argsort(sources, kind="stable")
     begins = np.searchsorted(sources[order], np.arange(len(numbers) + 1))
@@ -90,7 +94,7 @@ def read_graph(path: Path, *, on_progress: Callable[[int, str], object]) -> Grap
 
 
 def _host(name: bytes) -> str:
-    """The host of a URL, host name or number.
+    """Return the host of a URL, host name or number.
 
     >>> [_host(name) for name in (b"http://a.test/b", b"a.test", b"1234")]
     ['a.test', 'a.test', '12']
@@ -107,8 +111,11 @@ def crawl(
     submit: Callable[[list[int], list[bool]], object],
     on_progress: Callable[[int, str], object],
 ) -> None:
-    """Crawl *graph*. *submit* is called with the links of each page, and whether they leave its
-    host; with the seeds first. Always the same for the same graph."""
+    """Simulate a crawl of *graph*; the same graph always gives the same crawl.
+
+    *submit* is called first with the seeds, then for each page with its links and with whether they
+    leave its host.
+    """
     hosts, begins, targets = graph
     host_numbers = np.unique(hosts, return_inverse=True)[1]
     first = dict(zip(reversed(hosts), reversed(range(len(hosts))), strict=True))

@@ -1,4 +1,4 @@
-"""Hits of every policy and size for one trace, and the critical region."""
+"""Cache hits by policy and size for one trace, and LRU's critical region."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: In the order of columns and figures. STATIC has the most popular of this very trace, as in the
-#: paper, where nothing is charged for the initial loading; "static-charged" is charged a miss each.
+#: In the order of columns and figures. "static" holds the most popular URLs of this same trace and,
+#: as in the paper, loading them is free; "static-charged" counts a miss for each of them.
 POLICIES = "infinite", "min", "lru", "clock", "random", "static", "static-charged"
 _MOST_SIZE = 1 << 28
 
 
 class Laboratory:
-    """The caches for one trace. *distances*: those of ``stack_distances``."""
+    """Caches for one trace. *distances* is the result of ``stack_distances``."""
 
     def __init__(self, fps: NDArray[np.uint64]) -> None:
         numbered = pa.array(fps).dictionary_encode()
@@ -39,7 +39,10 @@ class Laboratory:
         *,
         on_progress: Callable[[int], object],
     ) -> list[Measurement]:
-        """The measurements of *policies* by *sizes*; *on_progress* gets requests replayed."""
+        """Return the measurements for *policies* and *sizes*.
+
+        *on_progress* is called with the number of requests replayed.
+        """
         number, found = len(self._ids), []
         for count, (policy, size) in enumerate((p, s) for p in policies for s in sizes):
             found.append(Measurement(policy, size, number, self._hits(policy, size)))
@@ -59,11 +62,12 @@ class Laboratory:
         return int(REPLAYS[policy](self._ids, distinct, size))
 
     def critical_region(self) -> tuple[int, int] | None:
-        """The sizes between which LRU's hit rate rises with the logarithm of the size: those where
-        it is the farthest below and above the straight line from size 1 to a cache of all.
+        """Return the sizes between which LRU's hit rate rises with the logarithm of the size.
 
-        The paper: a substantially smaller cache is much less effective, a substantially larger one
-        brings little; the second size is the knee. None if the rate is nowhere above the line.
+        They are where it is farthest below and above the straight line from size 1 to a cache that
+        holds all URLs. In the paper's words, a substantially smaller cache is much less effective
+        and a substantially larger one brings little. The second size is the knee. None if the rate
+        is nowhere above the line.
         """
         top = np.log2(max(self._distinct, 2))
         logs = np.linspace(0, top, 8 * int(top) + 9)
@@ -77,23 +81,23 @@ class Laboratory:
 
 
 def region_text(region: tuple[int, int] | None) -> str:
-    """Sentences on a ``critical_region``."""
+    """Return a sentence about a ``critical_region``."""
     if region is None:
-        return "LRU has no critical region: no size hits more than the straight line from 1 to all."
-    return f"Critical region of LRU: {region[0]:,} to {region[1]:,} entries, the knee."
+        return "LRU has no critical region: its hit rate never rises above a straight line."
+    return f"Critical region of LRU: from {region[0]:,} entries to the knee at {region[1]:,}."
 
 
 def policies_of(text: str) -> list[str]:
-    """The policies that *text* names, ``all`` or some with commas; FatalError for another."""
+    """Parse *text*: ``all``, or policies separated by commas. Raises FatalError."""
     names = [*POLICIES] if text == "all" else text.split(",")
     for name in names:
         if name not in POLICIES:
-            raise FatalError(f"There is no policy {name!r}: use all, or some of {list(POLICIES)}.")
+            raise FatalError(f"Unknown policy {name!r}: use all, or some of {', '.join(POLICIES)}.")
     return names
 
 
 def sizes_of(text: str) -> list[int]:
-    """The sizes of *text*, such as ``2^0..2^25`` (powers of two) or ``1000,2^16``.
+    """Parse sizes such as ``2^0..2^25`` (powers of two) or ``1000,2^16``.
 
     >>> sizes_of("2^0..2^3,100")
     [1, 2, 4, 8, 100]
@@ -106,6 +110,6 @@ def sizes_of(text: str) -> list[int]:
             sizes.append(1 << min(int(found[2]), 64) if found[1] else int(found[2]))
     if not sizes or "" in text.split(",") or not all(1 <= size <= _MOST_SIZE for size in sizes):
         raise FatalError(
-            f"--sizes must be as 2^0..2^25 or 1000,2^16, each from 1 to 2^28, not {text!r}."
+            f"--sizes must be like 2^0..2^25 or 1000,2^16, each from 1 to 2^28, not {text!r}."
         )
     return sorted({*sizes})

@@ -1,4 +1,4 @@
-"""Measurements of caches: their file, and the table of them."""
+"""Cache measurements, with their CSV file and text table."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-#: The file in a job directory that the report draws.
+#: The file in a job directory from which the report draws figures.
 FILE = "cachelab.csv"
-#: The paper's full trace and cross sub-trace, by what ends the names of their files.
+#: The paper's full trace and cross sub-trace, by the suffix of their file names.
 STREAMS = {"": "all links", "-cross": "links that leave the page's host"}
 _MOST_BYTES = 1 << 24
 
 
 class Measurement(NamedTuple):
-    """How many of the *requests* a cache of a policy and size hits."""
+    """Number of *requests* that a cache of this policy and size hits."""
 
     policy: str
     size: int
@@ -31,12 +31,12 @@ class Measurement(NamedTuple):
 
 
 def stream_file(path: Path, suffix: str) -> Path:
-    """The file for the stream *suffix* beside *path*, which is that for all links."""
+    """Return the file for the stream *suffix*, next to *path*, the one for all links."""
     return path.with_name(f"{path.stem}{suffix}{path.suffix}")
 
 
 def write_csv(found: Iterable[Measurement], path: Path) -> None:
-    """Write *found* to *path*. OSError."""
+    """Write *found* to *path*. Raises OSError."""
     with path.open("w", newline="", encoding="ascii") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Measurement._fields)
@@ -44,8 +44,7 @@ def write_csv(found: Iterable[Measurement], path: Path) -> None:
 
 
 def read_csv(path: Path) -> list[Measurement]:
-    """The measurements that ``write_csv`` wrote; empty if there is no such file, or it is
-    damaged."""
+    """Read measurements written by ``write_csv``; empty if the file is missing or damaged."""
     try:
         with path.open(newline="", encoding="ascii") as file:
             head, *rows = csv.reader(file.read(_MOST_BYTES).splitlines())
@@ -57,7 +56,7 @@ def read_csv(path: Path) -> list[Measurement]:
 
 
 def text_of(found: Sequence[Measurement]) -> str:
-    """Miss rates in percent, a line for each size."""
+    """Return the miss rates in percent as a table with one line per size."""
     policies = [*dict.fromkeys(one.policy for one in found)]
     rates = {(one.policy, one.size): one.miss_rate for one in found}
     lines = ["      size" + "".join(f" {policy:>14}" for policy in policies)]

@@ -1,4 +1,4 @@
-"""Properties of a trace: length, repeats, popularity by rank, what leaves the page's host."""
+"""Statistics of a trace: length, repeats, popularity by rank, links that leave the host."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MOMENT = "%Y-%m-%d %H:%M:%S"
 
 
 class Properties(msgspec.Struct, frozen=True):
-    """Properties of a trace.
+    """Statistics of a trace.
 
     leaving: requests that leave the page's host, or in a hive its shard.
-    exponent: -a, if the count of the URL of rank r is nearly proportional to r to the power a.
+    exponent: -a, if the count of the URL with rank r is nearly proportional to r to the power a.
     popularity: rank and count of the URLs of ranks 1, 2, 4, 8, ...
     """
 
@@ -36,7 +36,7 @@ class Properties(msgspec.Struct, frozen=True):
 
 
 def properties_of(trace: Trace) -> Properties:
-    """The properties of *trace*."""
+    """Return the statistics of *trace*."""
     by_rank = np.sort(np.unique_counts(trace.fps).counts)[::-1]
     number, distinct = len(trace.fps), len(by_rank)
     ranks = 2 ** np.arange(distinct.bit_length())
@@ -54,9 +54,9 @@ def properties_of(trace: Trace) -> Properties:
 
 
 def exponent_of(ranks: NDArray[np.int64], counts: NDArray[np.int64]) -> float:
-    """That of Zipf's law, by least squares of the logarithms; 0 if all are equally popular.
+    """Return the exponent of Zipf's law, by least squares of the logarithms; 0 if all are equal.
 
-    URLs that were met once are left out: their tail is level, however popularity falls before it.
+    URLs that occur once are left out: their tail is flat, however popularity falls before it.
     """
     ranks, counts = ranks[counts > 1], counts[counts > 1]
     if len(ranks) < 2:
@@ -65,11 +65,11 @@ def exponent_of(ranks: NDArray[np.int64], counts: NDArray[np.int64]) -> float:
 
 
 def text_of(found: Properties) -> str:
-    """*found* for people."""
+    """Return *found* as text."""
     lines = [
         f"requests      {found.requests:,}",
         f"distinct      {found.distinct:,}",
-        f"repeated      {found.repeated:.1%} of the requests: the most that any cache can hit",
+        f"repeated      {found.repeated:.1%} of the requests (no cache can hit more)",
         f"leaving       {found.leaving:,} ({found.leaving / found.requests:.1%})",
     ]
     if found.ended:
@@ -78,7 +78,7 @@ def text_of(found: Properties) -> str:
         )
         lines.append(f"recorded      {begun} to {ended} UTC")
     lines += [
-        f"popularity    about rank ** -{found.exponent:.2f} (URLs that were met twice or more)",
+        f"popularity    about rank ** -{found.exponent:.2f} (of URLs that occur at least twice)",
         *(f"  rank {rank:<12,} {count:>12,}" for rank, count in found.popularity),
     ]
     return "\n".join(lines) + "\n"

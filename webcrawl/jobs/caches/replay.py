@@ -1,8 +1,8 @@
-"""Replay of requests into caches of every policy, compiled by numba.
+"""Replay of requests into caches of each policy, compiled by numba.
 
-Requests are numbers from 0 on, so the tables are arrays. Each policy is that of the class in
-``webcrawl.seen.caches``; a missed URL always enters. Against libcachesim 0.3.5, whose hits are the
-same for LRU, CLOCK and Belady: docs/decisions.md.
+Requests are numbers starting at 0, so the tables are arrays. Each policy works like the class in
+``webcrawl.seen.caches``; a missed URL always enters. libcachesim 0.3.5 has the same hits for LRU,
+CLOCK and Belady.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 def _compiled(function: _Function) -> _Function:
-    """*function* compiled when it is first called: some seconds, once for each machine."""
+    """Compile *function* at its first call, which takes some seconds once per machine."""
     return cast("_Function", numba.njit(cache=True)(function))
 
 
 @_compiled
 def stack_distances(ids: Ids, distinct: int) -> NDArray[np.int64]:
-    """How many requests have so many other URLs between themselves and the last request for theirs.
+    """Count requests by the number of other URLs since the last request for the same URL.
 
-    LRU of size k hits the sum of the first k. The last request of each URL has a place in time; a
-    Fenwick tree counts those up to a place. When the places are used up they are numbered anew.
+    LRU of size k hits the sum of the first k. The last request of each URL has a place in time, and
+    a Fenwick tree counts those up to a place. When all places are used, they are renumbered.
     """
     places = 2 * distinct
     tree = np.zeros(places + 1, dtype=np.int32)
@@ -78,8 +78,8 @@ def stack_distances(ids: Ids, distinct: int) -> NDArray[np.int64]:
 
 @_compiled
 def in_slots(ids: Ids, distinct: int, size: int, by_clock: bool) -> int:
-    """The hits of CLOCK, or else of RANDOM; the same each time."""
-    np.random.seed(size)  # numba has no other that is as fast
+    """Return the hits of CLOCK, or of RANDOM with a fixed seed."""
+    np.random.seed(size)  # numba has no other generator that is as fast
     slot_of = np.full(distinct, -1, dtype=np.int32)
     held = np.empty(size, dtype=np.int32)
     used = np.zeros(size, dtype=np.uint8)
@@ -110,17 +110,17 @@ def in_slots(ids: Ids, distinct: int, size: int, by_clock: bool) -> int:
 
 @_compiled
 def minimal(ids: Ids, distinct: int, size: int) -> int:
-    """The hits of MIN: what is requested again the latest goes, as in section 5.1 of the paper."""
+    """Return the hits of MIN, which evicts the URL requested again the latest (section 5.1)."""
     number = len(ids)
-    # When each request's URL is requested next: as an index of *ids*, or number + URL for never.
+    # The next request for the URL of each request, as an index of *ids*; number + URL for never.
     following = np.empty(number, dtype=np.int64)
     soonest = np.arange(number, number + distinct)
     for at in range(number - 1, -1, -1):
         following[at] = soonest[ids[at]]
         soonest[ids[at]] = at
     is_held = np.zeros(distinct, dtype=np.bool_)
-    # Negated, as the smallest comes first. Of URLs that were hit the former entries stay: they are
-    # of the past, and so the last to come out.
+    # Negated, because the smallest comes first. When a URL is hit its old entry stays: it lies in
+    # the past and so comes out last.
     heap = [np.int64(0)]
     heap.pop()
     hits = count = 0
@@ -142,7 +142,7 @@ def minimal(ids: Ids, distinct: int, size: int) -> int:
     return hits
 
 
-#: Of the policies that are replayed for each size.
+#: Functions of the policies that must be replayed for each size.
 REPLAYS: dict[str, Replay] = {
     "clock": partial(in_slots, by_clock=True),
     "random": partial(in_slots, by_clock=False),

@@ -1,4 +1,4 @@
-"""Trace files: as URL_TRACE writes them, or lines of text."""
+"""Reader of trace files: those that URL_TRACE writes, or lines of text."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-#: Of a trace: 40 bytes of memory for each.
+#: Limit for a trace: each request takes 40 bytes of memory.
 MOST_REQUESTS = 1 << 28
 _BLOCK_BYTES = 1 << 22
 _LINE_BYTES = 1 << 16
 
 
 def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
-    """The trace in *path*, as URL_TRACE writes it, or text, plain or gzip: a URL or number a line.
-    Of text no request leaves. FatalError with one sentence if there is none."""
+    """Read the trace in *path*: one that URL_TRACE has written, or text (plain or gzip).
+
+    Text has one URL or number per line, and none of its requests leaves its host. Raises FatalError
+    with one sentence if there is no trace.
+    """
     try:
         with path.open("rb") as file:
             start = file.read(len(MAGIC))
@@ -45,21 +48,23 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
     except (OSError, EOFError, zlib.error) as error:
         raise FatalError(f"The trace {path} cannot be read: {error}.") from error
     if not len(trace.fps):
-        raise FatalError(f"The trace {path} is empty: name one with requests.")
+        raise FatalError(f"The trace {path} is empty: give one with requests.")
     if len(trace.fps) > MOST_REQUESTS:
-        raise FatalError(f"{path} has more than {MOST_REQUESTS:,} requests: cut it.")
+        raise FatalError(f"{path} has more than {MOST_REQUESTS:,} requests: shorten it.")
     return trace
 
 
 def blocks_of_lines(path: Path) -> Iterator[list[bytes]]:
-    """The lines of the file *path*, plain or gzip, without their ends, some at a time. FatalError
-    if one is too long; OSError, EOFError, zlib.error."""
+    """Yield the lines of the file *path* (plain or gzip) without their ends, in blocks.
+
+    Raises FatalError if one is too long, and OSError, EOFError, zlib.error.
+    """
     with opened(path) as file:
         rest = b""
         while data := file.read(_BLOCK_BYTES):
             lines = (rest + data).split(b"\n")
             if max(map(len, lines)) > _LINE_BYTES:
-                raise FatalError(f"{path} has a line of more than {_LINE_BYTES:,} bytes: cut it.")
+                raise FatalError(f"{path} has a line longer than {_LINE_BYTES:,} bytes: split it.")
             rest = lines.pop()
             yield lines
         if rest:

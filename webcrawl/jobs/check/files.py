@@ -1,4 +1,4 @@
-"""Check of the simplest parts: outbox, table of the seeds, host records, logs of lines."""
+"""Check of the simple parts: outbox, ranks of the seeds, host records, logs of lines."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ if TYPE_CHECKING:
     from webcrawl.jobs.check.findings import Findings
 
 _MESSAGES = (
-    "links to other shards are lost: without this directory the drone takes its shards from "
-    "HIVE_STORE, which has them"
+    "links to other drones are lost; delete this directory, and the drone fetches its shards "
+    "from HIVE_STORE, which has them"
 )
-_RANKS = "links to some hosts of the seed list are fetched later than their rank says"
-_RECORDS = "what is known of some hosts is lost: their speed, robots.txt, rests, budgets and traps"
+_RANKS = "links to some hosts of the seed list are fetched later than their rank requires"
+_RECORDS = "records of some hosts are lost: their speed, robots.txt, pauses, budgets and traps"
 _LOG = "SQLite reads this log of host records up to the first torn or damaged page"
-_FOUND_AGAIN = "what was learned of hosts behind that is found out again"
+_FOUND_AGAIN = "host facts after that are learned again"
 
 _LOGS = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl", "logs/refused.jsonl")
-#: Longer ones nobody writes: see crawl/lease/outcome_log.py, critical_errors.py.
+#: No longer lines are written: see crawl/lease/outcome_log.py, critical_errors.py.
 _MAX_LINE_BYTES = 1 << 20
-_LINE = "what became of that URL is not told; the crawl itself does not read it"
-_JOURNAL = "no crawl begins here until it is mended, or removed"
-_CUT = "the next start cuts it off: it was being written when the process or the power died"
+_LINE = "the result for that URL cannot be shown; the crawl itself does not read it"
+_JOURNAL = "no crawl can start here until the file is repaired or deleted"
+_CUT = "the next start cuts it off; it was being written when the process or the machine died"
 
 _decode_line = json_decoder(dict[str, msgspec.Raw])
 
 
 def check_outbox(path: Path, snapshot: bytes, findings: Findings) -> None:
-    """The messages for other shards of a hive: in the outbox in the directory *path* as of
-    *snapshot*, and written since."""
+    """Check the messages for other shards of a hive in the outbox in the directory *path*.
+
+    Those as of *snapshot* and those written since.
+    """
     for file, end in segments_of(path, snapshot):
         findings.records(file, _MESSAGES, _decode_messages, end=end)
 
@@ -52,7 +54,7 @@ def _decode_messages(record: bytes) -> None:
 
 
 def check_table(path: Path, snapshot: bytes, findings: Findings) -> None:
-    """The table in the directory *path* as of *snapshot*."""
+    """Check the table of ranks in the directory *path* as of *snapshot*."""
     size = decode_ranks(snapshot).size_bytes
     file = log_of(path)
     findings.records(file, _RANKS, _parse_pairs, end=size)
@@ -61,14 +63,16 @@ def check_table(path: Path, snapshot: bytes, findings: Findings) -> None:
 
 
 def _parse_pairs(record: bytes) -> None:
-    """ValueError if *record* is not pairs of host and rank."""
+    """Raise ValueError if *record* does not consist of pairs of host and rank."""
     if len(record) % PAIR.itemsize:
         raise ValueError("not pairs of host and rank")
 
 
 def check_hosts(path: Path, findings: Findings) -> None:
-    """The host records in the directory *path*, as SQLite reads them, which takes damage in its log
-    for the torn end of that."""
+    """Check the host records in the directory *path* as SQLite reads them.
+
+    SQLite takes damage in its log for a torn end.
+    """
     file = path / FILE
     log = file.with_name(file.name + "-wal")
     if log.exists() and log.stat().st_size:
@@ -81,7 +85,7 @@ def check_hosts(path: Path, findings: Findings) -> None:
 
 
 def check_logs(jobdir: Path, findings: Findings) -> None:
-    """Every line of every log of the job."""
+    """Check each line of each log of the job."""
     for name in _LOGS:
         active = jobdir / name
         for file in (*numbered(active), active):
@@ -93,26 +97,29 @@ def check_logs(jobdir: Path, findings: Findings) -> None:
 
 
 def _check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:
-    """Every line of one file; the last one may be torn in the file that is appended to, and after
-    a power failure in any."""
+    """Check each line of one file.
+
+    The last line may be torn in the file that is being appended to, and after a power failure in
+    any file.
+    """
     offset = 0
     with path.open("rb") as file:
         while line := file.readline(_MAX_LINE_BYTES):
             findings.on_progress(len(line))
             what = _damage_of(line)
             if what and may_be_torn and not line.endswith(b"\n") and not file.read(1):
-                findings.note(path, offset, "the last line has no end", _CUT)
+                findings.note(path, offset, "the last line is incomplete", _CUT)
             elif what:
                 findings.add(path, offset, what, _LINE)
             offset += len(line)
 
 
 def _damage_of(line: bytes) -> str:
-    """The damage of *line*; empty without."""
+    """Return what is damaged in *line*, or ""."""
     if not line.endswith(b"\n"):
-        return "a line without an end"
+        return "incomplete line"
     try:
         _decode_line(line)
     except UndecodableError as error:
-        return f"a line that is no JSON object ({error})"
+        return f"line is not a JSON object ({error})"
     return ""

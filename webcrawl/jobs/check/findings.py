@@ -1,4 +1,4 @@
-"""Findings of a check, as data, and its progress; gaps in record logs as findings."""
+"""Findings and progress of a check; gaps in record logs become findings."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-#: Findings, and notes, that are kept; all are counted.
+#: Number of findings, and of notes, that are kept; all are counted.
 MOST = 1000
 #: The consequence of a damaged snapshot.
 NO_SNAPSHOT = "the crawl cannot be resumed"
 #: The consequence of a torn end.
-CUT = "the next start cuts it off: it was being written when the process died"
-_LOST = "the machine went down before it was written: no checkpoint names it"
+CUT = "the next start cuts it off; it was being written when the process died"
+_LOST = "the machine went down before it was written; no checkpoint needs it"
 
 
 class Finding(msgspec.Struct, frozen=True):
     """Damage in *part* at byte *offset* of *file*, a path within the job directory.
 
-    *consequence* is what that means for the crawl.
+    *what* is wrong there, and *consequence* is what that means for the crawl.
     """
 
     part: str
     file: str
     offset: int
     what: str
-    consequence: str = msgspec.field(name="means")  # by its first name in JSON
+    consequence: str = msgspec.field(name="means")  # its JSON name
 
 
 class Findings:
-    """The findings of a check of the job in *jobdir*.
+    """Findings of a check of the job in *jobdir*.
 
     *on_progress* is called with the number of bytes read. *part* is the part of the job that is
-    being checked; *trusted*: the machine has not gone down since its state was saved, see
+    being checked. *trusted* says that the machine has not gone down since its state was saved, see
     ``SavedState``.
     """
 
@@ -56,15 +56,15 @@ class Findings:
         self.damage_count = 0
         self.note_count = 0
         self.parts: dict[str, int] = {}
-        """How many places are damaged in each part that was looked at."""
+        """Number of damaged places in each part that was checked."""
 
     def begin(self, part: str) -> None:
-        """Begin with *part*."""
+        """Start checking *part*."""
         self.part = part
         self.parts.setdefault(part, 0)
 
     def add(self, file: Path, offset: int, what: str, consequence: str) -> None:
-        """Add damage. One place, as a header before several stretches of a log, counts once."""
+        """Add damage. The same place counts once, such as a header before several log spans."""
         finding = self._finding(file, offset, what, consequence)
         place = finding.file, offset, what
         if place in self._places:
@@ -76,14 +76,16 @@ class Findings:
         self.parts[self.part] += 1
 
     def note(self, file: Path, offset: int, what: str, consequence: str) -> None:
-        """Add what a killed process leaves behind, and the next start mends."""
+        """Add something that a killed process leaves behind and the next start repairs."""
         self.note_count += 1
         if len(self.notes) < MOST:
             self.notes.append(self._finding(file, offset, what, consequence))
 
     def add_since(self, file: Path, offset: int, what: str, consequence: str) -> None:
-        """Add damage of what was written since the checkpoint: a note if the machine has gone down,
-        as it may have been lost then."""
+        """Add damage in what was written since the checkpoint.
+
+        Only a note if the machine has gone down, because it may have been lost then.
+        """
         if self.trusted:
             self.add(file, offset, what, consequence)
         else:
@@ -91,14 +93,16 @@ class Findings:
 
     @contextmanager
     def catching(self, path: Path, consequence: str) -> Iterator[None]:
-        """Add what cannot be read or decoded in the block as damage with this *consequence*, in
-        *path* if the error does not say where."""
+        """Add errors of reading or decoding in the block as damage with this *consequence*.
+
+        It is in *path* if the error does not say where.
+        """
         try:
             yield
         except CorruptRecordError as error:
             self.add(error.path, error.offset, error.why, consequence)
         except UndecodableError as error:
-            self.add(path, 0, f"unreadable snapshot: {error}", consequence)
+            self.add(path, 0, f"the snapshot cannot be read: {error}", consequence)
 
     def records(
         self,
@@ -109,9 +113,10 @@ class Findings:
         start: int = HEADER_SIZE,
         end: int | None = None,
     ) -> None:
-        """Add the gaps between the records of *path*, and records that *parse* does not take, as
-        damage with this *consequence*. Without an *end* they were written since the checkpoint, and
-        a torn end is only noted."""
+        """Add gaps between the records of *path*, and records that *parse* rejects, as damage.
+
+        Without an *end*, they were written since the checkpoint, and a torn end is only noted.
+        """
         for piece in scan_records(path, start=start, end=end):
             self.on_progress(piece.end - piece.start)
             if not isinstance(piece, Gap):
@@ -132,5 +137,5 @@ class Findings:
 
 
 def unreadable(gap: Gap) -> str:
-    """The sentence for *gap*."""
+    """Return a sentence about *gap*."""
     return f"{gap.why}; {gap.end - gap.start:,} bytes cannot be read"

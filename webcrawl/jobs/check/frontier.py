@@ -1,4 +1,4 @@
-"""Check of the frontier's files: every queue that the snapshot names, and the done log since."""
+"""Check of the frontier's files: each queue in the snapshot, and the done log since then."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from webcrawl.jobs.check.findings import Findings
 
 _DONE = (
-    "pages finished then may be fetched again, retries put off then are lost, and so are rests of "
-    "hosts that were contacted then"
+    "pages finished then may be fetched again; retries postponed then and pauses of hosts "
+    "contacted then are lost"
 )
-_UNREAD = "what it tells is not read: as if it were damaged"
+_UNREAD = "it is ignored"
 
 
-class Kept(NamedTuple):
-    """A queue on disk. *name* is for the report."""
+class QueueOnDisk(NamedTuple):
+    """Queue on disk. *name* is for the report."""
 
     name: str
     path: Path
@@ -35,29 +35,30 @@ class Kept(NamedTuple):
 
 
 def check_frontier(path: Path, snapshot: bytes, findings: Findings) -> None:
-    """The frontier in the directory *path* as of *snapshot*."""
+    """Check the frontier in the directory *path* as of *snapshot*."""
     state = decode_snapshot(snapshot)
-    for queue in _kept_queues(path, state):
+    for queue in _queues_on_disk(path, state):
         _check_queue(queue, findings)
     _check_done_log(path / "done", state.segment, findings)
 
 
-def _kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
-    """All queues of *state* that may have files."""
+def _queues_on_disk(path: Path, state: FrontierSnapshot) -> Iterator[QueueOnDisk]:
+    """Yield all queues of *state* that may have files."""
     for number, fifo in enumerate(state.levels, start=1):
-        yield Kept(f"level {number}", path / "front" / f"{number:02d}", fifo)
+        yield QueueOnDisk(f"level {number}", path / "front" / f"{number:02d}", fifo)
     for reason, fifo in state.parked.items():
-        yield Kept(f"URLs parked for {reason}", path / "parked" / reason, fifo)
+        yield QueueOnDisk(f"URLs parked for {reason}", path / "parked" / reason, fifo)
     for name, fifo in state.due.items():
-        yield Kept(f"URLs that are {name.replace('_', ' in hour ')}", path / "due" / name, fifo)
+        text = f"URLs that are {name.replace('_', ' in hour ')}"
+        yield QueueOnDisk(text, path / "due" / name, fifo)
     for queue in state.queues:
         if queue.overflow is not None:
             body = overflow_path(path / "back", queue.number)
-            yield Kept(f"host {queue.host}", body, queue.overflow)
+            yield QueueOnDisk(f"host {queue.host}", body, queue.overflow)
 
 
-def _check_queue(queue: Kept, findings: Findings) -> None:
-    """The body of one queue."""
+def _check_queue(queue: QueueOnDisk, findings: Findings) -> None:
+    """Check the files of one queue."""
     damaged: list[tuple[Path, int, str]] = []
     found = 0
     for file, piece in scan_fifo(queue.path, queue.fifo):
@@ -75,16 +76,16 @@ def _check_queue(queue: Kept, findings: Findings) -> None:
         found += len(items)
     missing = queue.fifo.overflow - found
     if missing and not damaged:
-        what = f"{found:,} entries, {queue.fifo.overflow:,} expected"
+        what = f"{found:,} entries instead of {queue.fifo.overflow:,}"
         damaged.append((queue.path, 0, what))
     length = counted(length_of(queue.fifo), "URL")
-    consequence = f"{missing:,} of {length} that wait in {queue.name} cannot be read"
+    consequence = f"{missing:,} of {length} waiting in {queue.name} cannot be read"
     for file, offset, what in damaged:
         findings.add(file, offset, what, consequence)
 
 
 def _check_done_log(path: Path, first: int, findings: Findings) -> None:
-    """The segments at *path* that follow the snapshot, which names the *first* of them."""
+    """Check the segments at *path* that follow the snapshot, which names the *first* of them."""
     files = done_log_files(path, first)
     if not files:
         findings.add(path / f"{first:08d}.log", 0, "the file is gone", _DONE)
@@ -92,4 +93,4 @@ def _check_done_log(path: Path, first: int, findings: Findings) -> None:
         findings.records(file, _DONE, records_in)
     for file in sorted(path.glob("*.log")):
         if file not in files and int(file.stem) > first:
-            findings.add_since(file, 0, "a segment before this one is gone", _UNREAD)
+            findings.add_since(file, 0, "a segment before this one is missing", _UNREAD)

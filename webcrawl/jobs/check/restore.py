@@ -1,15 +1,15 @@
-"""Going back to a kept checkpoint: ``scrapy job restore``.
+"""Restore of a kept checkpoint: ``scrapy job restore``.
 
-The job's own state and its shards become a copy of the kept checkpoint's, host records included.
-Everything else in the job directory stays. What stood in their place is kept below ``damaged/``.
+The job's own state and its shards, with the host records, are replaced by a copy of the kept
+checkpoint. Everything else in the job directory stays. The replaced files move to ``damaged/``.
 
-Dying at any moment leaves a job from which ``restore`` goes back again. The steps, in order:
+If the process dies at any moment, ``restore`` can be run again. The steps, in order:
 
 1. The shards are copied to ``shards.tmp``.
-2. The job's own state is copied below ``damaged/``, and the older one is published. It may be older
+2. The job's own state is copied to ``damaged/``, and the older one is published. It may be older
    than the shards, never newer.
-3. The shards move below ``damaged/``: without them no crawl is resumed.
-4. The job is marked as a copy of a kept checkpoint. The copied shards take their place.
+3. The shards move to ``damaged/``. Without shards no crawl can be resumed.
+4. The job is marked as a copy of a kept checkpoint. The copied shards move into place.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """The result of going back to *checkpoint*, which was written at *written_at*.
+    """Result of restoring *checkpoint*, which was written at *written_at*.
 
-    Without a sound checkpoint its number is 0, and nothing was changed. *aside* is the directory
-    with the state that was replaced.
+    If there was no sound checkpoint, the number is 0 and nothing was changed. *aside* is the
+    directory of the replaced files.
     """
 
     jobdir: str
@@ -51,9 +51,10 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 def candidates(jobdir: Path, number: int | None) -> list[Path]:
-    """The kept checkpoints to choose from, the newest first: that of *number*, if one is named.
+    """Return the kept checkpoints to choose from, the newest first, or only that with *number*.
 
-    FatalError with one sentence if there is no job, it is a hive's, or it has no such checkpoint.
+    Raises FatalError with one sentence if there is no job, if it belongs to a hive, or if it has no
+    such checkpoint.
     """
     jobdirs_of(jobdir)
     if is_of_hive(jobdir):
@@ -64,16 +65,16 @@ def candidates(jobdir: Path, number: int | None) -> list[Path]:
     if found := [path for path in kept if int(path.name) == number]:
         return found
     names = ", ".join(path.name for path in kept) or "none"
-    raise FatalError(f"{jobdir / DIRECTORY} has no checkpoint {number}; there is {names}.")
+    raise FatalError(f"{jobdir / DIRECTORY} has no checkpoint {number}; it has: {names}.")
 
 
 def restore_job(
     jobdir: Path, kept: list[Path], *, on_progress: Callable[[int], object] = lambda _: None
 ) -> Restored:
-    """Go back to the first of *kept*, from ``candidates``, that is sound. *on_progress* is called
-    with the number of bytes read.
+    """Restore the first sound checkpoint of *kept*, which come from ``candidates``.
 
-    FatalError with one sentence if a process uses the job, or the disk is full or broken.
+    *on_progress* is called with the number of bytes read. Raises FatalError with one sentence if a
+    process uses the job, or if the disk is full or broken.
     """
     job = Job(path=jobdir)
     job.lock()
@@ -81,12 +82,12 @@ def restore_job(
         for path in kept:
             report = _sound(path, on_progress)
             if report is not None:
-                aside = _go_back(jobdir, path, on_progress)
-                return Restored(str(jobdir), int(path.name), report.written_at, str(aside))
+                backup = _replace_state(jobdir, path, on_progress)
+                return Restored(str(jobdir), int(path.name), report.written_at, str(backup))
     except OSError as error:
         raise FatalError(
-            f"JOBDIR {jobdir} was not restored ({error.strerror}): once that is solved, run the "
-            "same command again."
+            f"JOBDIR {jobdir} was not restored ({error.strerror}). Fix that and run the same "
+            "command again."
         ) from error
     finally:
         job.close()
@@ -94,7 +95,7 @@ def restore_job(
 
 
 def _sound(kept: Path, on_progress: Callable[[int], object]) -> CheckReport | None:
-    """The report on *kept* if it is sound."""
+    """Return the report on *kept* if it is sound, or else None."""
     with suppress(FatalError):  # it cannot be read
         report = check_job(kept, warc=False, on_progress=on_progress)
         if not report.damage_count:
@@ -102,8 +103,8 @@ def _sound(kept: Path, on_progress: Callable[[int], object]) -> CheckReport | No
     return None
 
 
-def _go_back(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> Path:
-    """Make the job a copy of *kept*. Returns the directory of what was replaced."""
+def _replace_state(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> Path:
+    """Replace the job's state by a copy of *kept*. Returns the directory of the replaced files."""
     state, copy, shards = read_state(kept), jobdir / f"{SHARDS}.tmp", jobdir / SHARDS
     assert state is not None, "it was checked"
     shutil.rmtree(copy, ignore_errors=True)
@@ -112,14 +113,14 @@ def _go_back(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> 
     except OSError:
         shutil.rmtree(copy, ignore_errors=True)
         raise
-    # Numbers are used once, also those of what was kept since.
+    # A number is never used twice, not even that of a later kept checkpoint.
     used = [*kept_in(jobdir), *jobdir.glob("manifest-*.json"), *jobdir.glob("snapshot-*.log")]
     last = max(int(match[0]) for path in used if (match := _NUMBER.search(path.name)))
-    aside = jobdir / DAMAGED / f"{last + 1:06d}"
-    made = make_directory(aside)
+    backup = jobdir / DAMAGED / f"{last + 1:06d}"
+    made = make_directory(backup)
     for path in [path for name in _STATE for path in jobdir.glob(name)]:
-        shutil.copyfile(path, aside / path.name)
-    sync_paths([aside, *aside.iterdir(), *made])
+        shutil.copyfile(path, backup / path.name)
+    sync_paths([backup, *backup.iterdir(), *made])
     own = StateDirectory(path=jobdir, boot=state.boot_id)
     own.number_after(last)
     own.facts = state.facts
@@ -129,16 +130,16 @@ def _go_back(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> 
     own.write(prepared)
     own.publish(prepared)
     if shards.exists():
-        shards.rename(aside / SHARDS)
-        sync_paths([aside, jobdir])
+        shards.rename(backup / SHARDS)
+        sync_paths([backup, jobdir])
     mark_as_copy(jobdir)
     copy.rename(shards)
     sync_path(jobdir)
-    return aside
+    return backup
 
 
 def _copy(source: Path, target: Path, on_progress: Callable[[int], object]) -> None:
-    """As ``shutil.copytree``, synced; ends at the first error."""
+    """Copy a directory like ``shutil.copytree``, but synced, and stop at the first error."""
     target.mkdir()
     for path in sorted(source.rglob("*")):
         place = target / path.relative_to(source)

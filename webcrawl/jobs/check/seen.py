@@ -1,4 +1,4 @@
-"""Check of an eliminator and of the content-seen test: runs, filter, URL log."""
+"""Check of the duplicate URL eliminator and the content-seen test: runs, filter, URL log."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.check.findings import Findings
 
-_URLS = "URLs that were seen may be taken for new ones and fetched again"
-_DOCUMENTS = "documents that were seen may be taken for new ones and stored again"
-_LINKS = "links that were found then are lost, unless they are found again"
-_LATER = "links that were found since the checkpoint are lost, unless they are found again"
+_URLS = "URLs that were seen before may be treated as new and fetched again"
+_DOCUMENTS = "documents that were seen before may be treated as new and stored again"
+_LINKS = "links found at that time are lost, unless they are found again"
+_LATER = "links found since the checkpoint are lost, unless they are found again"
 
 
 def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:
-    """The eliminator, of either kind, in the directory *path* as of *snapshot*."""
+    """Check the eliminator, of either kind, in the directory *path* as of *snapshot*."""
     state: DiskSnapshot | BloomSnapshot
     if tag_of(snapshot) == "Bloom":
         state = decode_snapshot(snapshot, BloomSnapshot, path=path)
@@ -40,7 +40,7 @@ def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:
 
 
 def _check_log(path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings) -> None:
-    """The URL log in the directory *path*: what *state* vouches for, and what was written since."""
+    """Check the URL log in the directory *path*: the part as of *state* and what follows."""
     spans = state.files if isinstance(state, BloomSnapshot) else [*state.pending, state.active]
     for span in spans:
         if span.end > span.start:
@@ -54,20 +54,20 @@ def _check_log(path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findin
     for file in sorted(path.glob("discovered-*.log")):
         number = int(file.stem.removeprefix("discovered-"))
         if number > active.number + 1 and not log_path(path, number - 1).exists():
-            findings.add_since(file, 0, "a file of the log before this one is gone", _LATER)
+            findings.add_since(file, 0, "a file of the log before this one is missing", _LATER)
         if number > active.number:
             findings.records(file, _LATER, _parse_log_record)
 
 
 def _parse_log_record(payload: bytes) -> None:
-    """As ``parse_record``, but that the payloads must be as many as the fingerprints, or none."""
+    """Parse a record; there must be as many payloads as fingerprints, or none."""
     fps, packed = parse_record(payload)
     if count_packed(packed) not in (0, len(fps)):
-        raise ValueError("a record that is none of a URL log")
+        raise ValueError("the record is not one of a URL log")
 
 
 def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:
-    """The content-seen test in the directory *path* as of *snapshot*."""
+    """Check the content-seen test in the directory *path* as of *snapshot*."""
     state = decode_snapshot(snapshot, ContentSnapshot, path=path)
     _check_runs(path, state.runs, findings, _DOCUMENTS)
 
@@ -75,7 +75,7 @@ def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:
 def _check_runs(
     path: Path, runs: Sequence[tuple[int, int]], findings: Findings, consequence: str
 ) -> None:
-    """Header, index, every block and its order."""
+    """Check header, index, and each block and its order."""
     for number, count in runs:
         file = run_path(path, number)
         for block in scan_run(file, count=count):

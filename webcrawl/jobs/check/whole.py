@@ -1,4 +1,4 @@
-"""Check of all parts of a job, one after the other."""
+"""Check of a whole job, part by part."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _CHECKS = {
 }
 # Parts without which there is no crawl.
 _NEEDED = ("frontier", "seen")
-_NO_JOB = "the crawl cannot be resumed: its counts and how far the seeds were read are lost"
-_NO_SHARD = "the crawl cannot be resumed, and its queues cannot be told from what is left over"
-_MOVED = "its hosts are not crawled here any more, if it was moved; else it is lost"
-_KEPT = "the crawl itself is not touched; this older checkpoint is of no use"
+_NO_JOB = "the crawl cannot be resumed: its counts and its position in the seeds are lost"
+_NO_SHARD = "the crawl cannot be resumed: its queues cannot be distinguished from leftovers"
+_MOVED = "if it moved to another drone, that drone crawls its hosts; otherwise it is lost"
+_KEPT = "the crawl itself is not affected, but this older checkpoint cannot be used"
 _LOST = "it is not read"
 _STORED = ("warc", "critical")
 #: Where ``scrapy job restore`` keeps what it replaces.
@@ -53,18 +53,18 @@ OF_HIVE = (
     "and start the hive again"
 )
 NO_CHECKPOINT = (
-    "no kept checkpoint is sound: put JOBDIR back from a copy of yours, or take the URLs that can "
-    "be read as seeds of a new crawl: scrapy frontier JOBDIR --export FILE"
+    "no kept checkpoint is sound: restore JOBDIR from your own backup, or start a new crawl with "
+    "the URLs that can be read: scrapy frontier JOBDIR --export FILE"
 )
 
 
 class CheckReport(msgspec.Struct, frozen=True):
-    """The result of a check.
+    """Result of a check.
 
-    *parts* has the number of damaged places in each part; of *damage* and *notes* the first
-    thousand are listed, *damage_count* and *note_count* count all of them. *checkpoint* is the
-    number of the job's own live state, 0 if it cannot be read. *advice* says what to do if the
-    crawl needs what is damaged.
+    *parts* has the number of damaged places in each part. *damage* and *notes* have the first
+    thousand; *damage_count* and *note_count* count all. *checkpoint* is the number of the job's
+    current state, or 0 if it cannot be read. *advice* says what to do if the crawl needs the
+    damaged files.
     """
 
     jobdir: str
@@ -85,16 +85,16 @@ def check_job(
     kept: bool = False,
     on_progress: Callable[[int], object] = lambda _: None,
 ) -> CheckReport:
-    """Read all of the job in *jobdir*, its WARC files too with *warc*, its older checkpoints with
-    *kept*; *on_progress* is called with the number of bytes read. Changes nothing.
+    """Check the job in *jobdir*; with *warc* its WARC files, with *kept* its older checkpoints.
 
-    FatalError with one sentence if there is no job, a process uses it, a later webcrawl wrote it,
-    or it cannot be read at all.
+    *on_progress* is called with the number of bytes read. Changes nothing. Raises FatalError with
+    one sentence if there is no job, a process uses it, a later webcrawl wrote it, or it cannot be
+    read at all.
     """
     process = process_of(jobdir)
     if process is not None:
         raise FatalError(
-            f"JOBDIR {jobdir} is in use by process {process}: wait for it to end, or check a copy."
+            f"JOBDIR {jobdir} is in use by process {process}: wait until it ends, or check a copy."
         )
     findings = Findings(jobdir=jobdir, on_progress=on_progress)
     try:
@@ -133,7 +133,7 @@ def _advice(jobdir: Path, sound: CheckReport | None) -> str:
     if sound is None:
         return NO_CHECKPOINT
     return (
-        f"to go back to checkpoint {sound.checkpoint} of {sound.written_at}, the newest sound one: "
+        f"to restore checkpoint {sound.checkpoint} of {sound.written_at}, the newest sound one: "
         f"scrapy job restore {jobdir}"
     )
 
@@ -144,7 +144,7 @@ def _check(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState | None
     trusted = own is None or own.trusted
     try:
         lost = lost_shards([jobdir])[jobdir]
-    except CorruptRecordError:  # said above
+    except CorruptRecordError:  # reported above
         lost = set()
     for name in shards_of(jobdir, own):
         if name in lost:
@@ -173,22 +173,25 @@ def _check(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState | None
 
 
 def _check_own(jobdir: Path, findings: Findings) -> SavedState | None:
-    """The job's own live state; None when it is damaged. Raises FatalError when there is none."""
+    """Check and return the job's current state; None if it is damaged.
+
+    Raises FatalError if there is none.
+    """
     try:
         own = read_state(jobdir)
     except CorruptRecordError as error:
         findings.add(error.path, error.offset, error.why, _NO_JOB)
         return None
-    # The first one is there without CURRENT while it is being published.
+    # While the first one is being published, there is no CURRENT yet.
     if own is None and {path.name for path in jobdir.glob("manifest-*.json")} <= {
         "manifest-000001.json"
     }:
-        raise FatalError(f"There is no crawl in JOBDIR {jobdir}: name another one.")
+        raise FatalError(f"There is no crawl in JOBDIR {jobdir}: choose another one.")
     if own is None:
         findings.add(jobdir / "CURRENT", 0, "the file is gone", _NO_JOB)
         return None
     for name in sorted(set(own.facts.get("shards", ())).difference(shards_of(jobdir, own))):
-        findings.note(shard_path(jobdir, name), 0, "the shard is gone", _MOVED)
+        findings.note(shard_path(jobdir, name), 0, "the shard is missing", _MOVED)
     return own
 
 
@@ -206,7 +209,7 @@ def _check_shard_state(
 
 
 def bytes_of(jobdir: Path, *, warc: bool, kept: bool) -> int:
-    """About how many bytes a check reads."""
+    """Return about how many bytes a check reads."""
     left_out = {DAMAGED, *(() if warc else _STORED), *(() if kept else (DIRECTORY,))}
     files = (path for path in jobdir.rglob("*") if path.is_file())
     return sum(
@@ -219,12 +222,12 @@ _MAGIC = b"\x1f\x8b\x08"
 
 
 def check_warc(path: Path, findings: Findings) -> None:
-    """One file. Where a record cannot be read, the next one that can is looked for."""
+    """Check one WARC file. After an unreadable record, search for the next readable one."""
     size, start = path.stat().st_size, 0
     with path.open("rb") as file:
         while (at := _end_of_records(file, start)) < size:
             start = _next_record(file, at + 1, size)
-            what = f"{start - at:,} bytes are no whole record"
+            what = f"{start - at:,} bytes are not a complete record"
             if start == size and path.suffix == ".open":
                 findings.note(path, at, what, CUT)
             else:
@@ -233,13 +236,13 @@ def check_warc(path: Path, findings: Findings) -> None:
 
 
 def _end_of_records(file: BinaryIO, start: int) -> int:
-    """The offset after the last of the whole records that begin at *start*."""
+    """Return the offset after the last complete record of those that begin at *start*."""
     file.seek(start)
     return start + max((length for length, _ in whole_records(file)), default=0)
 
 
 def _next_record(file: BinaryIO, start: int, size: int) -> int:
-    """Where the next whole record begins; *size*, that of the file, if there is none."""
+    """Return where the next complete record begins, or *size*, the end of the file."""
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         while (start := data.find(_MAGIC, start)) >= 0:
             file.seek(start)

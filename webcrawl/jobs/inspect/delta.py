@@ -1,12 +1,13 @@
-"""What has changed in the pages of a crawl since a time or a token: ``scrapy delta``.
+"""Changes in the pages of a crawl since a time or a token: ``scrapy delta``.
 
-By the logs of finished URLs, of which each that tells of a change has a line: a document that was
-fetched for the first time, a visit that found another one, or that it has moved or gone. Of the
-lines of a URL since then the last one counts.
+They are read from the logs of finished URLs. A line there is a change if a document was fetched for
+the first time, or if a visit found that it has changed, moved or gone. The last line of each URL
+counts.
 
-A token has the time at which its delta was made, for people, and for each log the position up to
-which that has read it: ``2026-11-26T10:15:00Z@3:48210,1:977`` is of two drones. What is before it
-was fsynced. So no clock is asked, and a line is in one delta, or in two if the first was not taken.
+A token consists of the time of its delta, for people, and for each log the position up to which it
+was read: ``2026-11-26T10:15:00Z@3:48210,1:977`` is from two drones. Everything before a position
+was fsynced. So clocks do not matter, and a line is in exactly one delta if each starts from the
+previous token.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ADDED = "added"
-# Of a Parquet file, in memory as a whole.
+# Rows of a Parquet group, which is built in memory.
 _GROUP_ROWS = 1 << 16
 
 
 class Since(NamedTuple):
-    """Where a delta begins: with the lines of a time, epoch seconds, or at *positions*."""
+    """Start of a delta: a time in epoch seconds, or *positions* in the logs."""
 
     at: float
     positions: tuple[Position, ...] = ()
@@ -50,15 +51,15 @@ _ALL = Since(0.0)
 
 
 class DocumentChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The last state of a URL, of those that a delta tells of.
+    """Latest state of a URL in a delta.
 
-    change: ``added`` or ``changed``, the URL has a document; ``moved``, ``gone``, it has none.
-    fetched_at: when that was asked for, epoch seconds; for a document the time of its WARC record.
-    reason: the outcome of one that has none.
-    target: where one has moved, if that has less than 2,048 bytes.
-    content: fingerprint of the document, 16 hex digits, the same of all with its bytes in this job.
+    change: ``added`` or ``changed``: the URL has a document; ``moved`` or ``gone``: it has none.
+    fetched_at: when it was requested, epoch seconds; for a document the time of its WARC record.
+    reason: the outcome, if there is no document.
+    target: the new URL of a moved one, if it is shorter than 2,048 bytes.
+    content: fingerprint of the document, 16 hex digits; equal for equal bytes in this job.
     content_type: its media type.
-    duplicate: whether another URL's document had the same bytes.
+    duplicate: whether another URL's document has the same bytes.
     """
 
     url: str
@@ -72,15 +73,15 @@ class DocumentChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def since(text: str) -> Since:
-    """What ``--since`` *text* says: a time, an age or a token. FatalError."""
+    """Parse the value of ``--since``: a time, an age or a token. Raises FatalError."""
     moment, is_token, places = text.partition("@")
     try:
         found = [Position(*map(int, one.split(":"))) for one in places.split(",") if is_token]
         return Since(_time_of(moment), tuple(found))
     except (ValueError, TypeError):
         raise FatalError(
-            "--since takes a date or time as 2026-11-26T10:15Z, epoch seconds, an age as 7d, 0 for "
-            f"all, or what the delta before has printed, not {text!r}."
+            "--since must be a date or time (2026-11-26T10:15Z), epoch seconds, an age (7d), 0 for "
+            f"everything, or the token that the last delta printed, not {text!r}."
         ) from None
 
 
@@ -103,12 +104,14 @@ def _text_of(at: float) -> str:
 def delta(
     jobdir: Path, since: Since, *, on_progress: OnProgress
 ) -> tuple[Iterator[DocumentChange], str]:
-    """The changes in the crawl in *jobdir*, which may be running, and the token of the next delta.
-    *on_progress* is called with a count and its unit. FatalError with one sentence."""
+    """Return the changes in the crawl in *jobdir*, which may be running, and the next token.
+
+    *on_progress* is called with a count and its unit. Raises FatalError with one sentence.
+    """
     logs = logs_of(jobdir, since.positions)
     are_ours = all(BEGINNING <= log.start <= log.end for log in logs)
     if not are_ours or len(since.positions) > len(logs):
-        raise FatalError(f"--since is a token of another job than {jobdir}.")
+        raise FatalError(f"The token in --since belongs to another job, not to {jobdir}.")
     _refuse_lost(jobdir, logs, since)
     paths = [log.jobdir / INFO_LOG for log in logs]
     sync_paths(one for path in paths for one in (*log_files(path), path.parent))
@@ -117,7 +120,7 @@ def delta(
 
 
 def _refuse_lost(jobdir: Path, logs: Sequence[Log], since: Since) -> None:
-    """FatalError, with the earliest time that can be, if lines *since* then were deleted."""
+    """Raise FatalError, with the earliest possible time, if lines *since* then were deleted."""
     first = known_since(jobdir)
     full = [numbered(log.jobdir / INFO_LOG, packed=True) for log in logs]
     are_lost = any(
@@ -126,8 +129,8 @@ def _refuse_lost(jobdir: Path, logs: Sequence[Log], since: Since) -> None:
     )
     if first is not None and are_lost and (since.positions or since.at < first):
         raise FatalError(
-            f"--since goes back too far, as older logs were deleted: --since {_text_of(first)} is "
-            "the earliest that can be."
+            "--since goes back too far, because older logs were deleted. The earliest possible is "
+            f"--since {_text_of(first)}."
         )
 
 
@@ -145,12 +148,14 @@ def _changes(
 
 
 def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> DocumentChange | None:
-    """What *line* tells of its URL; None if that is as it was, or nothing. *changed* is what a
-    document is called that the URL has not had before."""
+    """Return the change in *line*; None if its document is unchanged or it has none.
+
+    *changed* is the word for a document that replaces an older one of the URL.
+    """
     at, visit = line.sent or line.at, line.visit
     if len(line.url) >= MAX_URL:
         return None
-    if visit in (MOVED, GONE) and line.stored:  # else there was none
+    if visit in (MOVED, GONE) and line.stored:  # otherwise it never had a document
         target = line.redirect if len(line.redirect) < MAX_OTHER_URL else ""
         return DocumentChange(line.url, at, visit, line.outcome, target)
     is_new = is_document(line.outcome) and line.content and not line.flags
@@ -161,12 +166,12 @@ def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> DocumentChange |
 
 
 def write_json(changes: Iterator[DocumentChange], file: BinaryIO) -> int:
-    """Write *changes* to *file*, a JSON object a line; returns how many there are."""
+    """Write *changes* to *file* as one JSON object per line; return their number."""
     return sum(bool(file.write(msgspec.json.encode(one) + b"\n")) for one in changes)
 
 
 def write_parquet(changes: Iterator[DocumentChange], file: BinaryIO) -> int:
-    """As ``write_json``, as a Parquet file; pyarrow must be there."""
+    """Write *changes* to *file* in Parquet format; return their number. Needs pyarrow."""
     import pyarrow as pa  # noqa: PLC0415  # of `make modules`
     import pyarrow.parquet as pq  # noqa: PLC0415  # of `make modules`
 

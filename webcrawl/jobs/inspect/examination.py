@@ -1,6 +1,6 @@
-"""Examination of a crawl by what its doctor has said: ``scrapy doctor``.
+"""Examination of a crawl from the recorded diagnoses: ``scrapy doctor``.
 
-Of a running crawl the last record counts, with its age; of one that has ended all of them.
+For a running crawl the last record is used, with its age; for one that has ended, all of them.
 """
 
 from __future__ import annotations
@@ -31,17 +31,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _BUSY = 0.9
-# What a line of the doctor has, and in how many of its first characters.
+# Lines of the doctor contain this mark among their first characters.
 _MARK = b'"doctor":'
 _HEAD = 48
 
 
 class Examination(msgspec.Struct, frozen=True):
-    """One process of a crawl, a drone or all of it.
+    """Diagnosis of one process of a crawl, such as a drone.
 
-    *record* is the last one, of *at*, epoch seconds; *diagnosis* is what binds it, or what bound it
-    longest if it has ended; *shares* are those of its time by cause, in words, of *secs*. *busy*
-    is the most workers that had a contact at once, *changes* those of commands that are in force.
+    record: the last one.
+    at: its time, epoch seconds.
+    diagnosis: what limits the crawl, or what limited it longest if it has ended.
+    shares: each cause's share of the time, in words.
+    secs: that time.
+    busy: the largest number of workers that had a request at the same time.
+    changes: effects of control commands that are still in force.
     """
 
     name: str
@@ -56,23 +60,26 @@ class Examination(msgspec.Struct, frozen=True):
 
 
 def examinations(path: Path) -> list[Examination]:
-    """Of each process of the crawl in *path*. FatalError if there is no crawl, or no record."""
+    """Examine each process of the crawl in *path*.
+
+    Raises FatalError if there is no crawl, or no record.
+    """
     found = [one for jobdir in jobdirs_of(path) if (one := _examined(path, jobdir))]
     if not found:
         raise FatalError(
-            f"The doctor has not spoken of {path} yet: it does each STATISTICS_INTERVAL_SECS of a "
-            "crawl of this version."
+            f"There is no diagnosis of {path} yet. A crawl of this version writes one every "
+            "STATISTICS_INTERVAL_SECS."
         )
     return found
 
 
 def _examined(path: Path, jobdir: Path) -> Examination | None:
     last, busy = Line(0.0), 0
-    said: dict[Cause, Diagnosis] = {}
+    by_cause: dict[Cause, Diagnosis] = {}
     for line in doctor_lines(jobdir):
         assert line.doctor is not None
         last, busy = line, max(busy, line.doctor.busy)
-        said[line.doctor.diagnosis.cause] = line.doctor.diagnosis
+        by_cause[line.doctor.diagnosis.cause] = line.doctor.diagnosis
     if last.doctor is None:
         return None
     stats = stats_of(jobdir)
@@ -81,12 +88,12 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
     if not running([jobdir]):
         reason = stats.get("finish_reason", "")
         is_finished = reason == "finished"
-        state = State(CrawlState.STOPPED, reason or "cut off; it can be resumed")
+        state = State(CrawlState.STOPPED, reason or "killed; it can be resumed")
         if is_finished:
             words = finished(record.parked).removeprefix("finished")
-            state = State(CrawlState.FINISHED, words.lstrip(": ").removeprefix("but for "))
-        longest = max(said, key=lambda cause: stats.get(f"{PREFIX}doctor/{cause}_secs", 0.0))
-        diagnosis = said[longest]
+            state = State(CrawlState.FINISHED, words.lstrip(":; ").removeprefix("but for "))
+        longest = max(by_cause, key=lambda cause: stats.get(f"{PREFIX}doctor/{cause}_secs", 0.0))
+        diagnosis = by_cause[longest]
     return Examination(
         name="" if jobdir == path else f"drone {jobdir.name}",
         state=state,
@@ -101,7 +108,7 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
 
 
 def doctor_lines(jobdir: Path) -> Iterator[Line]:
-    """What the doctor of *jobdir* said, the oldest first; what is damaged is passed over."""
+    """Yield the recorded diagnoses of *jobdir*, the oldest first; damaged lines are skipped."""
     for piece in pieces(jobdir / "logs" / "stats.jsonl", on_damage=lambda _: None):
         for line in piece.splitlines():
             if _MARK in line[:_HEAD]:
@@ -110,23 +117,23 @@ def doctor_lines(jobdir: Path) -> Iterator[Line]:
 
 
 def examination_text(found: Examination, *, now: float) -> str:
-    """The lines of *found*."""
+    """Return *found* as lines of text."""
     record, diagnosis = found.record, found.diagnosis
     rows = [("state", found.state.told(moment(found.state.until, now)))]
     ended = found.state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
-    rows.append(("bound by" if ended else "doctor", str(diagnosis)))
+    rows.append(("limited by", str(diagnosis)))
     if found.shares:
         rows.append(("time", f"{found.shares} of {elapsed(found.secs)}"))
     rows.append(("workers", _workers(found.busy, record.workers)))
     if not ended:
         hosts = f"{record.ready:,} ready, {record.resting:,} resting"
-        rows.append(("hosts", f"{hosts}; {record.in_process:,} contacts and pages in process"))
-    due = f", {record.due:,} due at their times" if record.due else ""
+        rows.append(("hosts", f"{hosts}; {record.in_process:,} requests and pages in process"))
+    due = f", {record.due:,} for their next visit" if record.due else ""
     rows.append(("waiting", counted(record.waiting, "URL") + due))
     rows += [("parked", line) for line in parked(record.parked)]
     if record.projection and found.state.name != CrawlState.FINISHED:
         rows.append(("projected", record.projection))
-    rows += [("control", told) for told in found.changes]
+    rows += [("control", change) for change in found.changes]
     if any(state != "running" for state in record.shards):
         shards = ", ".join(f"{number:,} {state}" for state, number in record.shards.items())
         rows.append(("shards", shards))
@@ -138,4 +145,4 @@ def examination_text(found: Examination, *, now: float) -> str:
 def _workers(busy: int, workers: int) -> str:
     if busy >= _BUSY * workers:
         return f"all {workers:,} were busy"
-    return f"{busy:,} of {workers:,} were busy at most: as many would do"
+    return f"at most {busy:,} of {workers:,} were busy, so {busy:,} would be enough"

@@ -1,8 +1,8 @@
 """Explanation of one URL: its comparison form, filters, queue position and outcomes.
 
-For ``scrapy why``. The result is data (``Explanation``), which why_text.py puts in words. Rules and
-filters are those of the settings at hand, and of those that the crawl was given with ``-s``, which
-its checkpoints have.
+For ``scrapy why``. The result is data (``Explanation``), which why_text.py turns into text. Rules
+and filters come from the present settings, and from those given to the crawl with ``-s``, which are
+saved in its checkpoints.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ if TYPE_CHECKING:
     from webcrawl.frontier.view import Found
     from webcrawl.jobs.inspect.job_view import JobView, ShardView
 
-# The most outcomes of one URL, the last ones. A URL ends once, or again after a crash.
+# Number of outcomes shown of one URL, the last ones. A URL ends once, or again after a crash.
 _OUTCOMES = 20
-# The most places of one URL. It waits in one, but for ordinary Requests.
+# Number of places shown of one URL. It waits in one, except for ordinary Requests.
 _PLACES = 20
-# Characters of what is no URL that an error repeats.
-_TOLD_OF_URL = 200
+# Number of characters of an invalid URL that an error repeats.
+_SHOWN_CHARS = 200
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The place where a URL waits.
+    """Place where a URL waits.
 
-    *where* is a value of ``Where`` or "eliminator", *queue* the level, host or reason, *position* 1
-    for the first of *length*; neither counts URLs of its host that were ahead and have been
-    finished since the checkpoint. The others are of the entry: *changes* were found by its last
-    *visits*, at most 64, of which the last one that said something was at *visited_at*.
+    *where* is a value of ``Where`` or "eliminator", and *queue* the level, host or reason.
+    *position* is 1 for the first of *length*; neither counts URLs that have been finished since the
+    checkpoint. The other fields come from the entry: its last *visits*, at most 64, found
+    *changes*, and *visited_at* is the time of the last successful one.
     """
 
     where: str
@@ -92,9 +92,9 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AsOf(msgspec.Struct, frozen=True):
-    """The moment of an answer: the checkpoint, and the logs up to now.
+    """Time of an answer: the checkpoint, and the logs up to now.
 
-    *process* runs the crawl, None if it does not run.
+    *process* is the process that runs the crawl, or None if it is not running.
     """
 
     jobdir: str
@@ -104,15 +104,21 @@ class AsOf(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """*state* is one of ``doctor.states.UrlState``, with its *reason*, *until* then, epoch seconds.
+    """Facts about a URL, with the moment of the answer.
 
-    *form* is what the URL is compared by, *rules* are the equivalences that made it of
-    *normalized*. *refused_by* is the filter that would refuse it today, or why the redirect to it
-    was not followed, as found by *judged_as*. *outcomes* are the last ones, the newest last;
-    *duplicate_of* is the URL with the same content that was there first. *redirects* are the last
-    ends of URLs that lead to it, if that is all that is known of it. *known_since* is as the
-    function of that name says. *excluded* is the source of the rule that excludes it, *table* that
-    of HOSTS_POLICY_FILE, *changes* are those of commands to the running crawl.
+    state, reason, until: one of ``doctor.states.UrlState``, why, and until when (epoch seconds).
+    form: the comparison form of the URL.
+    rules: the equivalences that made it from *normalized*.
+    refused_by: the filter that would refuse the URL today, or why a redirect to it was not
+        followed.
+    judged_as: how the URL was found, which filters take into account.
+    outcomes: the last ones, the newest last.
+    duplicate_of: the URL that had the same content first.
+    redirects: the last outcomes of URLs that redirect to it, if nothing else is known.
+    known_since: see the function of that name.
+    excluded: the source of the rule that excludes it.
+    table: the table of HOSTS_POLICY_FILE that applies.
+    changes: effects of control commands to the running crawl.
     """
 
     url: str
@@ -139,12 +145,14 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
-    """Everything about *url*, as it was typed, by *settings* and those that the crawl was given.
-    FatalError if it is no URL."""
+    """Explain *url*, as the user typed it, with *settings* and those given to the crawl.
+
+    Raises FatalError if it is not a URL.
+    """
     settings = as_given(settings, view.own.facts)
     normalized = normalize_seed(url)
     if normalized is None:
-        raise FatalError(f"{url[:_TOLD_OF_URL]!r} is not a URL that this crawler knows.")
+        raise FatalError(f"{url[:_SHOWN_CHARS]!r} is not a URL that this crawler can fetch.")
     form = equivalence_of(settings).comparison_form(normalized)
     name = fingerprint(form)
     names = {name, forwarded(normalized, name, {name})}
@@ -199,20 +207,23 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
 
 
 def as_of(view: JobView) -> AsOf:
-    """The moment of the answers of *view*."""
+    """Return the time of the answers of *view*."""
     process = next(iter(running(view.jobdirs)), None)
     return AsOf(str(view.path), view.own.sequence, view.own.written_at, process)
 
 
 def _lines(view: JobView, find: Callable[[Path], Iterable[OutcomeLine]]) -> list[OutcomeLine]:
-    """The last lines that *find* finds in the log of each process, the oldest first."""
+    """Return the last lines that *find* finds in the logs of all processes, the oldest first."""
     found = chain.from_iterable(map(find, view.jobdirs))
     return sorted(found, key=lambda one: one.at)[-_OUTCOMES:]
 
 
 def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
-    """The equivalences that made *form* of *normalized*: those without which something else would
-    come out, or, where one would do the work of another, those that change something alone."""
+    """Return the equivalences that turned *normalized* into *form*.
+
+    They are those without which the result would differ or, where one can replace another, those
+    that change something by themselves.
+    """
     if form == normalized:
         return []
     names = rules_of(settings)
@@ -234,7 +245,7 @@ def _places(
     def wanted(entry: Entry) -> bool:
         return entry.kind not in NO_URLS and (entry.url == url or form_of(entry.url) == form)
 
-    # With host rules another host's URL may be compared by the same form.
+    # With host rules, a URL of another host may have the same comparison form.
     host = b"" if settings.get("URL_HOST_RULES_FILE") else host_of(url).encode()
     places: list[Place] = []
     for shard in view.shards:
@@ -284,14 +295,16 @@ def _refusal(
     found: Place | OutcomeLine | None,
     redirects: list[OutcomeLine],
 ) -> tuple[str, str]:
-    """The filter that refuses *url* as it was *found*, as the target of the last of *redirects*, or
-    else as a seed; and which of them."""
+    """Return the filter that refuses *url*, and how *url* was found, in words.
+
+    It is judged as it was *found*, as the target of the last of *redirects*, or else as a seed.
+    """
     scope = scope_of(settings)
     table = shard.table("domains") if scope != OPEN else None
     depth, via = (0, "") if found is None else (found.depth, found.via)
-    what = "link"
-    if redirects:  # the target stays on the level of the page
-        depth, via, what = redirects[-1].depth, redirects[-1].url, "redirect"
+    relation = "link"
+    if redirects:  # the target has the same depth as the page
+        depth, via, relation = redirects[-1].depth, redirects[-1].url, "redirect"
     filters = filters_of(
         settings,
         schemes=followed_schemes(settings),
@@ -304,7 +317,7 @@ def _refusal(
     if redirects and not refused:
         refused = redirects[-1].redirect_refused
     links = "link" if depth == 1 else "links"
-    judged_as = f"a {what} of {via}, {depth} {links} from a seed" if via else "a seed"
+    judged_as = f"a {relation} from {via}, {depth} {links} from a seed" if via else "a seed"
     if rewritten != url:
         judged_as += f", rewritten to {rewritten}"
     return refused or "", judged_as
@@ -345,8 +358,10 @@ def _state(
 def _reason(
     state: UrlState, places: list[Place], host: HostReport, budget: int
 ) -> tuple[str, float]:
-    """Why a URL in *places* is in *state*, and until when, epoch seconds; "" and 0.0 if the places
-    do not say. *budget* is its host's, in pages."""
+    """Return why a URL in *places* is in *state*, and until when, epoch seconds.
+
+    "" and 0.0 if the places do not say. *budget* is that of its host, in pages.
+    """
     if state == UrlState.PARKED:
         gate = places[0].queue
         used = f": {host.begun:,} of {budget:,} pages" if gate == "host_budget" and budget else ""
@@ -358,6 +373,6 @@ def _reason(
         return found if place.visits else "", due_at(place.queue)
     if state == UrlState.WAITING:
         rests = host.state == HostState.RESTING
-        why = f"its host rests, {host.because}" if rests else f"its host is {host.state}"
+        why = f"its host is resting ({host.because})" if rests else f"its host is {host.state}"
         return why, host.ready_at if rests else 0.0
     return "", 0.0

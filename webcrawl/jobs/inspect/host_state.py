@@ -1,4 +1,4 @@
-"""State of a host, its robots.txt and its traps, for explanations. Times are epoch seconds."""
+"""State of a host, its robots.txt and its traps, for explanations. Times are in epoch seconds."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ _WITH_ROBOTS = ("http://", "https://", "ftp://")
 
 
 class HostReport(msgspec.Struct, frozen=True):
-    """The state of a host for contacts.
+    """Why a host is or is not ready for its next request.
 
-    *state* is one of ``doctor.states.HostState``; *because* is the reason for its rest. *waiting*
-    counts the URLs in its back-end queue, *begun* those whose download has begun, *failures* the
-    contacts in a row that failed, those of the origin in question if it has any. *penalty_until* is
-    when a host that has failed too often is tried again. *walls* counts its answers that were no
-    documents, by outcome, *slowed* is how often they have doubled its rest.
+    state: one of ``doctor.states.HostState``.
+    because: the reason for its pause.
+    waiting: URLs in its back-end queue.
+    begun: URLs whose download has begun.
+    failures: requests that failed in a row, those of the URL's origin if it has any.
+    penalty_until: when a host that has failed too often is tried again.
+    walls: numbers of answers that were blocks instead of documents, by outcome.
+    slowed: how often these have doubled the host's pause.
     """
 
     name: str
@@ -55,10 +58,10 @@ class HostReport(msgspec.Struct, frozen=True):
 
 
 class RobotsState(msgspec.Struct, frozen=True):
-    """Verdict of robots.txt on a URL.
+    """Result of robots.txt for a URL.
 
-    *verdict* is "allowed", "denied", "unreachable", "unknown" or "not asked"; *line* is the line of
-    robots.txt that decides, empty if none does.
+    *verdict* is "allowed", "denied", "unreachable", "unknown" or "not asked". *line* is the line of
+    robots.txt that decides, or empty if there is none.
     """
 
     origin: str
@@ -71,10 +74,11 @@ class RobotsState(msgspec.Struct, frozen=True):
 
 
 class TrapState(msgspec.Struct, frozen=True):
-    """The patterns of the URL and the counts of its host.
+    """Patterns of the URL, and counts of its host.
 
-    *patterns* are the URL's own and the wider one, if it has one; *excepted*: the exceptions have
-    one of them. *fresh* pages of the host had new content, *fruitless* answers none.
+    *patterns* are the URL's own and the wider one, if there is one. *excepted* says that one of
+    them is in the exceptions. Of the host, *fresh* pages had new content and *fruitless* answers
+    had none.
     """
 
     patterns: list[str]
@@ -86,8 +90,11 @@ class TrapState(msgspec.Struct, frozen=True):
 def host_state(
     shard: ShardView, host: str, *, url: str, parts: int = 1, crawl_delay: float = 0.0
 ) -> HostReport:
-    """The state of *host*, of *url*, now; that of its part if it has *parts*. *crawl_delay* is that
-    of its robots.txt, in seconds."""
+    """Return the present state of *host*, to which *url* belongs.
+
+    If the host has *parts*, it is the state of the part of *url*. *crawl_delay* is that of its
+    robots.txt, in seconds.
+    """
     record = shard.records.record(host) or HostRecord(host)
     origin = shard.records.record(origin_of(url)) or HostRecord(host)
     failing = origin if origin.failures else record
@@ -118,7 +125,7 @@ def host_state(
 
 
 def clock_of(shard: ShardView, host: str) -> HostTimes:
-    """When *host* may be contacted, by the frontier's own files and its rest store."""
+    """Return when *host* may be contacted, from the frontier's files and its store of pauses."""
     times = shard.frontier.times(host)
     if times.ready_at <= shard.frontier.quiet and not times.contact:
         data = shard.records.rest(host)
@@ -129,7 +136,7 @@ def clock_of(shard: ShardView, host: str) -> HostTimes:
 
 
 def state_of(times: HostTimes, *, now: float) -> states.HostState:
-    """The state of a host whose clock says *times*."""
+    """Return the state of a host with these *times*."""
     if times.contact:
         return states.HostState.IN_PROCESS
     return states.HostState.RESTING if times.ready_at > now else states.HostState.READY
@@ -137,19 +144,19 @@ def state_of(times: HostTimes, *, now: float) -> states.HostState:
 
 def _because(times: HostTimes, failing: HostRecord, crawl_delay: float) -> str:
     if failing.failures:
-        text = f"{counted(failing.failures, 'contact')} in a row failed"
+        text = f"{counted(failing.failures, 'request')} in a row failed"
         if failing.failed_alike:
-            text += f", the last {failing.failed_alike} of them with {failing.failed_with}"
+            text += f", the last {failing.failed_alike} with {failing.failed_with}"
         return text
     if crawl_delay and times.min_rest >= crawl_delay:
         return f"Crawl-delay {crawl_delay:g}"
     if times.min_rest:
-        return f"the pause after a contact, of at least {times.min_rest:g} s"
-    return "the pause after a contact"
+        return f"pause after a request, at least {times.min_rest:g} s"
+    return "pause after a request"
 
 
 def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> RobotsState:
-    """The verdict of the stored robots.txt on *url*."""
+    """Return the result of the stored robots.txt for *url*."""
     origin = origin_of(url)
     if not flag(settings, "ROBOTSTXT_OBEY") or not url.startswith(_WITH_ROBOTS):
         return RobotsState(origin, "not asked")
@@ -171,7 +178,10 @@ def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> Robot
 
 
 def trap_state(shard: ShardView, url: str, *, settings: BaseSettings) -> TrapState:
-    """Of *url*, normalized. FatalError when the exceptions cannot be read, CorruptRecordError."""
+    """Return the traps of the normalized *url*.
+
+    Raises FatalError if the exceptions cannot be read, and CorruptRecordError.
+    """
     host = host_of(url)
     exceptions = exceptions_in(settings.get("TRAP_EXCEPTIONS_FILE"), clock=now)
     exceptions.open()

@@ -1,11 +1,11 @@
 """Import of a seed list into a job that is not running, as if its crawl had read it.
 
-For ``scrapy frontier --import``: the seeds are submitted through filters and eliminator
-(stopped_job.py opens the job and makes the checkpoint). The new URLs are left in the eliminator,
-decided: the crawl's next run takes them out before anything else.
+For ``scrapy frontier --import``. The seeds pass through filters and eliminator (stopped_job.py
+opens the job and makes the checkpoint). The new URLs stay in the eliminator, already found to be
+new, and the crawl's next run takes them out first.
 
-If the process dies, the seeds submitted by then are in the job, and importing the same list again
-is right: the eliminator has seen them.
+If the process dies, the seeds submitted until then are in the job. Importing the same list again is
+safe, because the eliminator has seen them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Imported(msgspec.Struct, frozen=True):
     """Counts of an import.
 
-    *read* seeds in the list and *bad* lines; *refused* by the filters; *new* of the others;
-    *damaged*: a clause for each list that could not be read to its end.
+    *read* seeds and *bad* lines are in the list. Filters *refused* some, and of the others these
+    are *new*. *damaged* has a clause for each list that could not be read to its end.
     """
 
     read: int
@@ -39,12 +39,14 @@ class Imported(msgspec.Struct, frozen=True):
 def import_seeds(
     crawler: Crawler, sources: Sequence[str], *, on_progress: Callable[[int], None]
 ) -> Imported:
-    """Submit the seeds in *sources* to the job that *crawler*'s settings name, a new one if it is
-    not there; *on_progress* is called with the number so far. FatalError with one sentence."""
+    """Submit the seeds in *sources* to the job of *crawler*'s settings; create it if necessary.
+
+    *on_progress* is called with the number so far. Raises FatalError with one sentence.
+    """
     with opened(crawler) as stopped, stopped.seeds_of(sources) as seeds:
         own, state = stopped.job.own, stopped.state
         if not own.resumed:
-            # The crawl that is begun with the same list has read it.
+            # A crawl started with the same list then knows that it was read.
             own.attach("seeds", seeds)
         stopped.decide()
         waiting = state.facts()["in_eliminator"]

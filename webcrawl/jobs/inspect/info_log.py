@@ -1,9 +1,9 @@
 """Search in the log of finished URLs (crawl/lease/outcome_log.py describes its lines).
 
-Invariant: every line that the log had when the search began is found, whatever is appended or
-turned over meanwhile, but for files that KEEP_DAYS deletes. Only lines that contain the searched
-text are parsed: a million of them take a third of a second. A position in a log holds while its
-files are turned over and compressed.
+Invariant: every line that was in the log when the search began is found, except in files deleted by
+KEEP_DAYS, even if lines are appended or files are rotated meanwhile. Only lines that contain the
+searched text are parsed: a million of them take a third of a second. A position in a log stays
+valid when files are rotated and compressed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _decode = json_decoder(OutcomeLine)
 
 
 class Position(NamedTuple):
-    """A place between two lines of a log.
+    """Position between two lines of a log.
 
-    file: the number of a file; the one that is appended to has the next.
-    offset: how many bytes of lines, not compressed, are before it there.
+    file: number of a file; the file that is being appended to has the next number.
+    offset: number of uncompressed bytes before the position in that file.
     """
 
     file: int
@@ -46,11 +46,11 @@ BEGINNING = Position(1, 0)
 
 
 def end_of(path: Path) -> Position:
-    """The end of the line log at *path* now, without a torn last line."""
+    """Return the present end of the line log at *path*, without a torn last line."""
     while True:
         full = numbered(path, packed=True)[-1:]
         size = 0
-        with contextlib.suppress(FileNotFoundError):  # it has just got its number
+        with contextlib.suppress(FileNotFoundError):  # it was renamed just now
             size = whole_bytes(path)
         if numbered(path, packed=True)[-1:] == full:
             return Position(number_of(full[0]) + 1 if full else 1, size)
@@ -59,7 +59,7 @@ def end_of(path: Path) -> Position:
 def ends(
     jobdir: Path, *, start: Position = BEGINNING, end: Position | None = None
 ) -> Iterator[OutcomeLine]:
-    """The lines from *start* to *end*, the oldest first; None: up to that of now."""
+    """Yield the lines from *start* to *end*, or to the present end, the oldest first."""
     for lines in pieces(jobdir / INFO_LOG, start=start, end=end):
         for line in lines.splitlines():
             with contextlib.suppress(UndecodableError):
@@ -67,27 +67,31 @@ def ends(
 
 
 def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:
-    """The lines of all URLs that are compared by the fingerprint *form*, the oldest first."""
+    """Yield the lines of all URLs whose comparison form has the fingerprint *form*, in order."""
     return _lines_with(jobdir, b'"form":"%s"' % form.encode("ascii"))
 
 
 def find_redirects(jobdir: Path, *, target: str) -> Iterator[OutcomeLine]:
-    """The lines of the URLs that lead to *target*, normalized, the oldest first; none when it is
-    too long to be whole in the log."""
+    """Yield the lines of the URLs that redirect to the normalized *target*, the oldest first.
+
+    There are none if *target* is too long to be complete in the log.
+    """
     if len(target) >= MAX_OTHER_URL:
         return iter(())
     return _lines_with(jobdir, b'"redirect":' + msgspec.json.encode(target))
 
 
 def find_original(jobdir: Path, *, content: str) -> OutcomeLine | None:
-    """The oldest line of a document with the fingerprint *content* that was none seen before."""
+    """Return the line of the first document with the fingerprint *content*, or None."""
     found = _lines_with(jobdir, b'"content":"%s"' % content.encode("ascii"))
     return next((outcome for outcome in found if not outcome.duplicate), None)
 
 
 def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
-    """The parsed lines that contain *wanted*, which cannot stand within a string of one: it begins
-    with a quote, which JSON escapes there."""
+    """Yield the parsed lines that contain *wanted*.
+
+    It begins with a quote, which JSON escapes in strings, so it is never found inside one.
+    """
     for lines in pieces(jobdir / INFO_LOG):
         at = lines.find(wanted)
         while at >= 0:
@@ -98,23 +102,26 @@ def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
 
 
 def known_since(jobdir: Path) -> float | None:
-    """The time of the first line, epoch seconds, if older files were deleted: of the crawl in
-    *jobdir* not all ends before it are known. None if all are. FatalError if there is no crawl."""
+    """Return the time of the first line, epoch seconds, if older files of the log were deleted.
+
+    Some URLs of the crawl in *jobdir* that ended before are then unknown. None if all are known.
+    Raises FatalError if there is no crawl.
+    """
     logs = [log_files(one / INFO_LOG) for one in jobdirs_of(jobdir)]
     firsts = [min(map(begins_at, log)) for log in logs if log[1:] and number_of(log[0]) > 1]
     return max((at for at in firsts if at < math.inf), default=None)
 
 
 def beginning(since: float | None) -> str:
-    """A sentence on ``known_since``; empty if all is known."""
+    """Return a sentence about ``known_since``, or "" if all is known."""
     if since is None:
         return ""
     day = time.strftime("%Y-%m-%d", time.gmtime(since))
-    return f"the log begins on {day}: URLs that ended before are not known"
+    return f"the log begins on {day}; URLs that were finished before are not known"
 
 
 def log_files(path: Path) -> list[Path]:
-    """The files of the line log at *path*, the oldest first; full ones may have been compressed."""
+    """Return the files of the line log at *path*, the oldest first; full ones may be compressed."""
     return [*numbered(path, packed=True), path]
 
 
@@ -125,9 +132,11 @@ def pieces(
     end: Position | None = None,
     on_damage: Callable[[str], object] | None = None,
 ) -> Iterator[bytes]:
-    """The line log at *path* in large pieces of whole lines, the oldest first, as ``ends``. If a
-    file cannot be read to its end *on_damage* is called with the reason, and the next one follows;
-    without it, OSError."""
+    """Yield the line log at *path* in large pieces of complete lines, the oldest first.
+
+    *start* and *end* are as in ``ends``. If a file cannot be read to its end, *on_damage* is called
+    with the reason and the next file follows; without *on_damage*, OSError is raised.
+    """
     end = end or end_of(path)
     numbers = {*map(number_of, numbered(path, packed=True)), end.file}
     for number in sorted(numbers):
@@ -152,21 +161,25 @@ def pieces(
 
 
 def _opened(path: Path, full: Path, *, is_last: bool) -> BinaryIO:
-    """The file of the log at *path* that is called *full*, or will be if it *is_last*; it may have
-    been compressed."""
+    """Open the file of the log at *path* that is called *full*, or will be if it *is_last*.
+
+    It may have been compressed.
+    """
     names = [path] * is_last + [full.with_name(f"{full.name}.gz"), full]
     found: list[BinaryIO] = []
-    for name in names:  # in this order, as the one gets the name of the other
+    for name in names:  # in this order, because each is renamed to the next
         with contextlib.suppress(FileNotFoundError):
             found.append(name.open("rb", buffering=0))
     for file in found[:-1]:
         file.close()
-    return found[-1] if found else full.open("rb", buffering=0)  # which raises
+    return found[-1] if found else full.open("rb", buffering=0)  # raises FileNotFoundError
 
 
 def _whole_lines(file: BinaryIO, most: int | None) -> Iterator[bytes]:
-    """The next *most* bytes, or all, in large pieces that end with a line; a torn last line is left
-    out."""
+    """Yield the next *most* bytes, or all, in large pieces of complete lines.
+
+    A torn last line is left out.
+    """
     rest = b""
     while data := file.read(_READ_BYTES if most is None else min(_READ_BYTES, most)):
         most = None if most is None else most - len(data)

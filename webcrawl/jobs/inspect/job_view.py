@@ -1,6 +1,6 @@
-"""Job view: the parts of a job, read-only, and queries that survive a checkpoint meanwhile.
+"""Read-only view of a job, and queries that work even if a checkpoint is made meanwhile.
 
-``ask`` reads the files of a job, whatever process runs it.
+``ask`` reads the files of a job, which may be running in another process.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOCKS = "/proc/locks"
-# How often a question is asked again because a checkpoint was published meanwhile.
+# How often a question is repeated because a checkpoint was published meanwhile.
 _TRIES = 10
 
 
 class ShardView:
-    """One shard, read-only, in the directory *path* as of *state*.
+    """Read-only view of the shard in the directory *path* as of *state*.
 
-    Its parts are opened when they are asked for, and closed by the owner of *stack*.
+    Its parts are opened when first used, and closed by the owner of *stack*.
     """
 
     def __init__(self, *, path: Path, state: SavedState, stack: ExitStack) -> None:
@@ -69,14 +69,13 @@ class ShardView:
         return self._stack.enter_context(RecordsReader(path=self.path / "hosts"))
 
     def table(self, name: str) -> HostRanks:
-        """The table of the seeds' ``ranks`` or ``domains``; reads it, a fifth of a second for a
-        million."""
+        """Read the table of the seeds' ``ranks`` or ``domains``: 0.2 s per million."""
         table = HostRanks(path=self.path / name)
         table.load(self.state.snapshots.get(name))
         return table
 
     def knows(self, host: str) -> bool:
-        """Whether *host*, a politeness key, was contacted or has a queue."""
+        """Return whether the politeness key *host* was contacted or has a queue."""
         times = self.frontier.times(host)
         has_own_rest = times.ready_at > self.frontier.quiet
         return bool(times.length or has_own_rest or times.contact) or (
@@ -85,9 +84,10 @@ class ShardView:
 
 
 class JobView(NamedTuple):
-    """The crawl in *path*, whose job directories are *jobdirs*, as their last checkpoints have it.
+    """Read-only view of a crawl as of its last checkpoint.
 
-    *own* is the state of the job, of a hive that of the drone whose checkpoint is the oldest.
+    The crawl is in *path*, with the job directories *jobdirs*. *own* is the state of the job; in a
+    hive, of the drone whose checkpoint is the oldest.
     """
 
     path: Path
@@ -96,7 +96,7 @@ class JobView(NamedTuple):
     shards: list[ShardView]
 
     def shard_of(self, host: str) -> ShardView:
-        """The shard that knows *host*, a politeness key; any if none does."""
+        """Return the shard that knows the politeness key *host*, or any shard if none does."""
         return next((shard for shard in self.shards if shard.knows(host)), self.shards[0])
 
     @property
@@ -107,8 +107,10 @@ class JobView(NamedTuple):
 
 @contextlib.contextmanager
 def viewed(path: Path, jobdirs: Sequence[Path]) -> Iterator[JobView]:
-    """The view, whose files are closed at the end. FatalError if there is no checkpoint; raises as
-    ``read_checkpoint``."""
+    """Open a view, and close its files at the end of the block.
+
+    Raises FatalError if there is no checkpoint, and what ``read_checkpoint`` raises.
+    """
     states: dict[Path, SavedState] = {}
     owns: list[SavedState] = []
     for jobdir, lost in lost_shards(jobdirs).items():
@@ -119,7 +121,7 @@ def viewed(path: Path, jobdirs: Sequence[Path]) -> Iterator[JobView]:
     if not owns:
         raise FatalError(f"The crawl in JOBDIR {path} has no checkpoint yet.")
     if not states:
-        raise CorruptRecordError(path / SHARDS, 0, "there is no shard")
+        raise CorruptRecordError(path / SHARDS, 0, "there are no shards")
     own = min(owns, key=lambda own: own.written_at)
     use_suffix_list_of(own)
     use_seed(seed_of(own))
@@ -129,10 +131,10 @@ def viewed(path: Path, jobdirs: Sequence[Path]) -> Iterator[JobView]:
 
 
 def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
-    """The result of *question* about the crawl in *jobdir*. It is called again if a checkpoint was
-    published meanwhile, so it must only read.
+    """Return the result of *question* about the crawl in *jobdir*.
 
-    FatalError with one sentence if there is no crawl, or its files are damaged.
+    It is called again if a checkpoint was published meanwhile, so it must only read. Raises
+    FatalError with one sentence if there is no crawl, or if its files are damaged.
     """
     for _ in range(_TRIES):
         jobdirs = jobdirs_of(jobdir)
@@ -148,17 +150,17 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
         except NewerFormatError as error:
             raise FatalError(f"{error}.") from error
         else:
-            # Files may have gone and come again under the same name.
+            # Files may have been deleted and created again under the same name.
             if _live(jobdirs) == live:
                 return answer
     raise FatalError(
-        f"The crawl in JOBDIR {jobdir} makes checkpoints faster than it can be looked at: make "
-        "CHECKPOINT_INTERVAL_SECS longer, or stop it first."
+        f"The crawl in JOBDIR {jobdir} makes checkpoints faster than it can be read: increase "
+        "CHECKPOINT_INTERVAL_SECS, or stop the crawl first."
     )
 
 
 def _live(jobdirs: Sequence[Path]) -> list[bytes]:
-    """The names of the live manifests of the jobs and their shards; empty where there is none."""
+    """Return the names of the current manifests of the jobs and their shards, "" without one."""
     shards = [shard_path(jobdir, name) for jobdir in jobdirs for name in shard_names(jobdir)]
     return [_content(path / "CURRENT") for path in (*jobdirs, *shards)]
 
@@ -171,13 +173,15 @@ def _content(path: Path) -> bytes:
 
 
 def running(jobdirs: Iterable[Path]) -> list[int]:
-    """The numbers of the processes that hold the locks of *jobdirs*."""
+    """Return the numbers of the processes that hold the locks of *jobdirs*."""
     return [number for jobdir in jobdirs if (number := process_of(jobdir)) is not None]
 
 
 def process_of(jobdir: Path) -> int | None:
-    """The number of the process that holds the lock of *jobdir*; None when none does. The
-    lock is not touched: a crawl that starts just now must get it."""
+    """Return the number of the process that holds the lock of *jobdir*, or None.
+
+    The lock is not touched, because a crawl that is just starting must get it.
+    """
     try:
         status = (jobdir / "LOCK").stat()
     except OSError:
@@ -193,7 +197,10 @@ def process_of(jobdir: Path) -> int | None:
 
 
 def _holder(jobdir: Path) -> int | None:
-    """Without /proc/locks: the process that was the last to take the lock, if it lives."""
+    """Return the process that was the last to take the lock, if it is alive.
+
+    For systems without /proc/locks.
+    """
     with contextlib.suppress(OSError, ValueError):
         number = int((jobdir / "LOCK").read_text("ascii").split()[-1])
         os.kill(number, 0)

@@ -1,8 +1,9 @@
-"""Last lines of URLs in the logs of finished URLs of a crawl, which may be running.
+"""Last line of each URL in the logs of finished URLs; the crawl may be running.
 
-In passes over the logs, as many as keep the memory bounded: 30 bytes for each line of a part of the
-URLs, 4 GiB of the logs a part. Of lines in the logs of several drones the latest is the last; in
-one log, where a clock that was set does not matter, it is the last of the file.
+The logs are read in several passes, so that memory stays bounded. Each pass handles a part of the
+URLs: one part per 4 GiB of logs, with 30 bytes for each of its lines. With the logs of several
+drones, the last line is the latest; in a single log it is the last of the file, so that setting the
+clock does not matter.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _TOLD_EVERY = 10_000
 
 
 class Log(NamedTuple):
-    """The lines of the log in *jobdir* from *start* to *end*."""
+    """Section of the log in *jobdir*, from *start* to *end*."""
 
     jobdir: Path
     start: Position
@@ -40,26 +41,31 @@ class Log(NamedTuple):
 
 
 def logs_of(jobdir: Path, starts: Iterable[Position] = ()) -> list[Log]:
-    """The logs of the crawl in *jobdir*, one of a process or those of all drones, as they are now:
-    each from one of *starts*, or from its beginning. FatalError if there is no crawl."""
+    """Return the logs of the crawl in *jobdir* up to their present end, in a hive of all drones.
+
+    Each begins at one of *starts*, or at its beginning. Raises FatalError if there is no crawl.
+    """
     each = zip(jobdirs_of(jobdir), chain(starts, repeat(BEGINNING)), strict=False)
     return [Log(one, start, end_of(one / INFO_LOG)) for one, start in each]
 
 
 def digest(url: str) -> int:
-    """As a fingerprint, but without the seed of a job, which need not be open."""
+    """Return a fingerprint of *url* that does not depend on the seed of a job."""
     return xxh3_64_intdigest(url.encode())
 
 
 def last_lines(
     logs: Sequence[Log], takes: Takes, *, among: Takes = lambda _: True, on_progress: OnProgress
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
-    """For each part of the URLs: the numbers of the last lines, *among* those of each URL, that
-    *takes* takes, ascending; and the digests of their URLs."""
+    """Yield, for each part of the URLs, the numbers of their last lines and the URLs' digests.
+
+    Only lines for which *among* is true count, and of the last lines only those for which *takes*
+    is true. The numbers are ascending.
+    """
     files = chain.from_iterable(log_files(one.jobdir / INFO_LOG) for one in logs)
     parts = 1 + sum(file.stat().st_size for file in files if file.exists()) // _PASS_BYTES
     for part in range(parts):
-        names, numbers, times, taken = array("Q"), array("Q"), array("d"), bytearray()
+        names, numbers, times, is_selected = array("Q"), array("Q"), array("d"), bytearray()
         for number, line in enumerate(_lines(logs)):
             if number % _TOLD_EVERY == 0:
                 on_progress(number, "lines of the log read")
@@ -68,17 +74,17 @@ def last_lines(
                 names.append(name)
                 numbers.append(number)
                 times.append(line.at)
-                taken.append(takes(line))
+                is_selected.append(takes(line))
         found, places = np.frombuffer(names, np.uint64), np.frombuffer(numbers, np.uint64)
         order = np.lexsort((np.frombuffer(times) if len(logs) > 1 else places, found))
         is_last = np.append(found[order][1:] != found[order][:-1], True)[: len(order)]  # NumPy's
         last = np.sort(order[is_last])
-        last = last[np.frombuffer(taken, np.bool_)[last]]
+        last = last[np.frombuffer(is_selected, np.bool_)[last]]
         yield places[last], found[last]
 
 
 def lines_at(logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[OutcomeLine]:
-    """The lines with these *numbers*, ascending."""
+    """Yield the lines with these ascending *numbers*."""
     lines, passed = _lines(logs), 0
     for number in map(int, numbers):
         yield next(islice(lines, number - passed, None))

@@ -1,7 +1,7 @@
 """Overview of the frontier in figures: queues, hosts and their states, parked URLs.
 
-For ``scrapy frontier``. The result is data, which ``overview_text`` and ``host_overview_text`` put
-in words.
+For ``scrapy frontier``. The result is data, which ``overview_text`` and ``host_overview_text`` turn
+into text.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.job_view import JobView
 
 
-# Characters of what is no host that an error repeats.
-_TOLD_OF_HOST = 200
-# Characters of a host's name that a table has room for.
+# Number of characters of an invalid host name that an error repeats.
+_SHOWN_CHARS = 200
+# Number of characters of a host name for which the table has room.
 _LONGEST_NAME = 60
 
 
 class HostRow(msgspec.Struct, frozen=True):
-    """A host with a back-end queue of *waiting* URLs. *ready_at* is epoch seconds."""
+    """Host with a back-end queue of *waiting* URLs. *ready_at* is in epoch seconds."""
 
     name: str
     state: str
@@ -50,13 +50,16 @@ class HostRow(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """The figures of the frontier.
+    """Figures of the frontier.
 
-    *waiting* are the URLs to be fetched now, also those in process, but for parked ones. They were
-    in the queues at the checkpoint (*levels*, *in_host_queues*, *leased*), or are *new*: in the
-    eliminator then, or submitted since; *finished_since* have come to their end since. *parked* are
-    those of the checkpoint, *hosts* the numbers of hosts with a queue by state, *top* those with
-    the longest queues. *finished* counts since the crawl began.
+    waiting: URLs to be fetched now, with those in process, without parked ones.
+    levels, in_host_queues, leased: those of them that were in the queues at the checkpoint.
+    new: those that were in the eliminator then, or were submitted since.
+    finished_since: URLs finished since the checkpoint.
+    parked: as of the checkpoint, by reason.
+    hosts: numbers of hosts with a queue, by state.
+    top: the hosts with the longest queues.
+    finished: URLs finished since the crawl was started.
     """
 
     as_of: AsOf
@@ -74,9 +77,9 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class HostOverview(msgspec.Struct, frozen=True):
-    """One host: its state, and how many of its URLs wait in which place, as "level 3".
+    """State of a host, and how many of its URLs wait in each place, such as "level 3".
 
-    *parts* are those of its parts with a queue, if it is divided: each has a clock of its own.
+    If the host is divided, *parts* are its parts with a queue; each has its own pause.
     """
 
     as_of: AsOf
@@ -86,8 +89,10 @@ class HostOverview(msgspec.Struct, frozen=True):
 
 
 def overview(view: JobView, *, top: int) -> Overview:
-    """The frontier in figures, with the *top* longest queues of hosts. Reads what was submitted
-    since the checkpoint, 4 us a URL, but no queue."""
+    """Return the figures of the frontier, with the *top* longest queues of hosts.
+
+    Reads the URLs submitted since the checkpoint (4 us each), but no queues.
+    """
     frontiers = [shard.frontier for shard in view.shards]
     lengths: dict[Where, Counter[str]] = {where: Counter() for where in Where}
     for queue in chain.from_iterable(frontier.queues() for frontier in frontiers):
@@ -122,12 +127,14 @@ def _rows(frontier: FrontierView) -> Iterator[HostRow]:
 
 
 def host_overview(view: JobView, host: str) -> HostOverview:
-    """The figures of one *host*, or of the host of a URL, as it was typed: what waits with it, so
-    its domain if that is the politeness key. Reads all queues: a million URLs in a fifth of a
-    second. FatalError if it is no host."""
+    """Return the figures of *host*, a host or URL as the user typed it.
+
+    They are those of its politeness key, which may be its domain. Reads all queues, a million URLs
+    in a fifth of a second. Raises FatalError if it is not a host.
+    """
     url = normalize_seed(host) or normalize_seed(f"[{host}]")
     if url is None:
-        raise FatalError(f"{host[:_TOLD_OF_HOST]!r} is not a host.")
+        raise FatalError(f"{host[:_SHOWN_CHARS]!r} is not a host.")
     host = POLITENESS_KEYS[view.politeness_key](host_of(url))
     places: Counter[str] = Counter()
     for frontier, seen in ((shard.frontier, shard.seen) for shard in view.shards):
@@ -150,21 +157,21 @@ def host_overview(view: JobView, host: str) -> HostOverview:
 
 
 def overview_text(figures: Overview, *, now: float) -> str:
-    """The lines of *figures*."""
+    """Return *figures* as lines of text."""
     hosts = ", ".join(f"{count:,} {state}" for state, count in figures.hosts.items())
     if figures.new and not any(figures.hosts.values()):
-        hosts = "known from the next checkpoint on"
+        hosts = "shown after the next checkpoint"
     rows = [("waiting", counted(figures.waiting, "URL"))]
     rows += [(f"level {name}", f"{count:,}") for name, count in figures.levels.items() if count]
     rows += [
         ("host queues", f"{figures.in_host_queues:,}"),
         ("hosts", hosts),
-        ("leased", f"{figures.leased:,}"),
+        ("in process", f"{figures.leased:,}"),
     ]
     rows += [("parked", line) for line in parked(figures.parked)]
-    rows += [("due", f"{counted(figures.due, 'visit')} at their times")] if figures.due else []
+    rows += [("due", f"{counted(figures.due, 'visit')} planned")] if figures.due else []
     rows += [
-        ("new", f"{figures.new:,} since the checkpoint, or in no queue then"),
+        ("new", f"{figures.new:,} found since the checkpoint, or not yet in a queue then"),
         ("finished", f"{figures.finished:,}, {figures.finished_since:,} since the checkpoint"),
         ("as of", as_of_text(figures.as_of)),
     ]
@@ -178,13 +185,13 @@ def _row_text(rows: list[HostRow], now: float) -> str:
     text = ""
     for row in rows:
         until = row.ready_at if row.state == HostState.RESTING else 0.0
-        told = State(row.state, until=until).told(moment(until, now))
-        text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {told}\n"
+        state = State(row.state, until=until).told(moment(until, now))
+        text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {state}\n"
     return text
 
 
 def host_overview_text(figures: HostOverview, *, now: float) -> str:
-    """The lines of *figures* of one host."""
+    """Return *figures* of one host as lines of text."""
     rows = [("host", host_text(figures.host, now))]
     rows += [(place, f"{count:,}") for place, count in sorted(figures.places.items())]
     rows.append(("as of", as_of_text(figures.as_of)))

@@ -1,14 +1,15 @@
-"""URLs that are put back in line: ``scrapy frontier --retry``, ``--refetch`` and ``--due``.
+"""Putting finished URLs back in line: ``scrapy frontier --retry``, ``--refetch`` and ``--due``.
 
-What is taken goes by the *last* line of each URL in the log of finished URLs, and those that wait
-already are left out. They go straight to the frontier, as the eliminator would take them for seen,
-and into its done log: if the process dies, running the command again does the rest.
+URLs are selected by their *last* line in the log of finished URLs, and those that already wait are
+left out. They go directly to the frontier, because the eliminator has seen them, and into its done
+log. If the process dies, run the command again to do the rest.
 
-``--retry`` takes URLs that were given up, by outcome; their hosts are tried anew, however often
-they failed. ``--refetch`` and ``--due`` take those that were answered, to be visited.
+``--retry`` selects URLs that were given up, by outcome; their hosts are tried again even if they
+failed often. ``--refetch`` and ``--due`` select answered URLs, which are visited again.
 
-The log does not have all of an entry: links since the entrance of a host count from the URL itself,
-and redirects from none. Ordinary Requests of a spider are left out, and URLs that the log has cut.
+The log does not have everything about an entry: links since the entrance of a host are counted from
+the URL itself, and redirects start at 0. Ordinary Requests of a spider are left out, and so are
+URLs that were too long for the log.
 """
 
 from __future__ import annotations
@@ -52,23 +53,23 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.job_view import JobView
     from webcrawl.jobs.inspect.last_lines import OnProgress, Takes
 
-# URLs of a list, 0.2 kB each, and those of them whose text is kept.
+# Limit of URLs in a list (0.2 kB each), and the number of those whose text is kept.
 _MOST_DUE = 1 << 23
 _MOST_NAMED = 10_000
 _SHOWN = 20
-_TOLD_EVERY = 10_000
-_PUSHED = 1_000
+_PROGRESS_EVERY = 10_000
+_PUSH_SIZE = 1_000
 _OLDER = "older-than"
-# What may be the beginning of a URL, or of a pattern of URLs.
+# A URL, or a pattern of URLs, begins like this.
 _PATTERN = re.compile(r"[\w+.-]*[:*?\[]")
 
 
 class PutBack(msgspec.Struct):
-    """Counts of what was put back in line.
+    """Counts of URLs put back in line.
 
-    *urls* were put back, or pushed to a hive; *waiting* were there already, and *left_out* are
-    ordinary Requests and cut URLs. *unknown* are the URLs of a list that were never answered, of
-    which only the first 10,000 are named.
+    *urls* were put back, or pushed to a hive. *waiting* were in line already, and *left_out* are
+    ordinary Requests and URLs too long for the log. *unknown* are the URLs of a list that were
+    never answered; only the first 10,000 are remembered.
     """
 
     urls: int = 0
@@ -78,53 +79,57 @@ class PutBack(msgspec.Struct):
 
     @property
     def told(self) -> str:
-        """In words."""
+        """The counts in words."""
         if self == PutBack():
-            return "0 URLs put back in line, as the log has no finished URL of that kind"
-        named = " ".join(self.unknown[:_SHOWN])
-        unknown = f"; {len(self.unknown):,} never answered: {named}" if named else ""
-        left_out = f"left out: {self.left_out:,} ordinary Requests and cut URLs"
+            return "0 URLs put back in line: the log has no such finished URLs"
+        shown = " ".join(self.unknown[:_SHOWN])
+        unknown = f"; {len(self.unknown):,} never answered: {shown}" if shown else ""
+        left_out = f"left out: {self.left_out:,} (ordinary Requests and URLs too long for the log)"
         waiting = f"already waiting: {self.waiting:,}"
         put = f"{counted(self.urls, 'URL')} put back in line"
         return f"{put}; {waiting}; {left_out}{unknown}"
 
 
 def given_up_with(text: str) -> Takes:
-    """Takes the outcomes in *text*, joined by commas. FatalError if one is none of URLs given
-    up."""
+    """Select URLs that were given up with one of the outcomes in *text*, separated by commas.
+
+    Raises FatalError if one is not an outcome of URLs that are given up.
+    """
     names = {name.strip() for name in text.split(",")}
     unknown = next((name for name in sorted(names) if not is_given_up(name)), None)
     if unknown is not None:
         known = ", ".join(sorted(GIVEN_UP))
         raise FatalError(
-            f"{unknown!r} is no outcome of URLs that are given up; those are {known}, and http_ "
-            "with a status from 400 on."
+            f"{unknown!r} is not an outcome of URLs that are given up; choose from {known}, and "
+            "http_ with a status of at least 400."
         )
     return lambda line: line.outcome in names
 
 
 def answered(words: Sequence[str]) -> Takes:
-    """Takes URLs that were answered, by *words*: ``all``, ``older-than 7d``, or a pattern of URLs
-    in which ``*`` stands for any text. FatalError."""
+    """Select answered URLs by *words*: ``all``, ``older-than 7d``, or a URL pattern with ``*``.
+
+    ``*`` stands for any text. Raises FatalError.
+    """
     if words[0] == _OLDER:
         age = measured("AGE_SECS", words[1]) if len(words) > 1 else None
         if not isinstance(age, int | float):
-            raise FatalError(f"{_OLDER} needs an age, as 7d, 12h or 30min.")
+            raise FatalError(f"{_OLDER} needs an age, such as 7d, 12h or 30min.")
         before = wall_time() - age
         return lambda line: _is_document(line) and line.at < before
     if words[0] == "all":
         return _is_document
     if not _PATTERN.match(words[0]):
         raise FatalError(
-            f"{words[0]!r} is not a URL: say all, {_OLDER} AGE (as 7d), or a pattern of URLs, as "
-            "https://example.com/*."
+            f"{words[0]!r} is not a URL: use all, {_OLDER} AGE (such as 7d), or a URL pattern such "
+            "as https://example.com/*."
         )
     matches = re.compile(fnmatch.translate(words[0])).match
     return lambda line: _is_document(line) and matches(line.url) is not None
 
 
 class Named:
-    """Takes URLs that were answered, of those in *lines*. FatalError if they are too many."""
+    """Selection of the answered URLs in *lines*. Raises FatalError if there are too many."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._names: dict[int, str] = {}
@@ -133,7 +138,7 @@ class Named:
             url = normalize_seed(line) or line
             self._names[digest(url)] = url if len(self._names) < _MOST_NAMED else ""
             if len(self._names) > _MOST_DUE:
-                raise FatalError(f"More than {_MOST_DUE:,} URLs are due: give them in parts.")
+                raise FatalError(f"The list has more than {_MOST_DUE:,} URLs: split it.")
 
     def __call__(self, line: OutcomeLine) -> bool:
         name = digest(line.url)
@@ -142,19 +147,22 @@ class Named:
         return is_taken
 
     def unknown(self) -> list[str]:
-        """Return the URLs that were never answered, of the first 10,000."""
+        """Return those of the first 10,000 URLs that were never answered."""
         return [url for name, url in self._names.items() if url and name not in self._answered]
 
 
 def _is_document(line: OutcomeLine) -> bool:
-    """Whether the URL of *line* was answered, now or before."""
+    """Return whether the URL of *line* was answered, now or before."""
     return bool(line.visit) or line.outcome.startswith("http_")
 
 
 def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnProgress) -> PutBack:
-    """Put back in line the URLs whose last line *takes* takes, in the stopped job that *crawler*'s
-    settings name; with *visits* to be visited, else to be tried anew. *on_progress* is called with
-    a count and its unit. FatalError with one sentence."""
+    """Put URLs back in line, in the stopped job of *crawler*'s settings.
+
+    They are those for whose last line *takes* is true. With *visits* they are visited, otherwise
+    tried again. *on_progress* is called with a count and its unit. Raises FatalError with one
+    sentence.
+    """
     jobdir = Path(crawler.settings["JOBDIR"])
     ask(jobdir, lambda _: None)  # FatalError if there is no crawl
     done = PutBack()
@@ -165,7 +173,7 @@ def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnPro
         for line in _last(jobdir, takes, done, on_progress, visits=visits):
             _requeue(stopped.state, line, visits=visits)
             done.urls += 1
-            if done.urls % _TOLD_EVERY == 0:
+            if done.urls % _PROGRESS_EVERY == 0:
                 on_progress(done.urls, "URLs put back in line")
                 stopped.state.shards.of(line.url).hosts.records.flush()
     return done
@@ -179,15 +187,18 @@ def push(
     on_progress: OnProgress,
     encoded: Callable[[Entry], bytes] = visit_item,
 ) -> PutBack:
-    """As ``put_back``, for visits, of a crawl in *jobdir* that may run: *pushed* takes them as they
-    are *encoded*, for the live seeds of a hive if not said otherwise, 1,000 at once."""
+    """Push URLs to be visited to the crawl in *jobdir*, which may be running.
+
+    They are selected as in ``put_back``. *pushed* is called with 1,000 at a time in the form
+    *encoded*, by default as live seeds of a hive.
+    """
     done, items = PutBack(), list[bytes]()
     lines = _last(jobdir, takes, done, on_progress, visits=True)
     others = (entry_of(line, "", rank=0, visits=True) for line in lines)
     for entry in chain(_due(jobdir, takes, done), others):
         items.append(encoded(entry))
         done.urls += 1
-        if len(items) == _PUSHED:
+        if len(items) == _PUSH_SIZE:
             pushed(items)
             items.clear()
             on_progress(done.urls, "URLs pushed")
@@ -197,8 +208,10 @@ def push(
 
 
 def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
-    """Make the finished URLs of the stopped job that *crawler*'s settings name due, as REVISIT does
-    with those that come to their end from now on. FatalError with one sentence."""
+    """Make the finished URLs of the stopped job of *crawler*'s settings due for a visit.
+
+    REVISIT does this with URLs that are finished from now on. Raises FatalError with one sentence.
+    """
     jobdir, visits, done = Path(crawler.settings["JOBDIR"]), Visits.from_crawler(crawler), PutBack()
     with opened(crawler) as stopped:
         for line in _last(jobdir, lambda _: True, done, on_progress, visits=False):
@@ -216,8 +229,10 @@ def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
 def _last(
     jobdir: Path, takes: Takes, done: PutBack, on_progress: OnProgress, *, visits: bool
 ) -> Iterator[OutcomeLine]:
-    """The last lines, those of them that *takes* takes and whose URLs do not wait; the others are
-    counted in *done*, those that are due not for *visits*, for which ``_due`` has them."""
+    """Yield the last lines of URLs that do not wait and for which *takes* is true.
+
+    The others are counted in *done*. With *visits*, due URLs are not: ``_due`` handles them.
+    """
     logs = logs_of(jobdir)
     for numbers, names in last_lines(logs, takes, on_progress=on_progress):
         wait, due = ask(jobdir, _waiting) if len(names) else (names, names)
@@ -233,7 +248,7 @@ def _last(
 
 
 def _waiting(view: JobView) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The fingerprints of the URLs that wait in the frontier, and of those that are due."""
+    """Return the digests of the URLs that wait in the frontier, and of those that are due."""
     found = {True: array("Q"), False: array("Q")}
     for one in _entries(view):
         found[one.queue.where is Where.DUE].append(digest(one.entry.url))
@@ -248,15 +263,17 @@ def _entries(view: JobView) -> Iterator[Found]:
 
 
 def _due(jobdir: Path, takes: Takes, done: PutBack) -> Iterator[Entry]:
-    """The visits at once of URLs that are due later, and that *takes* takes: as for a hint, so that
-    those of their time know of them (revisit/hints.py); what waits already is counted in *done*.
-    0.2 kB of memory each."""
+    """Yield immediate visits of URLs that are due later and for which *takes* is true.
 
-    def taken(view: JobView) -> list[bytes]:
+    They are marked like hints, so that the later visits know about them (revisit/hints.py). URLs
+    that already wait are counted in *done*. Takes 0.2 kB of memory for each.
+    """
+
+    def selected(view: JobView) -> list[bytes]:
         visited = (one.entry for one in _entries(view) if one.queue.where is Where.DUE)
         return [encode(entry) for entry in visited if takes(_line_of(entry))]
 
-    found, now = ask(jobdir, taken), int(wall_time())
+    found, now = ask(jobdir, selected), int(wall_time())
     wait, _ = ask(jobdir, _waiting)
     names = np.array([digest(decode(data).url) for data in found], np.uint64)
     waits = np.isin(names, wait)
@@ -267,7 +284,7 @@ def _due(jobdir: Path, takes: Takes, done: PutBack) -> Iterator[Entry]:
 
 
 def _line_of(entry: Entry) -> OutcomeLine:
-    """What ``Takes`` looks at, of a URL that is due."""
+    """Return a line for a due URL, with the fields that ``Takes`` reads."""
     at = (history_of(entry) or History()).at
     visit = UNCHANGED if at else ""
     return OutcomeLine(at=at, url=entry.url, host=entry.host, outcome="", form="", visit=visit)
@@ -279,14 +296,14 @@ def _requeue(state: JobState, line: OutcomeLine, *, visits: bool) -> None:
     if not visits:
         shard.hosts.politeness.forgive(key, line.url)
         shard.hosts.robots.forgive(line.url)
-    # A power failure may have taken the URL from the eliminator, and not from the log.
+    # After a power failure, the URL may be missing in the eliminator but not in the log.
     shard.eliminator.add(fingerprint(state.links.comparison_form(line.url)))
     entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=visits)
     shard.frontier.requeue(entry, ended="" if entry.history else line.outcome)
 
 
 def entry_of(line: OutcomeLine, key: str, *, rank: int, visits: bool) -> Entry:
-    """The entry of a URL that ended as *line* says, whose politeness key is *key*."""
+    """Return the entry of a URL that ended as in *line* and has the politeness key *key*."""
     return Entry(
         url=line.url,
         host=key,
@@ -295,6 +312,6 @@ def entry_of(line: OutcomeLine, key: str, *, rank: int, visits: bool) -> Entry:
         via=line.via,
         kind=line.kind,
         discovered_at=wall_time(),
-        # A visit that failed is tried again as one.
+        # A failed visit is tried again as a visit.
         history=encode_history(line.history) if visits or line.visit else b"",
     )

@@ -1,11 +1,11 @@
-"""Export of the frontier as a seed list: every URL that is still to be fetched.
+"""Export of the frontier as a seed list: all URLs that are still to be fetched.
 
-One ``rank,URL`` a line, written by ``scrapy frontier --export``, read by ``-a seeds=`` and
-``--import``. Invariant: each line is read back as the same URL and rank; URLs that cannot be
-written so are counted.
+Each line is ``rank,URL``. The list is written by ``scrapy frontier --export`` and read by
+``-a seeds=`` and ``--import``. Invariant: each line is read back as the same URL and rank; URLs for
+which that is not possible are counted.
 
-A seed list has no depth, linking page and earlier tries. Ordinary Requests of a spider (callbacks,
-POST) are left out.
+A seed list does not have the depth, the linking page and earlier tries. Ordinary Requests of a
+spider (callbacks, POST) are left out.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _GZIP_LEVEL = 4
 class Exported(msgspec.Struct):
     """Counts of an export.
 
-    *urls* were written; *requests* are ordinary Requests and *unsayable* URLs that do not fit a
-    line; both were left out. *damaged* are sentences on files of which a part cannot be read.
+    *urls* were written. *requests* are ordinary Requests and *unsayable* are URLs that cannot be
+    written as a line; both were left out. *damaged* has a sentence for each file that cannot be
+    read completely.
     """
 
     urls: int = 0
@@ -50,14 +51,14 @@ class Exported(msgspec.Struct):
 
 
 def export(view: JobView, path: Path, *, on_progress: Callable[[int], None]) -> Exported:
-    """Write all that waits, is leased, parked or undecided to *path*, gzip if its name ends in
-    ``.gz``. *path* has all of it or is as it was; *on_progress* is called with the number so far.
-    Of a stopped crawl all is written that can be read.
+    """Write all URLs that wait, are leased, parked or undecided to *path*, 8 us for each.
 
-    8 us a URL. Raises FatalError when *path* cannot be written.
+    The file is compressed if its name ends in ``.gz``. It is replaced completely or not at all. Of
+    a stopped crawl everything readable is written. *on_progress* is called with the number so far.
+    Raises FatalError if *path* cannot be written.
     """
     if not path.name:
-        raise FatalError(f"{path} cannot be written: it is no file.")
+        raise FatalError(f"{path} cannot be written: it is not a file.")
     counts = Exported()
     lines = _lines(view, counts)
     with ExitStack() as stack:
@@ -75,7 +76,7 @@ def export(view: JobView, path: Path, *, on_progress: Callable[[int], None]) -> 
 
 @contextlib.contextmanager
 def _as_fatal(path: Path) -> Iterator[None]:
-    """Raise an OSError of *path* as FatalError: it is not of the job that is read."""
+    """Turn an OSError about *path* into FatalError, as it is not about the job."""
     try:
         yield
     except OSError as error:
@@ -90,22 +91,22 @@ def _open(path: Path, *, gzipped: bool) -> BinaryIO:
 
 
 def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
-    """The lines of the list; *counts* goes on."""
+    """Yield the lines of the list, and update *counts*."""
     own = view.own
     heading = (
         f"# The frontier of {view.path.name!r}, checkpoint {own.sequence} of "
         f"{own.written_at} and the logs since.\n"
     )
     yield heading.encode()
-    is_running = running(view.jobdirs)  # then what is gone may be in a newer checkpoint
+    is_running = running(view.jobdirs)  # then a missing file may be in a newer checkpoint
 
     def on_damage(error: CorruptRecordError) -> None:
         if is_running:
             raise error
-        counts.damaged.append(f"{error}; what follows in that file is missing in the list")
+        counts.damaged.append(f"{error}; the rest of that file is missing in the list")
 
     for entry in _entries(view, on_damage):
-        if entry.kind in NO_URLS or entry.history:  # else it would be new where it is imported
+        if entry.kind in NO_URLS or entry.history:  # a visit would be imported as a new URL
             continue
         if entry.extra:
             counts.requests += 1
@@ -117,7 +118,7 @@ def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
 
 
 def _entries(view: JobView, on_damage: Callable[[CorruptRecordError], object]) -> Iterator[Entry]:
-    """Each URL once: what comes out of the eliminator is in no queue."""
+    """Yield each URL once; URLs in the eliminator are not in a queue yet."""
     for shard in view.shards:
         shard.frontier.on_damage = on_damage
         finished = shard.frontier.finished_keys()

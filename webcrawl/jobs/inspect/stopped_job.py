@@ -1,8 +1,8 @@
-"""Stopped job: a job that is not running, opened to add URLs, and its checkpoint afterwards.
+"""Stopped job, opened to add URLs and to make a checkpoint.
 
-For ``scrapy frontier --import`` and ``--retry`` and for ``scrapy queue-build``. The shards
-are opened as the crawl opens them, under the job's lock. If the process dies before the checkpoint,
-what was added by then is in the logs of the parts, as in a crawl.
+For ``scrapy frontier --import`` and ``--retry`` and for ``scrapy queue-build``. The shards are
+opened as in a crawl, under the job's lock. If the process dies before the checkpoint, the URLs
+added until then are in the logs of the parts, as in a crawl.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _POLL_SECS = 0.01
 
 
 class StoppedJob(NamedTuple):
-    """A job that is not running, open for *crawler*, whose settings name it."""
+    """Job that is not running, opened for *crawler*, whose settings name it."""
 
     state: JobState
     crawler: Crawler
     job: Job
 
     def publish(self) -> None:
-        """Make a checkpoint. Blocks. OSError."""
+        """Make a checkpoint. Blocks. Raises OSError."""
         job, spider = self.job, self.crawler.spidercls.name
         job.publish(job.prepare({**job.own.facts, "spider": spider, **self.state.facts()}))
         job.forget()
 
     @contextmanager
     def seeds_of(self, sources: Sequence[str]) -> Iterator[SeedReader]:
-        """The reader of the seed lists *sources*, open at their beginning. FatalError."""
+        """Open a reader at the beginning of the seed lists *sources*. Raises FatalError."""
         spool = self.job.path / "seeds"
         reader = SeedReader(sources=sources, spool_dir=spool, stdin=sys.stdin.buffer)
         with closing(reader) as seeds:
@@ -54,15 +54,15 @@ class StoppedJob(NamedTuple):
             yield seeds
 
     def submit(self, seeds: SeedReader) -> Iterator[int]:
-        """Submit all of *seeds*; yields how many were read, batch by batch."""
+        """Submit all *seeds*; yield the number read so far after each batch."""
         while not seeds.exhausted:
             self.state.links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
             yield seeds.seeds_read
 
     def decide(self) -> None:
-        """Return when it is known which of the submitted URLs are new. Raises what stops that."""
+        """Wait until it is known which of the submitted URLs are new. Raises any error of that."""
         for eliminator in (shard.eliminator for shard in self.state.shards):
-            for _ in range(2):  # what a merge that runs already has not, too
+            for _ in range(2):  # a merge that is already running does not have the latest URLs
                 eliminator.merge()
                 while eliminator.merging:
                     time.sleep(_POLL_SECS)
@@ -71,8 +71,10 @@ class StoppedJob(NamedTuple):
 
 @contextmanager
 def opened(crawler: Crawler) -> Iterator[StoppedJob]:
-    """The job that *crawler*'s settings name, a new one if it is not there, with its shards open;
-    at the end of the block it has a checkpoint. FatalError with one sentence."""
+    """Open the job of *crawler*'s settings with its shards; create it if necessary.
+
+    Makes a checkpoint at the end of the block. Raises FatalError with one sentence.
+    """
     state = ProcessBuilder(crawler).state()
     job, spider = state.resources.job, crawler.spidercls.name
     stopped = StoppedJob(state, crawler, job)
@@ -81,7 +83,7 @@ def opened(crawler: Crawler) -> Iterator[StoppedJob]:
     try:
         state.open()
         if not job.own.resumed:
-            stopped.publish()  # the seed, before anything is logged by it
+            stopped.publish()  # the hash seed must be saved before anything is logged with it
         yield stopped
         stopped.publish()
     except _DISK_ERRORS as error:

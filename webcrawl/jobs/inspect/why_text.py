@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def why_text(explanation: Explanation, *, now: float) -> str:
-    """The lines of *explanation*: a sentence, then the facts behind it."""
+    """Return *explanation* as lines of text: a sentence, then the facts."""
     rows = [("", _sentence(explanation, now)), ("URL", explanation.normalized)]
     if explanation.form != explanation.normalized:
         rows.append(("compared as", f"{explanation.form}  ({', '.join(explanation.rules)})"))
     if explanation.refused_by:
         rows.append(("filter", f"{explanation.refused_by} refuses it as {explanation.judged_as}"))
     else:
-        rows.append(("filters", f"let it pass as {explanation.judged_as}"))
+        rows.append(("filters", f"all accept it as {explanation.judged_as}"))
     rows += [("waits", _place(place, now)) for place in explanation.places]
     rows += [("ended", _outcome(outcome, now)) for outcome in explanation.outcomes]
     rows += [("redirect of", _redirect(outcome, now)) for outcome in explanation.redirects]
@@ -33,22 +33,19 @@ def why_text(explanation: Explanation, *, now: float) -> str:
     if walls := explanation.host.walls:
         shown = ", ".join(f"{number:,} {name}" for name, number in walls.items())
         slowed = explanation.host.slowed
-        slower = f"; it rests {1 << slowed} times longer" if slowed else ""
-        rows.append(("walls", f"answers of the host that were no documents: {shown}{slower}"))
+        slower = f"; its pauses are {1 << slowed} times longer" if slowed else ""
+        rows.append(("walls", f"answers that blocked the crawler: {shown}{slower}"))
     if explanation.excluded:
         rows.append(("excluded by", explanation.excluded))
     if explanation.table:
-        rows.append(("", f'goes by the table "{explanation.table}" of HOSTS_POLICY_FILE'))
-    changes = (told for told in explanation.changes if told != explanation.excluded)
-    rows += [("control", told) for told in changes]
+        rows.append(("", f'has the table "{explanation.table}" in HOSTS_POLICY_FILE'))
+    rows += [("control", one) for one in explanation.changes if one != explanation.excluded]
     rows.append(("robots.txt", _robots(explanation.robots, now)))
     rows += [("pattern", pattern) for pattern in explanation.trap.patterns]
     if explanation.trap.excepted:
-        rows.append(("", "is in TRAP_EXCEPTIONS_FILE: never parked"))
+        rows.append(("", "is in TRAP_EXCEPTIONS_FILE, so it is never parked as a trap"))
     fresh, fruitless = explanation.trap.fresh, explanation.trap.fruitless
-    rows.append(
-        ("pages", f"{fresh:,} of the host with new content, {fruitless:,} answers with none")
-    )
+    rows.append(("pages", f"{fresh:,} of the host with new content, {fruitless:,} answers without"))
     if since := beginning(explanation.known_since):
         rows.append(("", since))
     rows.append(("as of", as_of_text(explanation.as_of)))
@@ -57,29 +54,29 @@ def why_text(explanation: Explanation, *, now: float) -> str:
 
 _SENTENCES = {
     "leased": "It is being fetched.",
-    "cut off": "It was being fetched when the crawl was cut off, and will be fetched again.",
-    "undecided": "It waits in the duplicate URL eliminator, or has just left it for the frontier.",
-    "seen": "It has been seen, and the log has no line of its end.",
-    "unknown": "Nothing is known of it: no seed list has named it, and no page in a link that was "
-    "followed; what a page alone makes refuse (nofollow, depth, scope) is counted, not remembered.",
+    "cut off": "It was being fetched when the crawl was killed, and will be fetched again.",
+    "undecided": "It was found and is being checked for duplicates; then it goes to the frontier.",
+    "seen": "It has been seen before, but the log has no result for it.",
+    "unknown": "Nothing is known about it: it is not in a seed list, and no followed link leads to "
+    "it. Links that are refused because of their page (nofollow, depth, scope) are only counted.",
 }
 
 
-# What it waits for at the gates of the crawl, and what lets it in.
+# Why a parked URL waits, and how to release it.
 _WAITS_FOR = {
-    "host_budget": "its host has had its pages or bytes; raise BUDGET_HOST_PAGES or _BYTES and run "
-    "the crawl again",
-    "domain_budget": "its domain has had its pages or bytes; raise BUDGET_DOMAIN_PAGES or _BYTES "
+    "host_budget": "its host has used its pages or bytes; raise BUDGET_HOST_PAGES or _BYTES and "
+    "run the crawl again",
+    "domain_budget": "its domain has used its pages or bytes; raise BUDGET_DOMAIN_PAGES or _BYTES "
     "and run the crawl again",
-    "reputation": "its domain has had the pages that its reputation allows, which grow with the "
-    "domains that link to it and REPUTATION_ROUNDS times when nothing else can be fetched soon",
-    "depth": "nearer pages are fetched first, as URL_MAX_DEPTH limits the way to them",
-    "failing_origin": "its origin (scheme, host, port) has failed while others of its host answer, "
-    "and is asked again after a while",
-    "learned_trap": "the pages of one of its patterns below had content already seen; it "
-    "is let in by the next run, and by TRAP_EXCEPTIONS_FILE",
-    "url_space": "its host has more URLs than its pages have earned; new ones let it in, and "
-    "TRAP_EXCEPTIONS_FILE",
+    "reputation": "its domain has used its page budget, which grows with the number of domains "
+    "that link to it, and REPUTATION_ROUNDS times when nothing else can be fetched soon",
+    "depth": "pages nearer to a seed are fetched first, because URL_MAX_DEPTH limits the depth",
+    "failing_origin": "its origin (scheme, host, port) has failed while others of its host answer; "
+    "it is tried again later",
+    "learned_trap": "pages with one of its patterns below had content that was seen before; the "
+    "next run releases it, or TRAP_EXCEPTIONS_FILE",
+    "url_space": "its host has too many URLs for the pages with new content that it had; more such "
+    "pages release it, or TRAP_EXCEPTIONS_FILE",
 }
 
 
@@ -88,18 +85,18 @@ def _sentence(explanation: Explanation, now: float) -> str:
     if state == "due":
         history = f" ({explanation.reason})" if explanation.reason else ""
         at = moment(explanation.until, now)
-        return f"It was fetched before, and is visited again from {at} on{history}."
+        return f"It was fetched before and will be visited again after {at}{history}."
     if state == "finished":
         outcome = explanation.outcomes[-1]
         done = "was fetched" if outcome.status else "was given up"
-        more = ", with content seen before under another URL" if outcome.duplicate else ""
+        more = ", with the same content as another URL" if outcome.duplicate else ""
         visit = f"; this visit found it {outcome.visit}" if outcome.visit else ""
         return f"It {done} {moment(outcome.at, now)}: {outcome.outcome}{more}{visit}."
     if state == "waiting":
         why = State(explanation.reason, until=explanation.until)
         return f"It waits, {_where(explanation.places[0])}; {why.told(moment(why.until, now))}."
     if state == "parked":
-        waits_for = _WAITS_FOR.get(explanation.places[0].queue, "it will be reconsidered")
+        waits_for = _WAITS_FOR.get(explanation.places[0].queue, "it will be checked again")
         return f"It is parked ({explanation.reason}): {waits_for}."
     if state == "refused":
         return f"It is not crawled: the filter {explanation.refused_by} refuses it."
@@ -111,11 +108,11 @@ def _sentence(explanation: Explanation, now: float) -> str:
 _PLACES = {
     "level": "number {of} in front-end queue {queue}",
     "host queue": "number {of} in the queue of its host",
-    "parked": "number {of} of those parked: {queue}",
+    "parked": "number {of} of the URLs parked with reason {queue}",
     "requeued": "to be tried again",
     "due": "for its next visit",
-    "leased": "handed out",
-    "eliminator": "in the duplicate URL eliminator",
+    "leased": "being fetched",
+    "eliminator": "being checked for duplicates",
 }
 
 
@@ -126,7 +123,7 @@ def _where(place: Place) -> str:
 
 def _place(place: Place, now: float) -> str:
     found = f"found {moment(place.discovered_at, now)}" if place.discovered_at else "found"
-    via = f" by {place.kind} on {place.via}" if place.via else f" as {place.kind}"
+    via = f", linked from {place.via} ({place.kind})" if place.via else f" as {place.kind}"
     tries = f"; earlier tries: {place.tries}" if place.tries else ""
     if place.visits:
         tries += f"; last visited {moment(place.visited_at, now)}: "
@@ -143,13 +140,14 @@ def _outcome(outcome: OutcomeLine, now: float) -> str:
     if outcome.tries > 1:
         text += f", after {outcome.tries} tries"
     if outcome.redirect:
-        text += f", leads to {outcome.redirect}"
+        text += f", redirects to {outcome.redirect}"
     if outcome.redirect_refused:
         text += f" (not followed: {outcome.redirect_refused})"
     if outcome.robots:
         text += f', by "{outcome.robots}"'
-    via = f" on {outcome.via}" if outcome.via else ""
-    return f"{text}; found by {outcome.kind}{via}, depth {outcome.depth}: {outcome.url}"
+    kind, via = outcome.kind, outcome.via
+    found = f"linked from {via} ({kind})" if via else f"found as {kind}"
+    return f"{text}; {found}, depth {outcome.depth}: {outcome.url}"
 
 
 def _redirect(outcome: OutcomeLine, now: float) -> str:
@@ -158,7 +156,7 @@ def _redirect(outcome: OutcomeLine, now: float) -> str:
 
 
 def host_text(host: HostReport, now: float) -> str:
-    """The state of a host in words."""
+    """Return the state of a host in words."""
     until = host.ready_at if host.state == HostState.RESTING else 0.0
     text = f"{host.name}: {State(host.state, host.because, until).told(moment(until, now))}"
     if host.contact_since:
@@ -173,26 +171,26 @@ def host_text(host: HostReport, now: float) -> str:
 def _robots(robots: RobotsState, now: float) -> str:
     match robots.verdict:
         case "not asked":
-            return "is not asked for"
+            return "is not used"
         case "unknown":
             return f"of {robots.origin} has not been fetched yet"
-    by = f' by "{robots.line}"' if robots.line else ", no line speaks of it"
+    by = f' by "{robots.line}"' if robots.line else ": no rule applies to it"
     status = "no answer" if robots.status is None else f"status {robots.status}"
     delay = f"; Crawl-delay {robots.crawl_delay:g}" if robots.crawl_delay else ""
     return f"{robots.verdict}{by}; {status}, {moment(robots.fetched_at, now)}{delay}"
 
 
 def as_of_text(as_of: AsOf) -> str:
-    """The moment of an answer, in words."""
-    running = "stopped" if as_of.process is None else f"run by process {as_of.process}"
+    """Return the time of an answer in words."""
+    running = "stopped" if as_of.process is None else f"running in process {as_of.process}"
     return (
-        f"checkpoint {as_of.checkpoint} of {as_of.written_at}, and the logs since; "
+        f"checkpoint {as_of.checkpoint} of {as_of.written_at} and the logs since then; "
         f"{as_of.jobdir} is {running}"
     )
 
 
 def moment(at: float, now: float) -> str:
-    """A time as UTC, and how far away it is.
+    """Format a time as UTC, with how long ago or in how long it is.
 
     >>> moment(1_700_000_000.0, 1_700_000_090.0)
     '2023-11-14 22:13:20 UTC (90 s ago)'

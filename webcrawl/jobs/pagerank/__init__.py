@@ -1,4 +1,4 @@
-"""Ranks of hosts, or of pages, from the link graph of a crawl: ``scrapy pagerank``.
+"""Ranking of hosts or pages by the link graph of a crawl: ``scrapy pagerank``.
 
 ::
 
@@ -8,9 +8,9 @@
                      ▼
                    results      Parquet tables, and rank,host lines for RANKS_FILE or as seeds
 
-All of it is in link_tables.py.
+The code is in link_tables.py.
 
-The crawl may be running. A pair of hosts counts once, however many links it has, so that a host
-cannot raise another by linking to it again; links of a host to itself and links with ``nofollow``
-do not count.
+The crawl may be running. A pair of hosts counts once, even if it has many links, so that a host
+cannot raise another by linking to it repeatedly. Links of a host to itself and links with
+``nofollow`` do not count.
 """

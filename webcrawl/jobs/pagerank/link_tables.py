@@ -1,8 +1,8 @@
-"""Link tables: the pairs of hosts, or of pages, that links join, with the ranking of their names.
+"""Link tables: pairs of linked hosts or pages, and the ranking of these.
 
-Aggregated, joined and sorted by DuckDB, within _MEMORY whatever the number of links and names; what
-does not fit goes to a directory beside the results until these are there. The pairs that PageRank
-goes over are arrays in memory, 8 bytes each.
+DuckDB aggregates, joins and sorts within _MEMORY, for any number of links and names. The rest goes
+to a directory next to the results until they are complete. For PageRank the pairs are arrays in
+memory, 8 bytes each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-#: Pairs that are ranked at most: 2 GB.
+#: Largest number of pairs that can be ranked: 2 GB.
 MAX_PAIRS = 1 << 28
 _MEMORY = "1GB"
 _THREADS = 2
@@ -42,7 +42,7 @@ _NAMES = """
     create table names as
     select source as name from pairs union select target from pairs
 """
-# A host, or page, does not raise itself.
+# A host or page must not raise itself.
 _IDS = """
     select one.rowid::int as source, other.rowid::int as target
     from pairs join names one on source = one.name join names other on target = other.name
@@ -56,20 +56,22 @@ _RANKED = """
 
 
 def edge_directories(jobdir: Path) -> list[Path]:
-    """Where the edges of a crawl in *jobdir* are, or those of each drone of a hive; FatalError if
-    there are none."""
+    """Return the directories with the edges of the crawl in *jobdir*, in a hive of each drone.
+
+    Raises FatalError if there are none.
+    """
     places = (f"{DIRECTORY}/{EDGES}", f"drones/*/{DIRECTORY}/{EDGES}")
     found = [path for place in places for path in sorted(jobdir.glob(place))]
     if not found:
         raise FatalError(
-            f"There is no link graph in {jobdir}: crawl, or replay, with "
+            f"There is no link graph in {jobdir}: run a crawl or a replay with "
             "webcrawl.pipelines.link_graph.LinkGraph in ITEM_PIPELINES."
         )
     return found
 
 
 class LinkTables:
-    """The tables of one link graph: pairs, and names by rank. *links* is the number of links."""
+    """Tables of one link graph: pairs, and names by rank. *links* is the number of links."""
 
     def __init__(self, db: duckdb.DuckDBPyConnection, *, links: int) -> None:
         self._db = db
@@ -83,12 +85,14 @@ class LinkTables:
         directories: Iterable[Path],
         *,
         name_of: Callable[[str], str],
-        beside: Path,
+        work_parent: Path,
         on_progress: Callable[[int], object],
     ) -> Iterator[Self]:
-        """The tables of the links in *directories*, by what *name_of* makes of their URLs, with
-        files in *beside* as long as they are used. *on_progress* is called with numbers of links.
-        OSError, CorruptRecordError, duckdb.Error."""
+        """Make the tables of the links in *directories*, between the names of their URLs.
+
+        *name_of* returns the name of a URL. Temporary files are in *work_parent*. *on_progress* is
+        called with the number of links. Raises OSError, CorruptRecordError, duckdb.Error.
+        """
         import duckdb  # noqa: PLC0415  # of `make modules`
         import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
@@ -107,14 +111,14 @@ class LinkTables:
                         on_progress(links)
                         yield pa.record_batch([*columns, batch["nofollow"]], schema=schema)
             except Exception as error:
-                failures.append(error)  # DuckDB has but its text
+                failures.append(error)  # DuckDB's own error has only its text
                 raise
 
         with (
-            _directory(beside / "pagerank.work") as work,
+            _directory(work_parent / "pagerank.work") as work,
             duckdb.connect(f"{work}/tables") as db,
         ):
-            # Each thread has memory of its own; and a crawl may be running.
+            # Each thread needs memory, and a crawl may be running at the same time.
             db.execute(f"set memory_limit = '{_MEMORY}'; set threads = {_THREADS}")
             db.register("edges", pa.RecordBatchReader.from_batches(schema, rows()))
             try:
@@ -125,13 +129,13 @@ class LinkTables:
             yield cls(db, links=links)
 
     def rank(self, most: int = MAX_PAIRS) -> None:
-        """Rank the names. FatalError if there are more than *most* pairs, or none."""
+        """Rank the names. Raises FatalError if there are more than *most* pairs, or none."""
         if not self.pairs:
-            raise FatalError("The link graph has no links yet: nothing was ranked.")
+            raise FatalError("The link graph has no links yet, so nothing was ranked.")
         if self.pairs > most:
             raise FatalError(
-                f"The link graph has {self.pairs:,} different links, and {most:,} can be ranked: "
-                "rank hosts instead of pages."
+                f"The link graph has {self.pairs:,} distinct links, but at most {most:,} can be "
+                "ranked: rank hosts instead of pages."
             )
         import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
@@ -146,8 +150,10 @@ class LinkTables:
         self._write("from pairs", path)
 
     def write_ranking(self, path: Path, *, name: str) -> None:
-        """Write the names, which are the column *name*, to a Parquet file, the best first: rank,
-        pagerank, in_degree, out_degree."""
+        """Write rank, name, pagerank, in_degree and out_degree to a Parquet file, the best first.
+
+        *name* is the name of the second column.
+        """
         columns = f"rowid + 1 as rank, name as {name}, pagerank, in_degree, out_degree"
         self._write(f"select {columns} from ranked order by rank", path)  # noqa: S608  # ours
 
@@ -166,7 +172,7 @@ class LinkTables:
 
 @contextmanager
 def _directory(work: Path) -> Iterator[str]:
-    """A directory in *work*, deleted at the end; if the process is killed, by the next one."""
+    """Make a temporary directory in *work*; delete it at the end, and leftover ones first."""
     with work_directory(work, of="The links are being ranked"):
         for left in work.glob("tables-*"):
             shutil.rmtree(left)
@@ -175,7 +181,7 @@ def _directory(work: Path) -> Iterator[str]:
 
 
 def _named(urls: pa.Array, name_of: Callable[[str], str]) -> pa.Array:
-    """The names that *name_of* gives *urls*, each looked up once."""
+    """Return the names of *urls*; *name_of* is called once for each distinct one."""
     import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
     coded = urls.dictionary_encode()

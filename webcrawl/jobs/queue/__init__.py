@@ -1,7 +1,7 @@
-"""Queue builder: from stored pages to the next segment of seeds (offline mode).
+"""Queue builder, which makes the next segment of seeds from stored pages (offline mode).
 
-Mischel's other kind of crawler: it downloads what a segment lists and follows nothing; this program
-reads what it stored and makes the next segment::
+This is Mischel's second kind of crawler: it downloads the URLs of a segment and follows no links.
+This program then reads the stored pages and makes the next segment::
 
     WARC files, LARM directories ─► pages ─► links ─► eliminator ─► new-N.txt ─► segment-N.txt
                  replay/sources.py    crawl/links/submission.py   seen/      queue_directory.py
@@ -9,19 +9,20 @@ reads what it stored and makes the next segment::
 A queue is a directory::
 
     state/              a job without a crawl: eliminator, content-seen test, domains of the seeds
-    new-NNNNNN.txt      URLs of the next segment, as they are found: domain, URL, rank, by tabs
+    new-NNNNNN.txt      URLs of the next segment as found: domain, URL and rank, tab-separated
     segment-NNNNNN.txt  a seed list, sorted by registered domain; ``.tmp`` until it is complete
-    remainder-*.txt     what crawls handed back, for the next segment; ``taken-`` while it is read
+    remainder-*.txt     URLs handed back by crawls, for the next segment; ``taken-`` while read
 
-The links are filtered, compared and tested as in a crawl, by the same parts on a job of its own,
-whose checkpoint has the offset up to which each source was read.
+Links are filtered, compared and tested as in a crawl, by the same parts, but in a separate job. Its
+checkpoint has the offset up to which each source was read.
 
 Invariants:
 
-1. Each URL is in one segment, but for those that were handed back and, after a power failure, those
-   of a segment that was not complete.
-2. What was crawled is in no segment: before links are read, all URLs of all sources are marked.
-3. A segment under its final name is complete. If the process dies, the next run goes on from the
-   last checkpoint; what it takes twice is sorted out with the segment.
-4. Memory is bounded by MEMORY_BUDGET, whatever the number of pages and links.
+1. Each URL is in one segment, except those that were handed back and, after a power failure, those
+   of an incomplete segment.
+2. URLs that were crawled are in no segment: before links are read, all URLs of all sources are
+   marked as seen.
+3. A segment under its final name is complete. If the process dies, the next run continues from the
+   last checkpoint; sorting removes URLs that are added twice.
+4. Memory is bounded by MEMORY_BUDGET, for any number of pages and links.
 """

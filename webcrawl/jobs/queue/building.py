@@ -1,4 +1,4 @@
-"""Queue building: one run over sources, from their pages to a segment."""
+"""Builder of one queue segment from the pages of stored sources."""
 
 from __future__ import annotations
 
@@ -37,10 +37,14 @@ _CHECKPOINT_SECS = 60.0
 class Built(msgspec.Struct):
     """Counts of a run.
 
-    *sources* were read, as far as they were new, *pages* of them. Of their *links* so many were
-    *new*; the filters *refused* others. *remainder* URLs were handed back by crawls. *unsayable*
-    ones do not fit a line of a seed list, and were left out. *unreadable* has a sentence for each
-    source that could not be read to its end. *segment* is None if there was nothing for it.
+    sources, pages: new sources and pages that were read.
+    links: links on these pages.
+    new: those of them that were not seen before.
+    refused: links refused by filters.
+    remainder: URLs handed back by crawls.
+    unsayable: URLs that cannot be written as a line of a seed list, and were left out.
+    unreadable: a sentence for each source that could not be read to its end.
+    segment: None if there was nothing for it.
     """
 
     sources: int = 0
@@ -62,9 +66,11 @@ def build(
     seeds: Sequence[str],
     on_progress: Callable[[int, str], None],
 ) -> Built:
-    """Read what is new in *sources* and the seed lists *seeds*, and write the next segment of
-    *queue*, whose state is the job that *crawler*'s settings name. *on_progress* is called with a
-    number and what it counts. FatalError with one sentence."""
+    """Read new pages of *sources* and the seed lists *seeds*, and write *queue*'s next segment.
+
+    The state of the queue is the job of *crawler*'s settings. *on_progress* is called with a number
+    and its unit. Raises FatalError with one sentence.
+    """
     queue.path.mkdir(parents=True, exist_ok=True)
     with opened(crawler) as stopped, closing(queue):
         queue.open(stopped.job.own.saved("queue"))
@@ -74,14 +80,14 @@ def build(
         run.take_remainders()
         run.take_seeds(seeds)
         run.read(spans)
-        # From here on nothing of it is taken again: it is in one segment.
+        # After this no source is read again, so each URL is in only one segment.
         stopped.publish()
         run.built.segment = queue.write_segment()
     return run.built
 
 
 class _Run:
-    """One run over sources."""
+    """A single run over sources."""
 
     def __init__(
         self,
@@ -100,8 +106,11 @@ class _Run:
         self._saved_at = now()
 
     def mark(self, sources: Sequence[Path]) -> dict[Path, tuple[int, int]]:
-        """Mark what was crawled. Returns from which offset up to which each of *sources* is to be
-        read: what it gets meanwhile is for the next run, as its URLs are not marked."""
+        """Mark the crawled URLs as seen, and return the range of each source to be read.
+
+        Pages that are added to a source meanwhile are left for the next run, because their URLs are
+        not marked.
+        """
         spans = {path: (self._start(path), source_bytes(path)) for path in sources}
         marked = 0
         for path, (start, end) in spans.items():
@@ -112,8 +121,10 @@ class _Run:
         return spans
 
     def take_remainders(self) -> None:
-        """Put what crawls have handed back into the segment, past the eliminator, which gave it out
-        before."""
+        """Put URLs handed back by crawls into the segment.
+
+        They bypass the eliminator, which has already let them through.
+        """
         for path in self._queue.remainders():
             with path.open("rb") as file:
                 for line in file:
@@ -139,7 +150,7 @@ class _Run:
         self._take_all()
 
     def read(self, spans: dict[Path, tuple[int, int]]) -> None:
-        """Submit the links of the pages in *spans*, which earlier runs did not read."""
+        """Submit the links of the pages in *spans*, the ranges that earlier runs did not read."""
         for path, (start, end) in spans.items():
             self._read_source(path, start, end)
             self.built.sources += 1
@@ -149,7 +160,7 @@ class _Run:
 
     def _start(self, path: Path) -> int:
         start = self._queue.progress.offsets.get(str(path.absolute()), 0)
-        return start if start <= source_bytes(path) else 0  # it is another file by now
+        return start if start <= source_bytes(path) else 0  # the file was replaced
 
     def _read_source(self, path: Path, start: int, end: int) -> None:
         offsets, name = self._queue.progress.offsets, str(path.absolute())
@@ -170,7 +181,7 @@ class _Run:
             if now() - self._saved_at >= _CHECKPOINT_SECS:
                 self._stopped.publish()
                 self._saved_at = now()
-        if source_bytes(path) == end:  # else it grows, and the last page is read again
+        if source_bytes(path) == end:  # otherwise it grows, and the last page is read again
             offsets[name] = end
 
     def _submit(self, page: Page) -> None:
@@ -187,25 +198,25 @@ class _Run:
             content.commit(result.claim)
 
     def _mark(self, url: str) -> None:
-        """*url*, in any spelling, was crawled, or is going to be."""
+        """Mark *url*, in any spelling, as crawled or about to be."""
         form = self._links.comparison_form(normalize(url, schemes=SCHEMES) or url)
         self._shard.eliminator.add(fingerprint(form))
 
     def _take_new(self) -> None:
-        """Put what is known to be new into the segment; wait if too much is to be decided."""
+        """Put URLs known to be new into the segment; wait if too many are undecided."""
         eliminator = self._shard.eliminator
         while eliminator.has_decided or eliminator.is_full:
             if not self._take() and eliminator.is_full:
                 self._stopped.decide()
 
     def _take_all(self) -> None:
-        """Return when it is known of all links whether they are new, and those are taken."""
+        """Wait until all links are decided, and put the new ones into the segment."""
         self._stopped.decide()
         while self._shard.eliminator.waiting:
             self._take()
 
     def _take(self) -> int:
-        """Put some of the new URLs into the segment; their number."""
+        """Put some of the new URLs into the segment, and return their number."""
         entries = [decode(payload) for payload in self._shard.eliminator.take(_TAKEN_AT_ONCE)]
         urls = [(one.url, one.rank) for one in entries if is_sayable(one.url, one.rank)]
         self.built.new += len(urls)

@@ -1,8 +1,8 @@
-"""Queue directory: new URLs on their way into the next segment, segments, and what was read.
+"""Queue directory: URLs for the next segment, finished segments, and progress in the sources.
 
-A part of the queue's job: its snapshot has the offset up to which each source was read, and its
-files are fsynced before that is published. What was added after the last checkpoint is added again
-by the next run, so the lines of new-N.txt are sorted as a set.
+It is a part of the queue's job. Its snapshot has the offset up to which each source was read, and
+its files are fsynced before the snapshot is published. After a crash, the next run adds the URLs
+since the last checkpoint again, so duplicate lines of new-N.txt are dropped in sorting.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _BY_URL = ("--unique", "--field-separator=\t", "--key=1,2")
 
 
 class Progress(msgspec.Struct):
-    """How far the sources were read, and the number of the last segment.
+    """Progress in the sources, and the number of the last segment.
 
-    *offsets* has that of the first page that was not read, by the absolute path of its source.
+    *offsets* has the offset of the first unread page, by the absolute path of its source.
     """
 
     offsets: dict[str, int] = {}
@@ -44,7 +44,7 @@ _decode = msgpack_decoder(Progress)
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A complete segment: *urls* of so many registered *domains*."""
+    """Complete segment, with its numbers of *urls* and registered *domains*."""
 
     path: str
     urls: int
@@ -52,7 +52,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class QueueDirectory:
-    """The queue in *path*, which ``open`` makes. A part of its job."""
+    """Queue in the directory *path*, which ``open`` creates. A part of its job."""
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
@@ -63,19 +63,19 @@ class QueueDirectory:
         self._number = 0
 
     def open(self, saved: bytes | None) -> None:
-        """Go on from the snapshot *saved*, None for a new queue. OSError."""
+        """Continue from the snapshot *saved*, None for a new queue. Raises OSError."""
         if saved is not None:
             self.progress = _decode(saved)
         last = [number_of(path) for path in segments(self.path)[-1:]]
         self._number = max([self.progress.segment, *last]) + 1
         for path in self.path.glob("new-*.txt"):
-            if path != self._new:  # of a segment that was complete when the process died
+            if path != self._new:  # its segment was complete when the process died
                 path.unlink()
         cut_torn_line(self._new)
         self._fd = os.open(self._new, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def add(self, urls: Iterable[tuple[str, int]]) -> None:
-        """Put *urls* with their ranks into the next segment. OSError."""
+        """Put *urls* with their ranks into the next segment. Raises OSError."""
         for url, rank in urls:
             line = f"{registered_domain(host_of(url))}\t{url}\t{rank}\n"
             self._lines.append(line)
@@ -84,10 +84,12 @@ class QueueDirectory:
             self._flush()
 
     def remainders(self) -> Iterator[Path]:
-        """The lists that crawls have handed back, each out of reach of a crawl that hands back
-        another one meanwhile. When the next one is asked for all of it must be added: it is
-        deleted. OSError."""
-        for path in sorted(self.path.glob("taken-*.txt")):  # by a run that died
+        """Yield the lists handed back by crawls, each renamed so that no crawl touches it.
+
+        A list is deleted when the next one is requested; by then all its URLs must have been added.
+        Raises OSError.
+        """
+        for path in sorted(self.path.glob("taken-*.txt")):  # left by a run that died
             yield from self._forgotten(path)
         for path in sorted(self.path.glob("remainder-*.txt")):
             yield from self._forgotten(path.rename(path.with_name(f"taken-{path.name}")))
@@ -100,10 +102,10 @@ class QueueDirectory:
         sync_path(self.path)
 
     def write_segment(self) -> Segment | None:
-        """Sort what was added, and make it the next segment; None if there is nothing.
+        """Sort the added URLs and write them as the next segment; None if there are none.
 
-        By coreutils' sort, whose memory is bounded, and whose files go beside. FatalError if it
-        fails, OSError if the disk is full.
+        Uses coreutils' sort, whose memory is bounded and whose temporary files are in *path*.
+        Raises FatalError if it fails, OSError if the disk is full.
         """
         self._flush()
         if not os.fstat(self._fd).st_size:
@@ -146,13 +148,13 @@ class QueueDirectory:
     # A part of the job
 
     def snapshot(self) -> bytes:
-        """How far the sources were read; what was added before is in the file."""
+        """Return the progress in the sources; URLs added before are in the file."""
         if self._fd >= 0:
             self._flush()
         return msgspec.msgpack.encode(self.progress)
 
     def written(self) -> list[Path]:
-        """The file with the URLs that were added."""
+        """Return the files with the added URLs."""
         return [self._new, self.path]
 
     def forget(self) -> None:

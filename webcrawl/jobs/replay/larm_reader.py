@@ -1,8 +1,8 @@
-"""LARM reader: the Pages of a LARM directory, of this crawler or of LARM.
+"""Reader of the Pages in a LARM directory, written by this crawler or by LARM.
 
-store.log says what the pages are, the page files have their bodies, and links.log, which has the
-links of the pages in nearly the same order, where redirects led. One pass, one page in memory.
-What the logs do not have is empty: headers but the Content-Type, the request, times.
+store.log lists the pages, the page files have their bodies, and links.log has their links and
+redirect targets in nearly the same order. One pass, one page in memory. Fields that the logs do not
+have are empty: headers other than Content-Type, the request, times.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 _KINDS = {FRAME: "frame", REDIRECT: "redirect"}
 _MAX_LINE_BYTES = 1 << 20
 _MAX_LINKS = 50_000
-# Links that are read ahead, besides those of one page: 30 MB.
+# Number of links to read ahead, in addition to those of one page: 30 MB.
 _AHEAD = 100_000
-# Pages that may come later in store.log than one that comes later in links.log.
+# By how many pages the order of store.log may differ from that of links.log.
 _LATE = 1000
 
 
 def larm_pages(directory: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
-    """The pages of *directory* whose lines in store.log begin at the offset *start* or later.
+    """Yield the pages of *directory* whose lines in store.log begin at the offset *start* or later.
 
-    *max_bytes* bounds each body; of a longer one the rest is left out, and the page marked as
-    truncated. LarmError after the last readable page, OSError if a file cannot be opened.
+    A body longer than *max_bytes* is cut, and the page is marked as truncated. Raises LarmError
+    after the last readable page, and OSError if a file cannot be opened.
     """
     with (directory / LINKS).open("rb") as file:
         links = _LinkLines(file)
@@ -64,20 +64,20 @@ def larm_pages(directory: Path, *, start: int, max_bytes: int) -> Iterator[Store
 
 
 class _LinkLines:
-    """The links of links.log by page, read ahead of store.log.
+    """Links in links.log by page, read ahead of store.log.
 
-    LARM's threads write pages into one log earlier than into the other, and one may lack a page.
+    LARM's threads may write a page into one log earlier than into the other, or into only one.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        # By page, in their order: its number among the pages, and its links.
+        # By page, in order: the number of the page, and its links.
         self._ahead: dict[str, tuple[int, list[Link]]] = {}
         self._pages = self._links = 0
         self._last = ""  # the page of the last line
 
     def of(self, url: str) -> list[Link]:
-        """The links of the page *url*, as far as they are there, and no second time."""
+        """Return the links of the page *url* that are found; a second call returns none."""
         while self._last == url or (url not in self._ahead and self._links < _AHEAD):
             line = self._file.readline(_MAX_LINE_BYTES)
             if not line.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""Sources of stored pages: WARC files and LARM directories, with the links of each page."""
+"""Sources of stored pages (WARC files and LARM directories), with the links of each page."""
 
 from __future__ import annotations
 
@@ -33,42 +33,44 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.jobs.replay.warc_reader import Stored
 
-#: What is raised for a source that cannot be read to its end.
+#: Errors of a source that cannot be read to its end.
 UNREADABLE = (DamagedWarcError, LarmError, OSError)
 
 _HTTP = ("http:", "https:")
 
 
 def sources_of(names: Iterable[str]) -> list[Path]:
-    """The paths *names*, each once, with the stored pages of a job or a hive for its directory;
-    FatalError for what is no source: neither a file nor a directory with a store.log."""
+    """Return the paths of all sources in *names*, each once.
+
+    The directory of a job or a hive stands for its stored pages. Raises FatalError for a path that
+    is neither a file nor a directory with a store.log.
+    """
     named = (_of_job(path) if is_crawl(path) else [path] for path in map(Path, names))
     paths = [*dict.fromkeys(chain.from_iterable(named))]
     for path in paths:
         if not (path.is_file() or (path / STORE).is_file()):
             raise FatalError(
-                f"There is no file {path}: name a job, WARC files or LARM directories."
+                f"There is no file {path}: give a job, WARC files or LARM directories."
             )
     return paths
 
 
 def _of_job(path: Path) -> list[Path]:
-    """The finished WARC files of the crawl in *path*, or if there is none its LARM directories."""
+    """Return the finished WARC files of the crawl in *path*, or else its LARM directories."""
     for place in ("warc/*.warc.gz", "larm"):
         found = [file for jobdir in jobdirs_of(path) for file in sorted(jobdir.glob(place))]
         if found:
             return found
-    raise FatalError(f"The crawl in {path} has stored no pages: name WARC files.")
+    raise FatalError(f"The crawl in {path} has not stored any pages: give WARC files.")
 
 
 def source_bytes(path: Path) -> int:
-    """The size of what the offsets of the pages of *path* count, without a torn last line."""
+    """Return the size in which page offsets of *path* are counted, without a torn last line."""
     return whole_bytes(path / STORE) if path.is_dir() else path.stat().st_size
 
 
 def stored_urls(path: Path, *, start: int, end: int) -> Iterator[str]:
-    """The URLs of the pages of *path* from the offset *start* up to *end*, as far as it can be
-    read."""
+    """Yield the URLs of the readable pages of *path* from the offset *start* up to *end*."""
     with suppress(*UNREADABLE, ValueError, EOFError, zlib.error):
         found = _larm_urls if path.is_dir() else target_urls
         for url, offset in found(path, start=start):
@@ -83,7 +85,7 @@ def _larm_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
 
 
 class StoredPages:
-    """Reads pages as the crawl read them; keeps nothing of them."""
+    """Reader of stored pages that finds their links as the crawl did; it keeps no state."""
 
     def __init__(self, *, links: PageLinks, schemes: frozenset[str], max_bytes: int) -> None:
         self._links = links
@@ -92,7 +94,7 @@ class StoredPages:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """As ``PageLinks.from_settings``."""
+        """Create a reader; raises what ``PageLinks.from_settings`` raises."""
         return cls(
             links=PageLinks.from_settings(settings),
             schemes=followed_schemes(settings),
@@ -100,21 +102,24 @@ class StoredPages:
         )
 
     def of(self, path: Path, *, start: int = 0, robots: bool = False) -> Iterator[Stored]:
-        """The pages of *path* from the offset *start* on, with *robots* also the robots.txt files
-        in WARC files. Raises one of UNREADABLE."""
+        """Yield the pages of *path* from the offset *start* on. Raises one of UNREADABLE.
+
+        With *robots*, also the robots.txt files in WARC files.
+        """
         if path.is_dir():
             found = larm_pages(path, start=start, max_bytes=self._max_bytes)
         else:
             found = stored_pages(path, start=start, max_bytes=self._max_bytes, robots=robots)
         for stored in found:
             page = stored.page
-            page.url = normalize(page.url, schemes=SCHEMES) or page.url  # of another crawler
+            # Another crawler may have stored it under another spelling.
+            page.url = normalize(page.url, schemes=SCHEMES) or page.url
             self._find_links(page)
             yield stored
 
     def _find_links(self, page: Page) -> None:
-        """By today's extractor and settings, which may be the reason for the replay."""
-        if page.status in REDIRECTS and not page.redirect_target:  # of another crawler
+        """Find links with the present extractor and settings, often the reason for the replay."""
+        if page.status in REDIRECTS and not page.redirect_target:  # stored by another crawler
             location = (page.header("Location") or "").strip()
             target = normalize(location, page.url, schemes=self._schemes) if location else None
             if target is not None:

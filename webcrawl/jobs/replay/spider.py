@@ -1,4 +1,4 @@
-"""The spider of ``scrapy replay``: stored Pages for the processing modules, no request."""
+"""Spider of ``scrapy replay``, which passes stored Pages to the processing modules."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Pages in the processing modules at once, as a module may wait for a disk or a service.
+# Pages in the processing modules at the same time, as a module may wait for a disk or a service.
 _AT_ONCE = 16
 _NOTHING: tuple[Any, ...] = ()
 
 
 class NoRequests(BaseScheduler):
-    """A scheduler that takes no request, and makes no files in JOBDIR."""
+    """Scheduler that accepts no requests and writes no files to JOBDIR."""
 
     def open(self, spider: Spider) -> None:
         """Let modules submit links if *spider* has a job for them."""
@@ -48,10 +48,11 @@ class NoRequests(BaseScheduler):
 
 
 class ReplaySpider(Spider):
-    """Yields the pages of *files*, each file from its offset on.
+    """Spider that processes the pages of *files*, each file from its offset on.
 
-    *on_progress* is called with the file and the offset of every page before it is processed,
-    *submit_found* with pages and links that modules submit, if there is a job for these.
+    *on_progress* is called with the file and the offset of each page before it is processed.
+    *submit_found* is called with the pages and links that modules submit, if there is a job for
+    them.
     """
 
     name = "replay"
@@ -72,16 +73,18 @@ class ReplaySpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **given: Any) -> Self:
-        """*given* as ``__init__`` takes it."""
+        """Create the spider; *given* are further arguments of ``__init__``."""
         stored = StoredPages.from_settings(crawler.settings)
         spider = super().from_crawler(crawler, stored=stored, **given)
         crawler.signals.connect(spider.page_failed, signal=signals.item_error)
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
-        """Have the pages processed, as fast as the processing modules take them. Yields nothing, as
-        Scrapy would not wait for it."""
-        # Those that failed to open are not closed.
+        """Process the pages as fast as the processing modules accept them.
+
+        Yields nothing, because Scrapy would not wait until an item is processed.
+        """
+        # Modules that failed to open are not closed.
         name_failed_closing(self.crawler.engine, self.page_failed)
         self.crawler.signals.connect(self.modules_closed, signal=signals.spider_closed)
         stats = self.crawler.stats
@@ -108,11 +111,11 @@ class ReplaySpider(Spider):
             yield item
 
     async def modules_closed(self) -> None:
-        """Have them say whether all is on the disk, as after a crawl."""
+        """Ask all modules whether their output is on disk, as after a crawl."""
         for _, answer in await self.crawler.signals.send_catch_log_async(checkpoint):
             if answer is not None:
                 self.page_failed()
 
     def page_failed(self) -> None:
-        """Count a page on which a module raised, or a module that could not be closed."""
+        """Count a page on which a module failed, or a module that could not be closed."""
         self.crawler.stats.inc_value("replay/failed")

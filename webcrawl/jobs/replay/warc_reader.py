@@ -1,6 +1,6 @@
-"""WARC reader: the Pages of a WARC file, of this crawler or of any other.
+"""Reader of the Pages in a WARC file, written by this crawler or by any other.
 
-One pass over the file, one page in memory. Whatever the file holds, only DamagedWarcError and
+One pass over the file, one page in memory. With any content of the file, only DamagedWarcError and
 OSError are raised, and no body is longer than *max_bytes*.
 """
 
@@ -35,7 +35,7 @@ _STEP_BYTES = 1 << 16
 _MAX_METADATA_BYTES = 1 << 24
 _MAX_HEADER_BYTES = 1 << 18
 _MAX_OUTLINKS = 50_000
-# What the writer puts in place of a server's fields, see pipelines/warc/records.py.
+# Fields by which the writer replaces those of a server, see pipelines/warc/records.py.
 _KEPT = {
     b"x-crawler-transfer-encoding": b"Transfer-Encoding",
     b"x-crawler-content-length": b"Content-Length",
@@ -43,15 +43,15 @@ _KEPT = {
 
 
 class DamagedWarcError(Exception):
-    """The error of a file that cannot be read beyond the record at *offset*."""
+    """Error for a file that cannot be read after the record at *offset*."""
 
     def __init__(self, path: Path, offset: int, why: str) -> None:
-        super().__init__(f"{path} is damaged behind byte {offset}: {why}")
+        super().__init__(f"{path} is damaged after byte {offset}: {why}")
         self.offset = offset
 
 
 class Stored(NamedTuple):
-    """A page, and the offset of its first record in the file, in bytes."""
+    """Stored page, and the offset of its first record in the file, in bytes."""
 
     page: Page
     offset: int
@@ -60,13 +60,12 @@ class Stored(NamedTuple):
 def stored_pages(
     path: Path, *, start: int, max_bytes: int, robots: bool = False
 ) -> Iterator[Stored]:
-    """The pages of the file *path*, gzip or not, from the record at the offset *start* on: those
-    that went through processing modules, so neither documents seen before nor, without *robots*,
-    robots.txt files, which are pages of that kind.
+    """Yield the pages of the file *path* (gzip or not) from the record at the offset *start* on.
 
-    *max_bytes* bounds each body, as stored and decoded; the rest is left out, and the page marked
-    as truncated. DamagedWarcError after the last readable page, OSError if the file cannot be
-    opened.
+    They are the pages that went through processing modules: no documents seen before, and without
+    *robots* no robots.txt files. A body longer than *max_bytes*, as stored or decoded, is cut, and
+    the page is marked as truncated. Raises DamagedWarcError after the last readable page, and
+    OSError if the file cannot be opened.
     """
     offset = start
     pending: Stored | None = None
@@ -103,9 +102,10 @@ def stored_pages(
 
 
 def target_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
-    """The URLs of the documents in the file *path* from the offset *start* on, also of those that
-    were seen before, each with the offset of its record. Nothing else is read of them. Where the
-    file is damaged it raises OSError, ValueError, EOFError or zlib.error.
+    """Yield the URLs of the documents in the file *path*, with the offsets of their records.
+
+    Starts at the offset *start* and includes documents seen before. Their bodies are not read.
+    Raises OSError, ValueError, EOFError or zlib.error where the file is damaged.
     """
     kinds = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.revisit
     with path.open("rb") as file:
@@ -116,13 +116,15 @@ def target_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
 
 
 def read_to_end(file: BinaryIO, last: int, *, start: int = 0) -> None:
-    """Raise EOFError if the file ends within the record at *last*, the offset of the last readable
-    one, or behind it: the library stops there without an error. Also where a record is longer than
-    its gzip member, and so takes in all that follows. -1: there was none from *start* on, which is
-    a ValueError unless there is nothing at all."""
+    """Raise EOFError if the file ends within the last readable record, at *last*, or after it.
+
+    The library stops there without an error. It also does where a record is longer than its gzip
+    member and so includes everything that follows. *last* is -1 if no record was found from *start*
+    on; then ValueError is raised unless the file ends there.
+    """
     if last < 0:
         if file.tell() > start:
-            raise ValueError("there is no record")
+            raise ValueError("there is no WARC record")
         return
     file.seek(last)
     record = next(iter(ArchiveIterator(file, parse_http=False, max_header_len=_MAX_HEADER_BYTES)))
@@ -140,7 +142,7 @@ def read_to_end(file: BinaryIO, last: int, *, start: int = 0) -> None:
 
 
 def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
-    """The page of a response or resource; None for a response of another protocol than HTTP."""
+    """Return the page of a response or resource; None for a response that is not HTTP."""
     url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
     head = b""
     is_chunked = False
@@ -161,7 +163,7 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
         codings = [value for name, value in raw if name.lower() == b"transfer-encoding"]
         is_chunked = bool(codings) and codings[-1].lower().endswith(b"chunked")
     if is_chunked:
-        # The length is that of the chunks, and is not checked.
+        # The stored length includes the chunk headers, so it is not checked.
         wire_body = ChunkedReader(record.reader).read(max_bytes + 1)
     else:
         wire_body = _read(record, max_bytes + 1, left=len(head))
@@ -171,9 +173,9 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
     body, body_cut = wire_body, False
     if codings and wire_body:
         body, body_cut, _ = decode(wire_body, codings, limit=max_bytes)
-    said = record.headers.get("WARC-Truncated") or ""
-    is_cut = is_cut or said == "unspecified"
-    truncated = said if said in ("length", "time", "disconnect") else ("length" if is_cut else "")
+    cause = record.headers.get("WARC-Truncated") or ""
+    is_cut = is_cut or cause == "unspecified"
+    truncated = cause if cause in ("length", "time", "disconnect") else ("length" if is_cut else "")
     media, charset = content_type_of(
         value for name, value in headers if name.lower() == b"content-type"
     )
@@ -198,8 +200,10 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
 
 
 def _read(record: WarcRecord, size: int, *, left: int = 0) -> bytes:
-    """Up to *size* bytes of the record's block behind the *left* that were read; ValueError if the
-    file ends within them."""
+    """Read up to *size* bytes of the record's block, of which *left* bytes were read before.
+
+    Raises ValueError if the file ends within them.
+    """
     data = record.reader.read(size)
     if len(data) < min(size, record.content_length - left):
         raise ValueError("it ends within a record")
@@ -207,7 +211,7 @@ def _read(record: WarcRecord, size: int, *, left: int = 0) -> bytes:
 
 
 def _http_head(record: WarcRecord) -> tuple[bytes, HeaderMap]:
-    """The head that the record's block begins with, as bytes and parsed."""
+    """Read the HTTP head at the beginning of the record's block; return it as bytes and parsed."""
     lines: list[bytes] = []
     room = _MAX_HEADER_BYTES
     while room > 0 and (line := record.reader.readline(room)):
@@ -222,7 +226,7 @@ def _http_head(record: WarcRecord) -> tuple[bytes, HeaderMap]:
 
 
 def _tls(record: WarcRecord) -> str:
-    """The field ``tls`` of a Page."""
+    """Return the value of the field ``tls`` of a Page."""
     for protocol in record.headers.get_multiple("WARC-Protocol"):
         name, _, version = protocol.partition("/")
         if name == "tls":
@@ -232,7 +236,7 @@ def _tls(record: WarcRecord) -> str:
 
 
 def _as_sent(headers: Headers) -> Headers:
-    """The header fields as the server sent them: undoes what the WARC writer changed."""
+    """Return the header fields as the server sent them, without the WARC writer's changes."""
     lower = [name.lower() for name, _ in headers]
     if not any(name in _KEPT for name in lower):
         return headers
@@ -251,8 +255,10 @@ def _add_request(page: Page, record: WarcRecord, max_bytes: int) -> None:
 
 
 def _add_metadata(page: Page, record: WarcRecord) -> bool:
-    """Take over the fields of this crawler's metadata record; those of other crawlers are
-    ignored. False for a page that did not go through the processing modules."""
+    """Copy the fields of this crawler's metadata record; those of other crawlers are ignored.
+
+    Returns False for a page that did not go through the processing modules.
+    """
     text = _read(record, _MAX_METADATA_BYTES).decode("utf-8", "replace")
     for line in text.split("\r\n"):
         name, _, value = line.partition(": ")
@@ -266,7 +272,7 @@ def _add_metadata(page: Page, record: WarcRecord) -> bool:
             case "kind" | "via" | "flags":
                 setattr(page, name, value)
             case "receivedHead":
-                with suppress(ValueError):  # of another crawler
+                with suppress(ValueError):  # written by another crawler
                     page.wire_head = b64decode(value, validate=True)
             case "robotsLine":
                 page.robots_line = value

@@ -1,15 +1,15 @@
-"""The page of a crawl: how it stands, in words, numbers and charts, frozen or live.
+"""Report of a crawl in words, numbers and charts, as a static file or a live page.
 
 ::
 
     logs/info.jsonl*  ─► log_totals, host_totals    one pass, bounded memory
     stats.json, logs/stats.jsonl, checkpoint ─► sources    a job, or a hive's drones on one machine
                             ▼
-          breakdowns, now ─► sections   what is to be seen, in words and numbers: figures
+          breakdowns, now ─► sections   figures: words, numbers and charts
                                 ▼
-    a server ──────────────► model.Page ─► page, chart (SVG), templates/   HTML, frozen or live
+    a server ──────────────► model.ReportPage ─► page, chart (SVG), templates/   HTML
 
-A job is looked at as it is, running, stopped or killed: nothing is locked or changed. Numbers are
-in tables, too, so they are tested without a picture. Memory does not grow with the crawl: times are
-summed in at most 120 intervals, hosts in a temporary SQLite file.
+A job is read as it is, running, stopped or killed: nothing is locked or changed. All numbers are
+also in tables, so that they can be tested without a picture. Memory does not grow with the crawl:
+times are summed in at most 120 intervals, and hosts are in a temporary SQLite file.
 """

@@ -1,8 +1,8 @@
-"""Charts: values with their axes as data, and the one function that lays them out.
+"""Charts as data, and their layout.
 
-``bars`` and ``lines`` make a chart, ``laid_out`` says where its marks and texts are, for the
-template ``chart.svg``. A drawing has no colours of its own: its classes are
-those of ``chart.css``. It is made so small that its text can be read where the page is narrow.
+``bars`` and ``lines`` make a chart. ``laid_out`` returns the places of its marks and texts for the
+template ``chart.svg``. A drawing has no colours itself: its classes are those of ``chart.css``. It
+is so small that its text can be read on a narrow page.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from webcrawl.wording import visible
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    #: Of each line the values on both axes, by its name.
+    #: The values of each line on both axes, by its name.
     Series: TypeAlias = Mapping[str, tuple[Sequence[float], Sequence[float]]]
     Ticks: TypeAlias = list[tuple[float, str]]
 
-#: Of a drawing, in units of which the page shows one as 0.8 to 1.3 pixels.
+#: Width of a drawing, in units that the page shows as 0.8 to 1.3 pixels.
 WIDTH = 300.0
 _HEIGHT, _TOP, _RIGHT = 150.0, 22.0, 290.0
 _BAR, _LINE = 18.0, 15.0
-# Of a character, at most.
+# Largest width of a character.
 _CHAR = 6.6
-_LONGEST = 24
+# Longer labels go above their bars, in lines of at most _ROOM characters.
+_LONGEST, _ROOM = 24, 44
 _COLOURS = 4
-# With less than this between its ends a logarithmic axis has ticks between its powers, too; by so
-# much it goes on beyond its values.
+# A logarithmic axis with a smaller ratio than the first also has ticks between its powers. It
+# extends beyond its values by the second factor.
 _FEW_DECADES, _MARGIN = 300, 1.5
-# Of an axis of time: a gap can be seen from this share on.
+# Smallest share of a time axis that is visible as a gap.
 _SEEN = 0.05
-# Steps of an axis of time, in seconds, and how its ticks are told from each of them on.
+# Steps of a time axis, in seconds, and the format of its ticks from each step on.
 _SECS = (
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
     *(86_400 * days for days in (1, 2, 7, 14, 28, 91, 182, 364, 1820)),
@@ -46,9 +47,9 @@ _FORMATS = {91 * 86_400: "%Y-%m", 86_400: "%m-%d", 60: "%H:%M", 0: "%H:%M:%S"}
 class Chart(NamedTuple):
     """Values to be drawn.
 
-    *x* and *y* are the names of the axes with their units; *log* names those that are logarithmic:
-    "x", "y" or "xy"; *is_time*: the values on x are epoch seconds. Of bars, *labels* stand before
-    them and *texts* behind.
+    *x* and *y* are the names of the axes with their units. *log* names the logarithmic axes: "x",
+    "y" or "xy". *is_time* says that the values on x are epoch seconds. Bars have *labels* before
+    and *texts* after them.
     """
 
     series: Series
@@ -61,7 +62,7 @@ class Chart(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text at a place; *anchor* as SVG has it."""
+    """Text at a place; *anchor* is that of SVG."""
 
     x: float
     y: float
@@ -71,7 +72,7 @@ class Text(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where everything is: *marks* are classes and paths."""
+    """Places of everything that is drawn; *marks* are classes and paths."""
 
     height: float
     marks: list[tuple[str, str]]
@@ -79,18 +80,18 @@ class Layout(NamedTuple):
 
 
 def bars(rows: Sequence[tuple[str, float, str]]) -> Chart:
-    """Horizontal bars, from the top: of each *row* a name, a number and its text."""
+    """Return a chart of horizontal bars, from the top; a row is a name, a number and its text."""
     names, values, texts = zip(*rows, strict=True)
     return Chart({"": ((), values)}, labels=names, texts=texts)
 
 
 def lines(series: Series, *, x: str, y: str, log: str = "", is_time: bool = False) -> Chart:
-    """Points joined by lines. With more than one of *series* there is a legend."""
+    """Return a chart of points joined by lines. More than one of *series* gives a legend."""
     return Chart(series, x=x, y=y, log=log, is_time=is_time)
 
 
 def laid_out(chart: Chart) -> Layout:
-    """The places of all that is drawn of *chart*."""
+    """Return the layout of *chart*."""
     if chart.labels:
         return _bars(chart)
     x, y, x_ticks, y_ticks = _scales(chart)
@@ -98,7 +99,7 @@ def laid_out(chart: Chart) -> Layout:
     marks = [("grid", grid), ("axis", f"M{x.start:g} {_TOP:g}V{_HEIGHT:g}H{_RIGHT:g}")]
     texts = [Text(x.start - 5, y.at(at) + 4, text) for at, text in y_ticks]
     for at, text in x_ticks:
-        # Beside its place if it would be cut off.
+        # Moved aside if it would be cut off.
         half = _CHAR * len(text) / 2
         place = min(max(x.at(at), half), WIDTH - half)
         texts.append(Text(place, _HEIGHT + 14, text, "middle"))
@@ -107,7 +108,7 @@ def laid_out(chart: Chart) -> Layout:
     left, top = 0.0, _HEIGHT + 30
     for number, (name, values) in enumerate(chart.series.items()):
         style = f"line c{number % _COLOURS} d{number // _COLOURS % 3}"
-        # What is not above 0 has no place on a logarithmic axis.
+        # A logarithmic axis has no place for values that are not above 0.
         points = [
             (one, other)
             for one, other in zip(*values, strict=True)
@@ -115,17 +116,17 @@ def laid_out(chart: Chart) -> Layout:
         ]
         marks.append((style, _path(points, x, y, chart.is_time)))
         if len(chart.series) > 1:
-            width = 26 + _CHAR * len(_short(name))
+            width = 32 + _CHAR * len(name)
             if not number or left + width > WIDTH:
                 left, top = 0.0, top + _LINE
             marks.append((style, f"M{left:g} {top - 4:g}h16"))
-            texts.append(Text(left + 20, top, _short(name), "start"))
+            texts.append(Text(left + 20, top, name, "start"))
             left += width
     return Layout(top + 6, marks, texts)
 
 
 class _Scale(NamedTuple):
-    """From values between *low* and *high* to places between *start* and *end*."""
+    """Scale from values between *low* and *high* to places between *start* and *end*."""
 
     low: float
     high: float
@@ -141,11 +142,13 @@ class _Scale(NamedTuple):
 
 
 def _path(points: Sequence[tuple[float, float]], x: _Scale, y: _Scale, is_time: bool) -> str:
-    """A line through *points*, but none over a time of which nothing is known: one much longer than
-    the usual, that can be seen."""
+    """Return a line through *points*, with gaps where nothing is known.
+
+    On a time axis, a gap is a distance that is much longer than usual and visible.
+    """
     gaps = [after - before for (before, _), (after, _) in pairwise(points)]
     widest = max(3 * median(gaps), _SEEN * (x.high - x.low)) if gaps and is_time else math.inf
-    # A point of its own is a dot.
+    # A single point becomes a dot.
     begin, on = "M{} {}h0", "L{} {}"
     joins = [begin, *(begin if gap > widest else on for gap in gaps)]
     places = ((x.at(one), y.at(other)) for one, other in points)
@@ -153,29 +156,34 @@ def _path(points: Sequence[tuple[float, float]], x: _Scale, y: _Scale, is_time: 
 
 
 def _bars(chart: Chart) -> Layout:
-    labels, values = [_short(name) for name in chart.labels], chart.series[""][1]
-    start = _CHAR * max(map(len, labels)) + 6
-    end = max(WIDTH - _CHAR * max(map(len, chart.texts)) - 6, start + 40)
+    labels, values = [visible(name) for name in chart.labels], chart.series[""][1]
+    longest = max(map(len, labels))
+    start = _CHAR * longest + 6 if longest <= _LONGEST else 0.0
+    end = max(WIDTH - _CHAR * max(map(len, chart.texts)) - 12, start + 40)
     scale = _Scale(0, max(values) or 1, start, end)
-    marks, texts = [], []
-    for number, (label, value, text) in enumerate(zip(labels, values, chart.texts, strict=True)):
-        y, width = _BAR * number + 13, scale.at(value) - start
+    marks, texts, y = [], [], 13.0
+    for label, value, text in zip(labels, values, chart.texts, strict=True):
+        for at in range(0, len(label), _ROOM):
+            texts.append(Text(0, y, label[at : at + _ROOM], "start"))
+            y += _LINE * (not start)
+        width = scale.at(value) - start
         marks.append(("bar c0", f"M{start:.1f} {y - 10:g}h{width:.1f}v13h-{width:.1f}Z"))
-        texts += [Text(start - 6, y, label), Text(start + width + 5, y, text, "start")]
-    return Layout(_BAR * len(labels) + 2, marks, texts)
+        texts.append(Text(start + width + 5, y, text, "start"))
+        y += _BAR + 4 * (not start)
+    return Layout(y - 11, marks, texts)
 
 
 def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:
-    """Both axes and their ticks."""
+    """Return both axes and their ticks."""
     xs, ys = ([*chain(*one)] for one in zip(*chart.series.values(), strict=True))
-    low, high, y_ticks = _axis(0.0, max(ys, default=1.0), ys, is_log="y" in chart.log, most=5)
+    low, high, y_ticks = _axis(0.0, max(ys, default=1.0), ys, is_log="y" in chart.log, max_ticks=5)
     y = _Scale(low, high, _HEIGHT, _TOP, "y" in chart.log)
     first, last = min(xs, default=0.0), max(xs, default=1.0)
     last = last if last > first else first + 1
     if chart.is_time:
         x_ticks = _times(first, last)
     else:
-        _, _, x_ticks = found = _axis(first, last, xs, is_log="x" in chart.log, most=6)
+        _, _, x_ticks = found = _axis(first, last, xs, is_log="x" in chart.log, max_ticks=6)
         first, last = found[:2] if "x" in chart.log else (first, last)
         x_ticks = [tick for tick in x_ticks if first <= tick[0] <= last]
     left = _CHAR * max(len(text) for _, text in y_ticks) + 8
@@ -183,9 +191,9 @@ def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:
 
 
 def _axis(
-    low: float, high: float, values: Sequence[float], *, is_log: bool, most: int
+    low: float, high: float, values: Sequence[float], *, is_log: bool, max_ticks: int
 ) -> tuple[float, float, Ticks]:
-    """The ends of an axis that has room for *values*, and its ticks, about *most* of them."""
+    """Return the ends of an axis for *values*, and about *max_ticks* ticks."""
     if is_log:
         above = [value for value in values if value > 0] or [1.0]
         low, high = min(above) / _MARGIN, max(above) * _MARGIN
@@ -193,8 +201,12 @@ def _axis(
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         found = [sub * 10.0**power for power in powers for sub in subs]
         found = [one for one in found if low <= one <= high]
-        return low, high, [(one, scaled(one)) for one in found[:: -(-len(found) // (most + 2))]]
-    raw = (high - low) / most or 1.0
+        return (
+            low,
+            high,
+            [(one, scaled(one)) for one in found[:: -(-len(found) // (max_ticks + 2))]],
+        )
+    raw = (high - low) / max_ticks or 1.0
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(size * sub for sub in (1, 2, 5, 10) if size * sub >= raw * (1 - 1e-9))
     numbers = range(math.floor(low / step), max(math.ceil(high / step - 1e-9), 1) + 1)
@@ -210,7 +222,7 @@ def _times(low: float, high: float) -> Ticks:
 
 
 def scaled(value: float, *, by: int = 1000) -> str:
-    """A number on an axis.
+    """Format a number on an axis.
 
     >>> [scaled(value) for value in (0, 0.001, 2.5, 1000, 1_500_000, 1e10)]
     ['0', '0.001', '2.5', '1k', '1.5M', '10G']
@@ -221,9 +233,3 @@ def scaled(value: float, *, by: int = 1000) -> str:
     while abs(value) >= by and unit < 4:
         value, unit = value / by, unit + 1
     return f"{value:g}{'kMGT'[unit - 1 : unit]}"
-
-
-def _short(text: str) -> str:
-    """*text* short enough for a drawing."""
-    text = visible(text)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

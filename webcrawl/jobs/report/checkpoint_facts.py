@@ -1,8 +1,7 @@
-"""Facts of a crawl from its last checkpoint: hosts with their clocks, and kept checkpoints."""
+"""Facts about a crawl from its last checkpoint: hosts with their states, and kept checkpoints."""
 
 from __future__ import annotations
 
-import time
 from heapq import nlargest
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +17,7 @@ from webcrawl.hosts.host_rules import HostRules
 from webcrawl.hosts.records import HostRecord
 from webcrawl.jobs.inspect.host_state import host_state, robots_state
 from webcrawl.jobs.inspect.job_view import ask
-from webcrawl.jobs.report.figures import Table
+from webcrawl.jobs.report.figures import Table, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,12 +28,15 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.job_view import JobView
     from webcrawl.jobs.report.figures import Cell
 
-# With the longest queues.
+# Number of hosts with the longest queues that are shown.
 _MOST_HOSTS = 15
 
 
 class CheckpointFacts(NamedTuple):
-    """*checkpoints* are the live one and those that are kept, the newest first."""
+    """Tables of hosts and of checkpoints.
+
+    The checkpoints are the current one and the kept ones, the newest first.
+    """
 
     hosts: Table
     checkpoints: Table
@@ -43,8 +45,10 @@ class CheckpointFacts(NamedTuple):
 def read_facts(
     path: Path, settings: BaseSettings, *, hosts: Iterable[str]
 ) -> CheckpointFacts | None:
-    """The facts of the crawl in *path* with those of *hosts* and of the hosts with the longest
-    queues; None if there is no checkpoint that can be read."""
+    """Read the facts about the crawl in *path*; None if no checkpoint can be read.
+
+    The hosts are *hosts* and those with the longest queues.
+    """
 
     def facts(view: JobView) -> CheckpointFacts:
         names = dict.fromkeys([*_with_longest_queues(view), *hosts])
@@ -57,8 +61,7 @@ def read_facts(
 
 
 def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Table:
-    """What *view* knows of the hosts called *names*. FatalError when a file of rules cannot be
-    read."""
+    """Return the table of the hosts *names*. Raises FatalError if a rules file cannot be read."""
     settings = as_given(settings, view.own.facts)
     rules = HostRules.from_settings(settings)
     rules.open()
@@ -76,9 +79,9 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
         budget = most if budget is None else budget
         until = state.ready_at if state.ready_at > now else 0.0
         row: dict[str, Cell] = {"host": name, "waiting": state.waiting, "downloads": record.pages}
-        row["clock"] = State(state.state, state.because, until).told(_clock(until))
+        row["state"] = State(state.state, state.because, until).told(stamp(until))
         row["robots.txt"] = f"{robots.verdict}{f', Crawl-delay {delay:g}' if delay else ''}"
-        row["last contact"] = _clock(record.ended_at) if record.ended_at else "none"
+        row["last request"] = stamp(record.ended_at) if record.ended_at else "none"
         failed = f"{state.failures:,} in a row: {record.failed_with}"
         row["errors"] = failed if state.failures else "none"
         row["budget"] = f"{record.begun:,} of {budget:,}" if budget else "no limit"
@@ -94,14 +97,9 @@ def _with_longest_queues(view: JobView) -> list[str]:
 
 
 def _checkpoints(view: JobView) -> Table:
-    rows = [(f"{view.own.sequence}", view.own.written_at, "live")]
+    written_at = view.own.written_at.replace("T", " ").removesuffix("Z")
+    rows = [(f"{view.own.sequence}", written_at, "current")]
     kept = [one for job in view.jobdirs for one in (job / DIRECTORY).glob("*/CURRENT")]
     for at, name in sorted(((one.stat().st_mtime, one.parent.name) for one in kept), reverse=True):
-        rows.append(
-            (name.lstrip("0"), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)), "kept")
-        )
+        rows.append((name.lstrip("0"), stamp(at), "kept"))
     return Table(("checkpoint", "written (UTC)", ""), rows)
-
-
-def _clock(at: float) -> str:
-    return time.strftime("%m-%d %H:%M:%S", time.gmtime(at))

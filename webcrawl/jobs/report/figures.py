@@ -1,7 +1,7 @@
-"""Figures of the report as data: what is to be seen, in words, in numbers and as a drawing.
+"""Figures of the report as data: words, numbers and a drawing.
 
-Nothing here knows of the crawl. Texts may come from strangers (hosts, content types): whoever
-prints them escapes them.
+This module does not know the crawl. Texts may come from strangers (hosts, content types) and must
+be escaped by the code that prints them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 Cell: TypeAlias = str | int | float
 
-#: A number that is not known.
+#: Shown for a number that is not known.
 UNKNOWN = "not known"
-#: The name of all that is not counted by its own.
+#: Name of the sum of everything that is not listed.
 OTHERS = "all others"
 
 _MOST_BARS = 12
@@ -35,9 +35,9 @@ class Table(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A drawing with the *table* of its numbers, or a table alone.
+    """Drawing with the *table* of its numbers, or only a table.
 
-    *lead* are sentences that say what is to be seen, or why nothing is. *name* is that of its file.
+    *lead* says in sentences what can be seen, or why there is nothing. *name* is used for its file.
     """
 
     name: str
@@ -48,19 +48,19 @@ class Figure(NamedTuple):
 
 
 def share(part: float, whole: float) -> str:
-    """*part* in percent.
+    """Return *part* of *whole* in percent.
 
     >>> share(1, 3), share(1, 100_000), share(0, 0)
-    ('33.3 %', '< 0.1 %', '0 %')
+    ('33.3%', '< 0.1%', '0%')
     """
     if not part or not whole:
-        return "0 %"
+        return "0%"
     percent = 100 * part / whole
-    return f"{percent:.1f} %" if percent >= 0.1 else "< 0.1 %"
+    return f"{percent:.1f}%" if percent >= 0.1 else "< 0.1%"
 
 
 def size(count: float) -> str:
-    """*count* bytes for people.
+    """Format *count* bytes.
 
     >>> [size(count) for count in (0, 999, 1000, 1_234_567, 5e15)]
     ['0 B', '999 B', '1.0 kB', '1.2 MB', '5,000.0 TB']
@@ -75,7 +75,7 @@ def size(count: float) -> str:
 
 
 def span(secs: float) -> str:
-    """*secs* for people.
+    """Format a duration of *secs* seconds.
 
     >>> [span(secs) for secs in (0.01234, 9, 123.4, 5400, 141_900, 1_500_000)]
     ['0.0123 s', '9 s', '123 s', '90 min', '39.4 h', '17.4 days']
@@ -88,12 +88,12 @@ def span(secs: float) -> str:
 
 
 def stamp(at: float) -> str:
-    """Epoch seconds as UTC."""
+    """Format epoch seconds as UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))
 
 
 def rate(count: float, of: float) -> float:
-    """*count* a unit *of* something; 0 if there is none of it."""
+    """Return *count* per unit of *of*, or 0 if *of* is 0."""
     return count / of if of else 0.0
 
 
@@ -107,10 +107,10 @@ def shares(
     lead: str,
     why: str = "No pages yet.",
 ) -> Figure:
-    """The largest of *counts* with their shares in the sum.
+    """Return a figure of the largest *counts* with their shares of the sum.
 
-    *what* the names and *of* the numbers are. *lead* may have the fields total, kinds, first and
-    part, which is the share of the first. *why* is said if all of them are 0.
+    *what* and *of* are the headings of names and numbers. *lead* may contain the fields total,
+    kinds, first and part (the share of the first). *why* replaces it if all counts are 0.
     """
     found = sorted(((-count, one) for one, count in counts.items() if count))
     total = -sum(count for count, _ in found)
@@ -130,7 +130,7 @@ def shares(
 
 
 def histogram(name: str, title: str, counts: Mapping[str, int], *, what: str, lead: str) -> Figure:
-    """Documents by *what*, in the order of *counts*."""
+    """Return a figure of documents by *what*, in the order of *counts*."""
     total = sum(counts.values())
     if not total:
         return Figure(name, title, "No pages yet.")
@@ -147,7 +147,10 @@ def over_time(
     *,
     y: str,
 ) -> Figure:
-    """Lines of *series*, each with a value from each of *edges* on, in epoch seconds."""
+    """Return a figure of *series* over time; each value is for the time from its edge on.
+
+    *edges* are epoch seconds.
+    """
     begins = map(stamp, edges)
     rows = [*zip(begins, *series.values(), strict=True)]
     chart = lines({one: (edges, series[one]) for one in series}, x="time (UTC)", y=y, is_time=True)

@@ -1,4 +1,4 @@
-"""Host totals: what each host gave, of any number of hosts, and what they amount to."""
+"""Totals of any number of hosts, and their sums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ADD = (
     "walls = walls + excluded.walls"
 )
 _LARGEST = "SELECT host, pages, bytes FROM hosts WHERE pages > 0 ORDER BY pages DESC, host LIMIT 10"
-# A mean of fewer than three fetches says little of a host.
+# A mean of fewer than three fetches says little about a host.
 _SLOWEST = (
     "SELECT host, fetches, secs / fetches AS mean FROM hosts "
     "ORDER BY fetches >= 3 DESC, mean DESC, host LIMIT 10"
@@ -34,9 +34,10 @@ _WALLED = (
 class Servers(NamedTuple):
     """Totals of all hosts that were contacted.
 
-    *with_pages* and *with_bytes* are the hosts that have at least 1, 2, 4, ... of them. Of the
-    *largest* there are pages and bytes, of the *slowest* fetches and their mean time, of the
-    *walled* the URLs that ended at a wall, and fetches.
+    with_pages, with_bytes: numbers of hosts that have at least 1, 2, 4, ... of them.
+    largest: hosts with pages and bytes.
+    slowest: hosts with fetches and their mean time.
+    walled: hosts with the URLs that ended at a wall, and fetches.
     """
 
     number: int
@@ -50,10 +51,9 @@ class Servers(NamedTuple):
 
 
 class HostTotals:
-    """The rows of all hosts, in a temporary SQLite file.
+    """Rows of all hosts in a temporary SQLite file.
 
-    It takes up to 64 MB of memory; SQLite deletes the file by itself. All methods raise
-    sqlite3.Error.
+    Takes up to 64 MB of memory. SQLite deletes the file itself. All methods raise sqlite3.Error.
     """
 
     def __init__(self) -> None:
@@ -63,17 +63,17 @@ class HostTotals:
         self._database.execute(_CREATE)
 
     def add(self, hosts: Mapping[str, Sequence[float]]) -> None:
-        """Add *hosts*: the pages, bytes, fetches, seconds and walls of each."""
+        """Add the pages, bytes, fetches, seconds and walls of each of *hosts*."""
         rows = [(host, *hosts[host]) for host in sorted(hosts)]
         with self._database:
             self._database.executemany(_ADD, rows)
 
     def close(self) -> None:
-        """Free what it holds."""
+        """Free memory and file."""
         self._database.close()
 
     def servers(self) -> Servers:
-        """Their totals; reads all, a million in three seconds."""
+        """Return the totals. Reads all hosts, a million in three seconds."""
         pages_by_bits, bytes_by_bits = [0] * 65, [0] * 65
         hosts_by_tld: Counter[str] = Counter()
         pages_by_tld: Counter[str] = Counter()
@@ -97,7 +97,7 @@ class HostTotals:
 
 
 def tld_of(host: str) -> str:
-    """The top-level domain of *host*.
+    """Return the top-level domain of *host*.
 
     >>> [tld_of(host) for host in ("a.example.com", "10.0.0.1", "2001:db8::1", "localhost")]
     ['.com', 'raw IP addresses', 'raw IP addresses', '.localhost']
@@ -107,7 +107,7 @@ def tld_of(host: str) -> str:
 
 
 def _at_least(by_bits: list[int]) -> list[int]:
-    """From the hosts with a number of k bits, those with at least 2**(k-1)."""
+    """Turn numbers of hosts with k-bit values into numbers of hosts with at least 2**(k-1)."""
     counts = [sum(by_bits[bits:]) for bits in range(1, len(by_bits))]
     while counts and not counts[-1]:
         counts.pop()

@@ -1,6 +1,6 @@
-"""Log totals: what the lines of finished URLs (crawl/lease/outcome_log.py) amount to, in one pass.
+"""Totals of the log of finished URLs (crawl/lease/outcome_log.py), in one pass.
 
-Five seconds a million lines. Memory is bounded, whatever the log has.
+A million lines take five seconds. Memory is bounded, for any content of the log.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _MOST = 120
 
 
 class Timeline:
-    """Sums in *columns*, by epoch seconds in any order, in at most 120 intervals.
+    """Sums in *columns* over time, in at most 120 intervals.
 
-    They are *width* seconds long, which doubles as often as it must.
+    Times are epoch seconds in any order. Intervals are *width* seconds long, which is doubled when
+    necessary.
     """
 
     def __init__(self, *, columns: int) -> None:
@@ -46,7 +47,7 @@ class Timeline:
         self._rows: dict[int, list[int]] = {}
 
     def row(self, at: float) -> list[int]:
-        """The sums of the interval around *at*, to be added to before the next call."""
+        """Return the sums of the interval around *at*, to be changed before the next call."""
         key = int(at) // self.width
         if key not in self._rows:
             self._rows[key] = [0] * self._columns
@@ -64,13 +65,13 @@ class Timeline:
 
     @property
     def edges(self) -> list[int]:
-        """Where intervals begin, in epoch seconds, and where the last one ends; [] without any."""
+        """Starts of the intervals in epoch seconds, and the end of the last one; or []."""
         if not self._rows:
             return []
         return [key * self.width for key in range(min(self._rows), max(self._rows) + 2)]
 
     def sums(self, column: int) -> list[int]:
-        """Those of *column* in all intervals, 0 where nothing was added."""
+        """Return the sums of *column* in all intervals, 0 where nothing was added."""
         rows = self._rows
         return [
             rows[at // self.width][column] if at // self.width in rows else 0
@@ -82,24 +83,24 @@ class Timeline:
 PAGES, BYTES, DUPLICATES, CHANGES, DECODED, HTMLS, TEXTS, IMAGES, OTHER_TYPES = range(9)
 #: Outcomes of dead links.
 DEAD = frozenset({"http_404", "http_410", "dns_not_found"})
-#: A document that has no Content-Type.
+#: Shown for a document without Content-Type.
 NO_TYPE = "none sent"
 
-#: Of present rates, in seconds.
+#: Period of present rates, in seconds.
 MINUTE = 60
 
-# Lines that are decoded at once fit into a processor's cache: half the time.
+# Bytes of lines decoded together: they fit into a processor's cache, which halves the time.
 _AT_ONCE = 1 << 19
-# Servers may send any number of types, and as many pages have dead links; those kept when there are
-# too many are far more than shown.
+# Limit of content types, and of pages with dead links. If it is reached, far more are kept than are
+# shown.
 _MOST_TYPES = 20_000
 _KEPT_TYPES = 1_000
-# Times at which documents were seen; beyond, one document in sixteen is kept.
+# Limit of times at which documents were seen; after that only one document in sixteen is kept.
 _MOST_SEEN = 100_000
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False):
-    """Fields of a line that the report reads."""
+    """Fields of a log line that the report reads."""
 
     at: Epoch
     url: str
@@ -123,18 +124,21 @@ _decode_lines = json_lines_decoder(_Line)
 
 
 class LogTotals:
-    """Sums of all lines added, and those of hosts in *hosts*.
+    """Totals of all added lines; the totals by host are in *hosts*.
 
-    *pages* are URLs that gave a document (2xx), *duplicates* those of them whose bytes were seen
-    under another URL, *bytes* the bodies of all answers as received. *types*, *sizes* (by bits of
-    the decoded length) and *depths* count pages. *dead* are by page the number of dead links that
-    were first found on it, and the last of them with its outcome. *examples* are the last URLs by
-    outcome. *visits* are those of URLs that
-    were finished before, by what they found: of all else they only count as bytes and fetches.
-    *recent* are pages and visits by the second, of the last minute of all lines.
-    *seen* are by URL the epoch seconds at which its document was fetched, or found to be unchanged:
-    of all documents that are still there, or of a part drawn at random. *denied* are pages fetched
-    before that robots.txt denied at their last visit, at most 20,000, by the form of their URL.
+    pages: URLs that gave a document (2xx).
+    duplicates: those of them whose bytes were seen under another URL.
+    bytes: bodies of all answers as received.
+    types, sizes, depths: pages by content type, bits of the decoded length, and depth.
+    dead: by page, the number of dead links first found on it, and the last one with its outcome.
+    examples: the last URL of each outcome.
+    visits: visits of URLs that were finished before, by result. They also count in bytes and
+        fetches, but not elsewhere.
+    recent: pages and visits per second, in the last minute of all lines.
+    seen: by URL, epoch seconds at which its document was fetched or found to be unchanged. Of all
+        documents that still exist, or of a random part of them.
+    denied: pages fetched before that robots.txt denied at their last visit, at most 20,000, by the
+        form of their URL.
     """
 
     def __init__(self, *, hosts: HostTotals) -> None:
@@ -150,12 +154,12 @@ class LogTotals:
         self.recent: dict[int, list[int]] = {}
         self.seen: dict[str, list[float]] = {}
         self.denied: dict[str, str] = {}
-        self._part = ""  # how the form of those ends that are counted
+        self._part = ""  # only URLs whose form ends like this are counted in seen
         self._times = 0
         self._hosts = hosts
 
     def add(self, data: bytes) -> None:
-        """Add whole lines; what is none of ours is left out. sqlite3.Error."""
+        """Add complete lines; unreadable ones are skipped. Raises sqlite3.Error."""
         start = 0
         while start < len(data):
             end = data.find(b"\n", start + _AT_ONCE) + 1 or len(data)
@@ -201,7 +205,7 @@ class LogTotals:
             self._see(line)
             is_fetch = bool(line.status or line.took)
             is_wall = bool(line.flags) or line.outcome in WALLS
-            if is_fetch or is_wall:  # given up for walls that others have met
+            if is_fetch or is_wall:  # a URL may be given up for walls met by other URLs
                 host = hosts.setdefault(host_of(line.url), [0, 0, 0, 0.0, 0])
                 host[0] += is_page
                 host[1] += line.bytes * is_page
@@ -230,7 +234,7 @@ class LogTotals:
                 self._times = sum(map(len, self.seen.values()))
 
     def worst(self, most: int) -> list[tuple[str, tuple[int, str, str]]]:
-        """The pages with the most dead links."""
+        """Return the pages with the most dead links."""
         return nsmallest(most, self.dead.items(), key=lambda one: (-one[1][0], one[0]))
 
 

@@ -1,7 +1,7 @@
-"""Page of a crawl as data: what a job's files, or the server of a running crawl, have to give.
+"""View model of the report, filled from a job's files or by the server of a running crawl.
 
-The templates show a `Page` frozen into one file, or live. Nothing here is escaped or shortened:
-texts may come from strangers, and the templates see to that.
+The templates turn it into a static file or a live page. Nothing here is escaped or shortened: texts
+may come from strangers, and the templates take care of that.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _BAD_CAUSES = (Cause.OUTAGE, Cause.DISK, Cause.NAME_SERVERS)
-# What a stop that was asked for has as its reason.
-_ASKED_FOR = ("shutdown", "hive_stopped", "control_stopped", "closespider_")
-# This share of the URLs given up is too many, once so many have come to their end.
+# Beginnings of the reasons of a stop that the user requested.
+_REQUESTED = ("shutdown", "hive_stopped", "control_stopped", "closespider_")
+# An alarm is shown if this share of the URLs was given up, of at least so many.
 _MOST_GIVEN_UP, _FEWEST_URLS = 0.1, 100
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field of a command's form, with the *label* that people read."""
+    """Field of a command's form, with the *label* that people read."""
 
     name: str
     label: str
@@ -35,11 +35,11 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class NextCommand(msgspec.Struct, frozen=True):
-    """A command that the page has a button for.
+    """Command for which the page has a button.
 
-    *name* is that of its form, which is posted to ``commands/NAME``; *effect* says what it does,
-    *line* is the command line that does the same, to be copied. A *question* must be answered with
-    yes before the form can be sent.
+    *name* is that of its form, which is posted to ``commands/NAME``. *effect* says what it does,
+    and *line* is the command line that does the same, to be copied. A *question* must be answered
+    with yes before the form can be sent.
     """
 
     name: str
@@ -51,12 +51,14 @@ class NextCommand(msgspec.Struct, frozen=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """What only the page of a running crawl has.
+    """Fields that only the page of a running crawl has.
 
-    *token* is the hidden value of its forms, "" if the reader may only look: then there is a link
-    to ``token``, where the token is asked for. *said* is the answer to the last command. *url* and
-    *host* are what was asked of the page itself, as ``?url=`` and ``?host=``; *why* is the answer
-    to the former, as ``scrapy why`` prints it, *hosts* that to the latter.
+    token: hidden value of its forms; "" if the reader may only look. Then there is a link to
+        ``token``, where the token is requested.
+    said: answer to the last command.
+    url, host: what was asked on the page itself, as ``?url=`` and ``?host=``.
+    why: answer about the URL, as ``scrapy why`` prints it.
+    hosts: answer about the host.
     """
 
     token: str
@@ -69,14 +71,20 @@ class Live(msgspec.Struct, frozen=True):
 
 
 class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
-    """All that stands on the page.
+    """View model of the report.
 
-    Of the crawl called *title* at *at*, epoch seconds. *head* are sentences on the whole, *alarms*
-    those on what needs somebody. *processes* are the crawl's, one or a hive's drones, as their
-    doctors see them. *summary* are pairs of a word and a number with its unit, *rates* figures over
-    time, *held* what waits, rests and is parked, *failures* what went wrong, with examples: they
-    are the first screen. *sections* are figures that belong together, by their title, the names of
-    all figures differ.
+    title: name of the crawl.
+    at: time of the report, epoch seconds.
+    head: sentences about the whole crawl.
+    alarms: sentences about what needs attention.
+    processes: diagnoses of the crawl's processes, one or a hive's drones.
+    summary: pairs of a label and a number with its unit.
+    rates: figures over time.
+    held: figure of what waits, pauses and is parked.
+    failures: figures of what went wrong, with examples.
+    sections: further figures, by the title of their section.
+
+    Everything before *sections* is the first screen. The names of all figures differ.
     """
 
     title: str
@@ -92,7 +100,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     live: Live | None = None
 
     def figures(self) -> list[Figure]:
-        """All figures, from the top."""
+        """Return all figures, from the top."""
         below = [figure for section in self.sections.values() for figure in section]
         return [*self.rates, self.held, *self.failures, *below]
 
@@ -105,17 +113,18 @@ def alarms_of(
     urls: int,
     denied: Sequence[str],
 ) -> list[str]:
-    """Sentences on what needs somebody.
+    """Return sentences about what needs attention.
 
-    *modules* are numbers of pages that each failed on. Of *urls* that have come to their end some
-    were *given_up*. *denied* are pages that were fetched before, and robots.txt denies now.
+    *modules* has the number of pages on which each module failed. Of *urls* finished URLs,
+    *given_up* were given up. *denied* are pages that were fetched before and that robots.txt now
+    denies.
     """
     found = []
     for one in processes:
         of = f"{one.name}: " if one.name else ""
         ended = one.state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
-        was_asked = one.state.name == CrawlState.STOPPED and one.state.reason.startswith(_ASKED_FOR)
-        if was_asked:
+        was_stopped = one.state.name == CrawlState.STOPPED
+        if was_stopped and one.state.reason.startswith(_REQUESTED):
             continue
         if one.state.name in {CrawlState.PAUSED, CrawlState.STOPPED}:
             found.append(f"{of}{one.state.told()}")

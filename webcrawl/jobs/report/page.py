@@ -1,11 +1,12 @@
-"""Page of a crawl as HTML: one file that needs nothing else and runs no script, or live.
+"""HTML of the report: a single file that runs no script, or a live page.
 
-All text is escaped, its control characters are shown as what they are, and the frozen page forbids
-itself everything but its own style, by its digest.
+All text is escaped, and control characters are made visible. The static page allows only its own
+style, by its digest.
 """
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
@@ -26,30 +27,34 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.model import ReportPage
 
 
+# A number, also with a unit; not a date or a range.
+_NUMBER = re.compile(r"[<$]? ?\d[\d,]*(\.\d+)?([%kKMGT+]| \w+)?")
+
+
 def page(model: ReportPage) -> str:
-    """*model* as an HTML document; live, if it has that part."""
+    """Return *model* as an HTML document; a live page, if it has that part."""
     style = asset("page.css")
     digest = b64encode(sha256(style.encode()).digest()).decode()
     return _templates().get_template("page.html").render(page=model, style=style, digest=digest)
 
 
 def first_screen(model: ReportPage) -> str:
-    """What changes while one looks: the element ``#now`` of the page, for its script."""
+    """Return the element ``#now``, which the script of the live page updates."""
     return _templates().get_template("now.html").render(page=model)
 
 
 def ask_for_token(title: str) -> str:
-    """The document for whoever has not given the token of the crawl *title*."""
+    """Return the page that asks for the token of the crawl *title*."""
     return _templates().get_template("token.html").render(title=title)
 
 
 def drawing(figure: Figure) -> str:
-    """The chart of *figure* as a document of SVG, light or dark as its reader is."""
+    """Return the chart of *figure* as an SVG document that follows the reader's light/dark mode."""
     return _templates().get_template("drawing.svg").render(figure=figure)
 
 
 def write_drawings(directory: Path, figures: Iterable[Figure]) -> None:
-    """The charts of *figures* as files of SVG."""
+    """Write the charts of *figures* as SVG files to *directory*."""
     directory.mkdir(parents=True, exist_ok=True)
     for figure in figures:
         if figure.chart is not None:
@@ -57,7 +62,7 @@ def write_drawings(directory: Path, figures: Iterable[Figure]) -> None:
 
 
 def asset(name: str) -> str:
-    """``page.css`` or ``page.js``, which the live page loads."""
+    """Return ``page.css`` or ``page.js``, which the live page loads."""
     return _templates().get_template(name).render()
 
 
@@ -77,18 +82,18 @@ def _templates() -> Environment:
 
 
 def _shown(value: object) -> object:
-    """*value* as the page shows it, before it is escaped: markup is not."""
+    """Format *value* for the page, before it is escaped; markup is left as it is."""
     if isinstance(value, (int, float)):
         return f"{value:,}"
     return value if hasattr(value, "__html__") else visible(str(value))
 
 
 def _columns(table: Table) -> list[str]:
-    """The class of each column of *table*."""
+    """Return the CSS class of each column of *table*."""
     found = zip(*table.rows, strict=True)
     return ["number" if all(map(_is_number, column)) else "" for column in found]
 
 
 def _is_number(cell: Cell) -> bool:
-    """Whether *cell* is one, or one with its unit."""
-    return not isinstance(cell, str) or cell == UNKNOWN or cell[:1] in {*"0123456789<$"}
+    """Return whether *cell* is a number, also with a unit."""
+    return not isinstance(cell, str) or cell == UNKNOWN or bool(_NUMBER.fullmatch(cell))

@@ -1,12 +1,11 @@
-"""Sections of the report: which figures there are, made of what was read of a crawl.
+"""Sections of the report with their figures.
 
-Figures 5 to 10 of Mercator's chapter for this crawl, and what its operator wants to know besides:
-duplicates, depth, politeness, errors, hosts, filters, and the price.
+They show figures 5 to 10 of Mercator's chapter for this crawl, and what else its operator wants to
+know: duplicates, depth, politeness, errors, hosts, filters and cost.
 """
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from itertools import accumulate
 from shutil import disk_usage
@@ -15,7 +14,17 @@ from typing import TYPE_CHECKING
 from webcrawl.crawl.figures.counts import Counts, module_failures, short
 from webcrawl.jobs.caches import figures as cache_figures
 from webcrawl.jobs.report import breakdowns, now
-from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table, over_time, rate, share, size, span
+from webcrawl.jobs.report.figures import (
+    UNKNOWN,
+    Figure,
+    Table,
+    over_time,
+    rate,
+    share,
+    size,
+    span,
+    stamp,
+)
 from webcrawl.jobs.report.log_totals import BYTES, DECODED, DUPLICATES, MINUTE, PAGES
 from webcrawl.jobs.report.model import ReportPage, alarms_of
 from webcrawl.wording import counted
@@ -25,7 +34,7 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.report.sources import Crawl
 
-# Pages a second and cost of a million are computed from these: pages, hours, dollars.
+# Other crawls, with pages, hours and dollars, from which speed and cost are computed.
 _OTHERS = (
     ("Nielsen 2012, 20 machines", 250_113_669, 39 + 25 / 60, 580.0),
     ("Mercator 2000, 4 machines", 725_000_000, 17 * 24.0, None),
@@ -33,17 +42,19 @@ _OTHERS = (
 
 
 def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
-    """The page of *crawl*; *price* is what all its machines cost an hour, in dollars, and *at* the
-    epoch second."""
+    """Return the report of *crawl* at the epoch second *at*.
+
+    *price* is the cost of all its machines per hour, in dollars.
+    """
     edges = crawl.log.timeline.edges
-    period = f"{_date(edges[0])} to {_date(min(at, edges[-1]))}, " if edges else ""
+    period = f"{stamp(edges[0])} to {stamp(min(at, edges[-1]))}; " if edges else ""
     drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
     failing = module_failures(crawl.stats)
     damage = [f"The rest of a log could not be read: {why}" for why in crawl.damage]
     return ReportPage(
         title=f"Crawl {crawl.path.resolve().name}",
         at=at,
-        head=[f"{crawl.state}{drones}; {period}report of {_date(at)} (UTC)"],
+        head=[f"{crawl.state}{drones}; {period}report of {stamp(at)} (UTC)"],
         alarms=alarms_of(
             crawl.processes,
             failing,
@@ -90,41 +101,40 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
     )
 
 
-def _date(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
-
-
 def _summary(crawl: Crawl, price: float | None, at: float) -> list[tuple[str, str]]:
     log = crawl.log
     found = [
         ("pages", f"{crawl.pages:,}"),
-        *([("time running", span(crawl.secs))] if crawl.secs else []),
+        *([("running time", span(crawl.secs))] if crawl.secs else []),
         *_rates(crawl, at),
         ("received", size(log.bytes)),
-        ("hosts", f"{crawl.servers.number:,}"),
+        ("hosts contacted", f"{crawl.servers.number:,}"),
         ("duplicates", share(log.duplicates, log.pages)),
         ("URLs given up", share(sum(breakdowns.given_up(crawl).values()), crawl.urls)),
     ]
     parked = crawl.counts("frontier/parked/")
     found += [(f"parked by {gate}", f"{number:,} URLs") for gate, number in parked.items()]
     with suppress(OSError):
-        found.append(("free on its disk", size(disk_usage(crawl.path).free)))
+        found.append(("free disk space", size(disk_usage(crawl.path).free)))
     if price is not None and crawl.secs:
         cost = price * crawl.secs / 3600
-        found.append(("a million pages", _per_million(cost, Counts.of(crawl.stats).pages)))
+        found.append(("per million pages", _per_million(cost, Counts.of(crawl.stats).pages)))
     return found
 
 
 def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
-    """Yield the rows of pages and visits a second: the present rate of a running crawl, and the
-    average as of the stats, which may be older than the log."""
+    """Yield the rows of pages and visits per second.
+
+    They have the present rate of a running crawl, and the average as of the stats, which may be
+    older than the log.
+    """
     counts = Counts.of(crawl.stats)
     for column, (name, count) in enumerate((("pages", counts.pages), ("visits", counts.visits))):
         lately = [one[column] for then, one in crawl.log.recent.items() if then > at - MINUTE]
         now = f"{sum(lately) / MINUTE:,.1f} in the last minute" * (crawl.state == "running")
         average = f"{count / crawl.secs:,.1f} on average" if crawl.secs else ""
         if (now or average) and (column == 0 or count):
-            yield f"{name} a second", ", ".join(filter(None, (now, average)))
+            yield f"{name} per second", ", ".join(filter(None, (now, average)))
 
 
 def _per_million(cost: float | None, pages: int) -> str:
@@ -132,49 +142,49 @@ def _per_million(cost: float | None, pages: int) -> str:
 
 
 def _cost(crawl: Crawl, price: float | None) -> Figure:
-    hours, then = crawl.secs / 3600, Counts.of(crawl.stats).pages
-    own = price * hours if price and hours else None
-    lead = "What the machines cost an hour was not given (--price-per-hour), or how long they ran."
-    if own:
-        lead = f"At ${price:,.2f} an hour, the crawl has cost ${own:,.2f} so far."
+    hours, own_pages = crawl.secs / 3600, Counts.of(crawl.stats).pages
+    own_cost = price * hours if price and hours else None
+    lead = "Not known: the price (--price-per-hour) was not given, or the running time is unknown."
+    if own_cost:
+        lead = f"At ${price:,.2f} per hour, the crawl has cost ${own_cost:,.2f} so far."
     rows = [
         (
-            who,
+            name,
             short(pages),
             span(hours * 3600) if hours else UNKNOWN,
             f"{pages / hours / 3600:,.1f}" if hours else UNKNOWN,
             _per_million(cost, pages),
         )
-        for who, pages, hours, cost in (("this crawl", then, hours, own), *_OTHERS)
+        for name, pages, hours, cost in (("this crawl", own_pages, hours, own_cost), *_OTHERS)
     ]
-    table = Table(("crawl", "pages", "time", "pages a second", "a million pages"), rows)
+    table = Table(("crawl", "pages", "time", "pages per second", "per million pages"), rows)
     return Figure("cost", "Cost of a million pages", lead, table)
 
 
 def documents(crawl: Crawl) -> Figure:
-    """Figure 5a."""
+    """Return Mercator's figure 5a: documents over time."""
     count, counts = crawl.pages, crawl.log.timeline.sums(PAGES)
     width = crawl.log.timeline.width
-    lead = f"{counted(count, 'document')}; at most {max(counts, default=0):,} in {width:,} s."
+    lead = f"{counted(count, 'document')}, at most {max(counts, default=0):,} in {width:,} s."
     values = [one / width for one in counts]
     return _over_time(crawl, "documents", "Documents downloaded", lead, values, y="documents/s")
 
 
 def megabits(crawl: Crawl) -> Figure:
-    """Figure 5b."""
+    """Return Mercator's figure 5b: megabits over time."""
     timeline = crawl.log.timeline
     mean = rate(sum(timeline.sums(DECODED)), crawl.log.pages)
-    lead = f"{size(crawl.log.bytes)} of bodies as received; documents, decoded: {size(mean)} each."
+    lead = f"{size(crawl.log.bytes)} received. A decoded document has {size(mean)} on average."
     values = [one * 8e-6 / timeline.width for one in timeline.sums(BYTES)]
     return _over_time(crawl, "megabits", "Megabits received", lead, values, y="Mbit/s")
 
 
 def duplicates(crawl: Crawl) -> Figure:
-    """Documents that were seen before."""
+    """Return the figure of documents that were seen before."""
     log = crawl.log
     lead = (
-        f"{counted(log.duplicates, 'document')}, {share(log.duplicates, log.pages)}, seen before "
-        "byte for byte under another URL, and not processed."
+        f"{counted(log.duplicates, 'document')} ({share(log.duplicates, log.pages)}) had the same "
+        "bytes as another URL and were not processed."
     )
     so_far = zip(*(accumulate(log.timeline.sums(one)) for one in (DUPLICATES, PAGES)), strict=True)
     values = [100 * rate(found, pages) for found, pages in so_far]
@@ -184,7 +194,7 @@ def duplicates(crawl: Crawl) -> Figure:
 def _over_time(
     crawl: Crawl, name: str, title: str, lead: str, values: Sequence[float], *, y: str
 ) -> Figure:
-    """The figure of *values*, in *y*, one for each interval."""
+    """Return the figure of *values*, one for each interval; *y* is their unit."""
     if not crawl.log.pages:
         return Figure(name, title, "No pages yet.")
     series = {y: [round(value, 3) for value in values]}

@@ -1,8 +1,8 @@
-"""Sources of the report: the job directories of one crawl, and what each file in them tells.
+"""Reader of the job directories of one crawl for the report.
 
-A crawl is one job directory, or those of the drones of a hive on one machine (``JOBDIR/drones/N``),
-which count as one. What cannot be read is left out, and of the logs it is said; only a directory
-without any crawl is an error.
+A crawl is one job directory, or those of the drones of a hive on one machine (``JOBDIR/drones/N``).
+Unreadable files are left out, and damage of logs is reported. Only a directory without any crawl is
+an error.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job.control_journal import Change
     from webcrawl.jobs.report.host_totals import Servers
 
-#: What is taken of each of the doctor's lines.
+#: Values taken from each line of the doctor.
 GAUGES = ("waiting", "parked", "workers busy", "hosts ready", "hosts resting")
-# The last lines of other logs of a job.
+# Number of lines read from the end of other logs of a job.
 _LAST = 20
 
 
@@ -61,14 +61,16 @@ _errors = json_lines_decoder(CriticalError)
 
 
 class Crawl(NamedTuple):
-    """All that the report is made of.
+    """Everything from which the report is made.
 
-    *drones* is 0 if it is no hive; *stats* are of the whole crawl, without ``crawl/``, as they were
-    last written; *outcomes* of URLs, each of which counts once, while the *log* may have lines of
-    one that was cut off; *damage* is why the rest of a log could not be read. *gauges* are the
-    means of what its doctors said, and from when on each is, *facts* those of the last checkpoint.
-    *errors* of modules are the last ones, *commands* the last ones to the crawl, or to the first
-    drone.
+    drones: their number, 0 if it is not a hive.
+    stats: of the whole crawl, without ``crawl/``, as last written.
+    outcomes: each URL counts once, while the *log* may have more lines after a crash.
+    damage: why the rest of a log could not be read.
+    gauges: mean values of the doctors' lines, with the start of each interval.
+    facts: those of the last checkpoint.
+    errors: the last errors of modules.
+    commands: the last ones to the crawl, or to the first drone.
     """
 
     path: Path
@@ -92,25 +94,27 @@ class Crawl(NamedTuple):
 
     @property
     def urls(self) -> int:
-        """URLs that have come to their end."""
+        """URLs that are finished."""
         return sum(self.outcomes.values())
 
     @property
     def secs(self) -> float:
-        """For how long it ran as of the stats, all its runs together; 0 if that is not known: there
-        are none, or a run was cut off, whose last minute nobody has counted."""
+        """Running time of all runs together as of the stats; 0 if it is not known.
+
+        It is not known without stats, or after a kill, when the last minute was not counted.
+        """
         return 0.0 if self.stats.get(CUT_OFF) else float(self.stats.get("elapsed_time_seconds", 0))
 
     def counts(self, prefix: str) -> dict[str, int]:
-        """The stats that begin with *prefix*, without it; no zeros."""
+        """Return the stats that begin with *prefix*, without it; zeros are left out."""
         return behind(prefix, self.stats)
 
 
 class CrawlReader:
-    """Reader of the crawl in *path*, by *settings* and those that it was given.
+    """Reader of the crawl in *path*, with *settings* and those given to the crawl.
 
-    It reads on in the logs of finished URLs, so that it may be asked again and again. Belongs to
-    one thread. All methods raise sqlite3.Error if there is no room for a temporary file.
+    It continues in the logs of finished URLs, so it can be used repeatedly, in a single thread. All
+    methods raise sqlite3.Error if there is no room for a temporary file.
     """
 
     def __init__(self, path: Path, jobdirs: Sequence[Path], settings: BaseSettings) -> None:
@@ -127,8 +131,10 @@ class CrawlReader:
         self._hosts.close()
 
     def add(self, on_progress: Callable[[int], object], *, until: float = math.inf) -> bool:
-        """Take in the lines that are there, but no more after *until*, of the monotonic clock;
-        whether those are all. *on_progress* is called with the bytes read."""
+        """Read new lines until *until* of the monotonic clock; return whether that is all of them.
+
+        *on_progress* is called with the number of bytes read.
+        """
         count = 0
         for lines in self._lines:
             self._log.add(lines)
@@ -150,11 +156,11 @@ class CrawlReader:
             self._damage.append(damage)
 
     def crawl(self) -> Crawl:
-        """The crawl as of what was taken in."""
+        """Return the crawl as of the lines read so far."""
         path, jobdirs, log = self._path, self.jobdirs, self._log
         servers = self._hosts.servers()
         processes: list[Examination] = []
-        with suppress(FatalError):  # the doctor has not spoken yet
+        with suppress(FatalError):  # there is no diagnosis yet
             processes = examinations(path)
         errors: list[CriticalError] = []
         with suppress(UndecodableError):  # damaged
@@ -185,8 +191,10 @@ class CrawlReader:
 
 
 def _present(processes: Sequence[Examination]) -> dict[str, int]:
-    """The stats that the doctors of *processes* have newer than the files: of all URLs that wait,
-    those in the eliminator count as the frontier's."""
+    """Return the stats for which the doctors of *processes* have newer values than the files.
+
+    Waiting URLs in the eliminator are counted as the frontier's.
+    """
     found: Counter[str] = Counter()
     for record in (one.record for one in processes):
         found["frontier/waiting"] += record.waiting
@@ -212,25 +220,27 @@ def _gauges(jobdirs: Sequence[Path]) -> tuple[list[int], dict[str, list[int]]]:
 
 
 def _rounds(jobdirs: Sequence[Path]) -> Iterator[tuple[float, list[int]]]:
-    """The gauges of all processes together, each time that all who run have spoken: when one speaks
-    again, the round is over."""
-    spoken: dict[int, list[int]] = {}
+    """Yield the sums of the gauges of all processes, one for each round.
+
+    A round ends when a process that is already in it writes its next line.
+    """
+    in_round: dict[int, list[int]] = {}
     at = 0.0
     named = [zip(doctor_lines(one), repeat(n)) for n, one in enumerate(jobdirs)]
     for line, name in merge(*named, key=lambda one: one[0].at):
-        said = line.doctor
-        assert said is not None
-        if name in spoken:
-            yield at, [*map(sum, zip(*spoken.values(), strict=True))]
-            spoken.clear()
-        at, parked = line.at, sum(said.parked.values())
-        spoken[name] = [said.waiting, parked, said.busy, said.ready, said.resting]
-    if spoken:
-        yield at, [*map(sum, zip(*spoken.values(), strict=True))]
+        record = line.doctor
+        assert record is not None
+        if name in in_round:
+            yield at, [*map(sum, zip(*in_round.values(), strict=True))]
+            in_round.clear()
+        at, parked = line.at, sum(record.parked.values())
+        in_round[name] = [record.waiting, parked, record.busy, record.ready, record.resting]
+    if in_round:
+        yield at, [*map(sum, zip(*in_round.values(), strict=True))]
 
 
 def _last_errors(jobdirs: Sequence[Path]) -> list[str]:
-    """The last lines of the logs of errors."""
+    """Return the last lines of the error logs."""
     found: deque[str] = deque(maxlen=_LAST)
     for path in (jobdir / "logs/critical.jsonl" for jobdir in jobdirs):
         with suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as lines:
@@ -241,13 +251,15 @@ def _last_errors(jobdirs: Sequence[Path]) -> list[str]:
 def _state(
     jobdirs: Sequence[Path], stats: Sequence[Mapping[str, Any]], held: Mapping[str, int]
 ) -> str:
-    """The present activity of the crawl, or its end, by the *stats* of each process; URLs *held*
-    back by reason."""
+    """Return whether the crawl is running, or how it ended, from the *stats* of each process.
+
+    *held* are the numbers of URLs held back, by reason.
+    """
     reasons = {one.get("finish_reason") for one in stats}
     if running(jobdirs):
         return "running"
     if None in reasons:
-        return "cut off, can be resumed"
+        return "killed (can be resumed)"
     if reasons == {"finished"}:
         return finished(held)
-    return "stopped, can be resumed"
+    return "stopped (can be resumed)"

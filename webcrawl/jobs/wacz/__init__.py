@@ -1,4 +1,4 @@
-"""WACZ and CDXJ: the stored pages of a crawl for replay tools (pywb, ReplayWeb.page).
+"""WACZ packages and CDXJ indexes of stored pages, for replay tools (pywb, ReplayWeb.page).
 
 The life of an index::
 
@@ -11,8 +11,8 @@ hashes of all of these.
 
 Invariants:
 
-1. Under the name that the user gave there is the whole result, or what was there before.
-2. What was read of a WARC file is kept beside the result until that is there, so the same command
-   goes on where it was stopped.
-3. Memory is bounded, whatever the size of the crawl.
+1. The file with the user's name is either complete or unchanged.
+2. Data read from a WARC file is kept next to the result until it is complete, so the same command
+   continues where it was stopped.
+3. Memory is bounded, for crawls of any size.
 """

@@ -1,7 +1,7 @@
-"""Captures of a WARC file: what a CDXJ index and a list of pages have of its records.
+"""Captures of a WARC file: lines of a CDXJ index and of a list of pages.
 
-Lines are those of cdxj-indexer and of wacz, the tools of the formats' authors. A file that is
-damaged gives all before the damage but the last one, which may be damaged, too.
+The lines are the same as those of cdxj-indexer and wacz, the tools of the formats' authors. From a
+damaged file, all captures before the damage are read, except the last one, which may be damaged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from fastwarc.warc import WarcRecord
 
-# Titles stand at the beginning.
+# Titles are at the beginning of a page.
 _READ_BYTES = 1 << 16
 _MAX_HEADER_BYTES = 1 << 18
 _MAX_TITLE_CHARS = 300
@@ -41,8 +41,10 @@ _NOT_DIGIT = re.compile(r"\D+")
 
 
 class Capture(NamedTuple):
-    """A line of the index; *page* is a line of the list of pages, empty if it is no HTML page.
-    *end* is the offset in the file after its record."""
+    """Line of the index, with a line of the list of pages.
+
+    *page* is empty if it is not an HTML page. *end* is the offset in the file after its record.
+    """
 
     line: bytes
     page: bytes
@@ -50,9 +52,9 @@ class Capture(NamedTuple):
 
 
 def captures(path: Path) -> Iterator[Capture]:
-    """The captures of the WARC file *path*, gzip or not, in its order.
+    """Yield the captures of the WARC file *path* (gzip or not) in its order.
 
-    DamagedWarcError after the last one that can be read, OSError if the file cannot be opened.
+    Raises DamagedWarcError after the last readable one, and OSError if the file cannot be opened.
     """
     pending: Callable[[int], Capture] | None = None
     last = -1
@@ -71,8 +73,10 @@ def captures(path: Path) -> Iterator[Capture]:
 
 
 def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | None:
-    """The capture of *record*, by the offset of its end, which is known when the next one begins;
-    None for a record without a URL."""
+    """Return a function that makes the capture of *record* from the offset of its end.
+
+    That offset is known when the next record begins. None for a record without a URL.
+    """
     headers = record.headers
     url = (headers.get("WARC-Target-URI") or "").strip("<>")
     if not url:
@@ -98,25 +102,25 @@ def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | No
     prefix, offset = f"{_key(url)} {_NOT_DIGIT.sub('', date)[:14]}", record.stream_pos
 
     def until(end: int) -> Capture:
-        # In the order of cdxj-indexer.
-        said = {name: value for name, value in fields.items() if value}
-        said |= {"length": str(end - offset), "offset": str(offset), "filename": filename}
-        return Capture(f"{prefix} {json.dumps(said)}\n".encode("utf-8", "replace"), page, end)
+        # The order of cdxj-indexer.
+        shown = {name: value for name, value in fields.items() if value}
+        shown |= {"length": str(end - offset), "offset": str(offset), "filename": filename}
+        return Capture(f"{prefix} {json.dumps(shown)}\n".encode("utf-8", "replace"), page, end)
 
     return until
 
 
 def _key(url: str) -> str:
-    """The SURT of *url*, as pywb looks for it; *url* itself if it has none."""
+    """Return the SURT of *url*, by which pywb searches, or *url* itself if it has none."""
     try:
         key = surt.surt(url)
-    except Exception:  # noqa: BLE001  # of a URL that it cannot take apart; so does cdxj-indexer
+    except Exception:  # noqa: BLE001  # a URL that it cannot parse; as cdxj-indexer
         key = url
     return _SPACE.sub("%20", key)
 
 
 def _page_line(url: str, date: str, record: WarcRecord) -> bytes:
-    """Empty if the document is no HTML."""
+    """Return the line of the list of pages; empty if the document is not HTML."""
     http = record.http_headers
     media, label = content_type_of(http.get_bytes_multiple(b"Content-Type"))
     if media not in _HTML:
@@ -124,20 +128,20 @@ def _page_line(url: str, date: str, record: WarcRecord) -> bytes:
     body = _beginning(record)
     if codings := codings_of(http.get_bytes_multiple(b"Content-Encoding")):
         body = decode(body, codings, limit=_READ_BYTES).body
-    said = {"id": (record.record_id or "").strip("<>").rpartition(":")[2], "url": url, "ts": date}
+    shown = {"id": (record.record_id or "").strip("<>").rpartition(":")[2], "url": url, "ts": date}
     if title := _title(body, label):
-        said["title"] = title
-    return json.dumps(said).encode("ascii") + b"\n"
+        shown["title"] = title
+    return json.dumps(shown).encode("ascii") + b"\n"
 
 
 def _beginning(record: WarcRecord) -> bytes:
-    """The first bytes of a body, without the chunks that it may be stored in."""
+    """Return the first bytes of a body, without chunk headers if it is stored with them."""
     coding = record.http_headers.get("Transfer-Encoding") or ""
     if not coding.lower().endswith("chunked"):
         return record.reader.read(_READ_BYTES)
     try:
         return ChunkedReader(record.reader).read(_READ_BYTES)
-    except ValueError:  # tools that store the body without its chunks
+    except ValueError:  # some tools store the body without chunk headers
         return b""
 
 

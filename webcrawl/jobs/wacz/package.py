@@ -1,8 +1,8 @@
-"""WACZ package: a ZIP file of WARC files, their index, pages, and hashes (WACZ 1.1.1).
+"""Writer of WACZ packages: ZIP files of WARC files, their index, pages and hashes (WACZ 1.1.1).
 
-WARC files are stored as they are, so that a replay tool reads a record out of the ZIP file by its
-offset. The index is in blocks of lines, each compressed by itself, with a second index of blocks
-(ZipNum), as wacz and ArchiveWeb.page write it.
+WARC files are stored uncompressed, so that replay tools can read a record from the ZIP file by its
+offset. The index consists of separately compressed blocks of lines, with a second index of the
+blocks (ZipNum), as wacz and ArchiveWeb.page write it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _VERSION = "1.1.1"
-_BLOCK_LINES = 1024  # as wacz has it
+_BLOCK_LINES = 1024  # as in wacz
 _READ_BYTES = 1 << 20
 _GZIP_FORMAT = 31
 _LEVEL = 2
@@ -41,9 +41,12 @@ def write_wacz(
     at: float,
     on_progress: Callable[[int], object],
 ) -> None:
-    """Write the package *path* of *warcs*; *index* are the sorted lines of their index, *pages*
-    files of lines. *at*, in epoch seconds, is its date; *on_progress* is called with the number of
-    bytes of *warcs* copied since the last call. OSError."""
+    """Write the package *path* of *warcs*. Raises OSError.
+
+    *index* are the sorted lines of their index, and *pages* files with lines of the list of pages.
+    *at*, in epoch seconds, is the date of the package. *on_progress* is called with the number of
+    bytes of *warcs* copied since the last call.
+    """
     with zipfile.ZipFile(path, "w") as archive:
         package = _Package(archive, at)
         _write_index(package, index)
@@ -58,7 +61,7 @@ def write_wacz(
 
 
 class _PackageFile:
-    """A file in the package, hashed while it is written."""
+    """File in the package, hashed while it is written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -82,7 +85,7 @@ class _PackageFile:
 
 
 class _Package:
-    """The ZIP file, and what datapackage.json has to say of its files."""
+    """ZIP file, and the description of its files for datapackage.json."""
 
     def __init__(self, archive: zipfile.ZipFile, at: float) -> None:
         self._archive = archive
@@ -91,7 +94,7 @@ class _Package:
 
     @contextmanager
     def entry(self, path: str, *, packed: bool = False) -> Iterator[_PackageFile]:
-        """A new file *path*."""
+        """Add a new file *path*, written in the block."""
         info = zipfile.ZipInfo(path, self._at.timetuple()[:6])
         info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
         info.external_attr = 0o644 << 16
@@ -103,7 +106,7 @@ class _Package:
         self._resources.append(found)
 
     def describe(self, title: str) -> None:
-        """Write datapackage.json, and its hash."""
+        """Write datapackage.json and its hash."""
         description = {
             "profile": "data-package",
             "title": title,
@@ -121,7 +124,7 @@ class _Package:
 
 def _write_index(package: _Package, lines: Iterable[bytes]) -> None:
     name = "index.cdx.gz"
-    # A hundred bytes for a thousand lines.
+    # The second index takes a hundred bytes per thousand lines.
     blocks = [b"!meta 0 " + _line({"format": "cdxj-gzip-1.0", "filename": name})]
     with package.entry(f"indexes/{name}") as entry:
         lines = iter(lines)

@@ -1,10 +1,10 @@
-"""Result of ``scrapy wacz``: a CDXJ index or a WACZ of WARC files, made beside its name first.
+"""Result of ``scrapy wacz``: a CDXJ index or a WACZ of WARC files.
 
-FILE is made in the directory ``FILE.work``, which is deleted when FILE is there. It has, for a WARC
-file called NAME of SIZE bytes, what was read of it::
+FILE is made in the directory ``FILE.work``, which is deleted when FILE is complete. For a WARC file
+called NAME of SIZE bytes, it holds what was read::
 
     NAME.SIZE.cdxj     its lines of the index, in its order
-    NAME.SIZE.pages    its lines of the list of pages; named last, so it says that all is there
+    NAME.SIZE.pages    its lines of the list of pages; renamed last, when both are complete
 
 A file that is being written ends in ``.tmp``.
 """
@@ -27,27 +27,29 @@ if TYPE_CHECKING:
 
 
 class Made(NamedTuple):
-    """Result of the packing: *captures* in the index, a sentence for each damaged WARC file."""
+    """Number of *captures* in the index, and a sentence for each damaged WARC file."""
 
     captures: int
     damage: list[str]
 
 
 def warc_files(paths: Iterable[Path]) -> list[Path]:
-    """The finished WARC files that *paths* name: files, directories of them, job directories (of a
-    hive, too). FatalError if there is none, or two of one name."""
+    """Return the finished WARC files in *paths*: files, directories, job directories or hives.
+
+    Raises FatalError if there are none, or two with the same name.
+    """
     found: dict[str, Path] = {}
     for path in paths:
         files = [path] if path.is_file() else _files_in(path)
         if not files:
             raise FatalError(
-                f"There is no finished WARC file in {path}: one is finished when it is full, and "
+                f"There is no finished WARC file in {path}. A file is finished when it is full, "
                 "the last one when the crawl ends."
             )
         for file in files:
             other = found.setdefault(file.name, file)
             if other != file:
-                raise FatalError(f"{other} and {file} have one name: rename one of them.")
+                raise FatalError(f"{other} and {file} have the same name: rename one of them.")
     return list(found.values())
 
 
@@ -57,15 +59,18 @@ def _files_in(path: Path) -> list[Path]:
 
 
 def bytes_of(warcs: Iterable[Path], output: Path) -> int:
-    """How many bytes ``make`` will report as done."""
+    """Return how many bytes ``make`` will report as done."""
     return sum(warc.stat().st_size for warc in warcs) * (2 if output.suffix == ".wacz" else 1)
 
 
 def make(
     warcs: Sequence[Path], output: Path, *, at: float, on_progress: Callable[[int], object]
 ) -> Made:
-    """Make or replace the file *output*, an index or a package by its ending; *at*, in epoch
-    seconds, is its date. FatalError if another process makes it; OSError."""
+    """Write the file *output*, an index or a package by its ending.
+
+    *at*, in epoch seconds, is its date. Raises FatalError if another process is writing it, and
+    OSError.
+    """
     busy, aside = f"{output} is being made", output.with_name(f"{output.name}.work")
     with work_directory(aside, of=busy) as work, replacing(output) as new:
         read = [read_warc(warc, work, on_progress=on_progress) for warc in warcs]
@@ -95,7 +100,7 @@ def make(
 
 
 class ReadWarc(NamedTuple):
-    """What was read of a WARC file; *damage* says from where on it could not be, or is empty."""
+    """Files read from a WARC file; *damage* says where it became unreadable, or is empty."""
 
     cdxj: Path
     pages: Path
@@ -103,8 +108,10 @@ class ReadWarc(NamedTuple):
 
 
 def read_warc(warc: Path, work: Path, *, on_progress: Callable[[int], object]) -> ReadWarc:
-    """Read *warc* into files in the directory *work*, unless they are there; *on_progress* is
-    called with the number of bytes read since the last call. OSError."""
+    """Read *warc* into files in the directory *work*, unless they exist. Raises OSError.
+
+    *on_progress* is called with the number of bytes read since the last call.
+    """
     size = warc.stat().st_size
     cdxj, pages = (work / f"{warc.name}.{size}.{end}" for end in ("cdxj", "pages"))
     if pages.exists():
@@ -124,7 +131,7 @@ def read_warc(warc: Path, work: Path, *, on_progress: Callable[[int], object]) -
             damage = str(error)
     on_progress(size - at)
     if damage:
-        # It is read again the next time, so that its damage is told again.
+        # It is read again the next time, so that its damage is reported again.
         return ReadWarc(cdxj, aside, damage)
     sync_paths([cdxj, aside, work])
     aside.replace(pages)

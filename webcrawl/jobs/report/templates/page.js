@@ -1,8 +1,8 @@
 "use strict";
-// The page works without this: it brings the first screen up to date, and copies command lines.
+// The page works without this script, which updates the first screen and copies command lines.
 
 const reader = new DOMParser();
-// By how many seconds the clock of the server is ahead of the one here, once it has said so.
+// By how many seconds the server's clock is ahead of ours, once it is known.
 let ahead = NaN;
 
 function tellAge() {
@@ -22,7 +22,7 @@ function show(event) {
   const focused = document.activeElement;
   const kept = [...now.querySelectorAll("details, summary, .scroll")].map((one) => [one, one.scrollTop]);
   now.replaceWith(document.adoptNode(fresh));
-  // What somebody has opened stays open, where it was scrolled to, and the focus where it was.
+  // Opened details, scroll positions and the focus stay as they were.
   for (const [one, top] of kept) {
     const other = fresh.querySelector(`#${CSS.escape(one.closest("figure").id)} ${one.localName}`);
     if (!other) continue;
@@ -50,7 +50,7 @@ function offer(button) {
   });
 }
 
-// There is no clipboard where the page came by HTTP from another machine.
+// Browsers offer no clipboard to pages loaded by HTTP from another machine.
 if (navigator.clipboard) document.querySelectorAll(".copy").forEach(offer);
 listen();
 setInterval(tellAge, 1000);
