@@ -38,4 +38,4 @@ if sys.platform == "win32":
     )
     sys.exit(2)
 
-__version__ = "0.2"
+__version__ = "0.3"
