@@ -68,7 +68,7 @@ def test_the_start_takes_few_lines(log):
     assert len(begin.splitlines()) < 8, begin
     assert re.search(r" INFO: webcrawl \d\S+, spider web, with seeds=\S+, ALLOW_PRIVATE_ADD", begin)
     assert "webcrawl.pipelines.warc.WarcPipeline" in begin
-    assert re.search(r" INFO: A new crawl in \S+job\n", log[0])
+    assert re.search(r" INFO: New crawl in \S+job\n", log[0])
 
 
 def test_there_is_no_line_per_page_and_none_above_info(log):

@@ -122,7 +122,7 @@ def test_the_directory_of_a_module_exists_when_it_is_opened(tmp_path, monkeypatc
     run = _crawled_with("Writer", tmp_path, monkeypatch)
     assert run.returncode == 0
     assert (tmp_path / "job/notes/opened").exists()
-    stores_none = "This crawl stores no pages: ITEM_PIPELINES has no module with output"
+    stores_none = "This crawl stores no pages: no module in ITEM_PIPELINES writes them"
     assert stores_none not in run.stderr
     assert stores_none in _crawled_with("InClose", tmp_path, monkeypatch).stderr
 

@@ -1,4 +1,5 @@
-"""Paths of replaced parts of Scrapy in settings and saved jobs of before 2026-11-25."""
+"""Old import paths of parts of Scrapy's engine, for settings and saved jobs from before
+2026-11-25."""
 
 from webcrawl.crawl.engine._engine import (
     PlainMetaRefreshMiddleware,

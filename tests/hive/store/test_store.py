@@ -438,7 +438,7 @@ def test_a_crawl_that_cannot_go_on_without_the_store_names_it_alone(tmp_path):
     with pytest.raises(ObjectStoreError) as caught:
         CheckpointStore(url=str(tmp_path)).newest(0)
     assert explained(caught.value, tmp_path / "job") == (
-        f"HIVE_STORE {tmp_path} has no hive.json: it is not mounted, or was emptied: mend that and "
+        f"HIVE_STORE {tmp_path} has no hive.json: it is not mounted, or was emptied: fix that and "
         "run the same command again; nothing is lost."
     )
 

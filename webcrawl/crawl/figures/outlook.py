@@ -1,4 +1,5 @@
-"""Sample of a crawl for its projection: what is left, and what the longest queues will take."""
+"""Samples of a crawl for its projection: what is left, and how long the longest queues will
+take."""
 
 from __future__ import annotations
 
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shards import Shards
     from webcrawl.hosts.budgets.quotas import Quota
 
-# What a URL that is tried again costs its host, as its rests double from 10 s on and it goes to the
-# end of the queue; and the most of such URLs.
+# Seconds that a retried URL costs its host, whose pauses double from 10 s on; and the largest share
+# of such URLs.
 _RETRY_SECS = 20.0
 _MOST_RETRIED = 0.5
 
 
 def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
-    """That of *shards* now; *quotas* of pages end some queues early. 1 ms for each shard."""
+    """Return a sample of *shards* now. *quotas* of pages end some queues early. 1 ms for each
+    shard."""
     stats = defaultdict(int, shards.stats())
     new = stats["seen/new"] / max(stats["seen/submitted"] - stats["seen/waiting"], 1)
     parked = sum(sum(shard.admission.postponed.values()) for shard in shards)
@@ -37,7 +39,7 @@ def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
     for shard, queue in found:
         host, ready_in = host_of_key(queue.host), max(queue.ready_at - shard.clock(), 0.0)
         rest, period = queue.min_rest or usual, max(queue.min_rest, queue.period) or usual
-        # A host that fails rests ever longer, until it answers or is given up.
+        # The pauses of a failing host grow until it answers or is given up.
         if shard.hosts.records.get(host).failures:
             rest = period = usual
         allowed = _allowed(shard, host, quotas)
@@ -45,7 +47,7 @@ def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
         known -= len(queue) - urls
         least = max(least, ready_in + (urls - 1) * rest)
         bound = max(bound, ready_in + allowed * period)
-        # One more may be found in any case.
+        # Assume that one more URL is found.
         most, each = max((most, each), (ready_in + (urls + 1) * period, period))
     again = stats["frontier/requeued"] / max(stats["frontier/finished"], 1) * _RETRY_SECS
     ready, resting = (stats[f"frontier/hosts/{state}"] for state in ("ready", "snoozed"))
@@ -59,7 +61,7 @@ def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
 
 
 def _allowed(shard: Shard, host: str, quotas: Mapping[str, Quota]) -> float:
-    """How many more pages *quotas* allow *host*."""
+    """Return how many more pages *quotas* allow *host*."""
     used = {"domain": shard.hosts.records.domains.find(registered_domain(host)).pages}
     if shard.settings.key == "host":
         used["host"] = shard.hosts.records.get(host).begun
