@@ -542,4 +542,4 @@ def test_a_crawl_with_nothing_to_fetch_is_no_success(command, tmp_path):
 def test_a_job_directory_that_others_may_write_to_gets_a_warning(command, jobdir, mode, warns):
     jobdir.chmod(mode)
     said = finish(command(CLOSESPIDER_PAGECOUNT=1))
-    assert ("may be written to by others" in said) is warns
+    assert ("Other users may write to JOBDIR" in said) is warns

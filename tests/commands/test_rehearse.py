@@ -85,7 +85,7 @@ def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_p
     assert "switched off: OUTPUT_STORE, the feed s3://a/b.csv" in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "rehearsal"]
     assert (tmp_path / "rehearsal" / "feeds" / "far.jsonl").stat().st_size
-    assert "no socket but the simulated ones is opened, none to 192.0.2.7" in done.stderr
+    assert "only simulated sockets can be opened, none to 192.0.2.7" in done.stderr
     assert [*(tmp_path / "rehearsal" / "warc_dir").glob("*.warc.gz")]
 
 

@@ -82,10 +82,10 @@ class Writer(ProcessingModule):
         InInit       | 1 | could not be made
         InOpen       | 1 | failed in open
         InProcess    | 4 | failed on http://a\.test:\d+/
-        InClose      | 4 | failed in close
+        InClose      | 4 | failed to close
         PlainOpen    | 1 | failed in open
         PlainProcess | 4 | failed on http://a\.test:\d+/
-        PlainClose   | 4 | failed in close
+        PlainClose   | 4 | failed to close
     """),
 )
 def test_a_faulty_module_and_its_page_are_named(tmp_path, monkeypatch, module, code, where):

@@ -42,7 +42,7 @@ def simulate(seed: int, servers: SimulatedWeb, *, began: float = 0.0) -> Virtual
     asyncio.set_event_loop(loop)
     clock.take_from(boot=loop.time, wall=lambda: BEGAN + loop.time())
     install_reactor(_REACTOR, _LOOP)
-    from twisted.internet import reactor  # noqa: PLC0415   # only after it is installed
+    from twisted.internet import reactor  # noqa: PLC0415  # only after it is installed
 
     _replace_threads(loop, randomness.generator("threads"))
     for owner, name, value in (

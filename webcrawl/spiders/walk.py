@@ -103,7 +103,7 @@ class RandomWalkSpider(Spider):
         lines = Path(seeds).read_text().split()[:_MAX_SEEDS] if Path(seeds).is_file() else []
         urls = [url for line in lines if (url := normalize_seed(line))]
         if crawler.settings.get("HIVE") or not urls or len(values) > 2:
-            raise FatalError("walk needs seeds=FILE of URLs; takes walkers=N and steps=N; no HIVE.")
+            raise FatalError("walk needs seeds=FILE, and takes walkers=N and steps=N, but no HIVE.")
         counts = {name: whole(values, name, at_least=1) for name in ("walkers", "steps")}
         return super().from_crawler(crawler, seeds=urls, settings=crawler.settings, **counts)
 

@@ -308,9 +308,7 @@ class _Plain:
     crawler: Crawler
 
     def __init__(self, settings: BaseSettings) -> None:
-        whole(
-            settings, "REDIRECT_MAX_TIMES", at_least=0
-        )  # Scrapy's error would not name the setting
+        whole(settings, "REDIRECT_MAX_TIMES", at_least=0)  # Scrapy's own error names no setting
         super().__init__(settings)  # type: ignore[call-arg]  # Scrapy's, the next base
         self._filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
 

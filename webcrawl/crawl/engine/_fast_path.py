@@ -202,7 +202,7 @@ class _Service:
                 output = await output
             if type(output) is not list:
                 output = await ensure_awaitable(iterate_spider_output(output))
-        except Exception:  # noqa: BLE001   # a callback may raise anything
+        except Exception:  # noqa: BLE001  # a callback may raise anything
             failure: Failure = Failure()  # type: ignore[no-untyped-call]  # Twisted's
             self._scraper.handle_spider_error(failure, request, response)
         else:
@@ -252,7 +252,7 @@ class _Middlewares:
                         break
             else:
                 result = await download(request)
-        except Exception as error:  # noqa: BLE001   # a middleware may turn it into a response
+        except Exception as error:  # noqa: BLE001  # a middleware may turn it into a response
             await _process_pending_io()
             result = await self._manager._process_exception(error, request)
         for method in self._of_responses:
@@ -365,9 +365,7 @@ class DirectSignals(SignalManager):
 
     def _receivers(self, signal: Any) -> list[Any]:
         own = connections.get(id(self.sender), {})
-        if (
-            id(Any_) in connections or Any_ in own
-        ):  # some handlers listen to all senders, or to all signals
+        if id(Any_) in connections or Any_ in own:  # handlers for all senders or signals
             return [*liveReceivers(getAllReceivers(self.sender, signal))]
         return [*liveReceivers(own.get(signal, ()))]
 
