@@ -81,7 +81,7 @@ class Steering:
         use_log_level(level)
         is_wider = new.quotas != live.quotas
         is_resized = new.workers != live.workers
-        live.take(new)
+        live.copy_from(new)
         crawler.engine.downloader.total_concurrency = new.workers
         for shard in self._process.shards:
             if is_resized:

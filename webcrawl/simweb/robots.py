@@ -44,7 +44,7 @@ _RULES = {
         "User-agent: *\n{delay}Disallow: /\n"
     ),
     RobotsKind.BOM_CRLF: (
-        "\ufeffUser-agent: *\r\n{delay}Disallow: /private/  # not yet\r\n\r\n"
+        "\ufeffUser-agent: *\r\n{delay}Disallow: /private/   # not yet\r\n\r\n"
         "disallow:/cgi-bin/\r\nNonsense: line\r\njunk without a colon\r\n"
     ),
     RobotsKind.BIG: "User-agent: *\n{delay}Disallow: /private/\nDisallow: /archive/\n",

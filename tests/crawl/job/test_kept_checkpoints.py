@@ -154,7 +154,7 @@ def test_a_kept_checkpoint_is_refused_and_left_as_it_is(kept, jobdir, tmp_path):
             Job(path=path).open()
         assert str(caught.value) == (
             f"JOBDIR {path} is a kept checkpoint, which never changes: copy it with "
-            f"cp -r {path} DIR, and go on in the copy with -s JOBDIR=DIR."
+            f"cp -r {path} DIR, and continue in the copy with -s JOBDIR=DIR."
         )
         assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 

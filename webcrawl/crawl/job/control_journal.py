@@ -220,7 +220,7 @@ def in_force(jobdirs: Iterable[Path]) -> list[Change]:
     return [one for one in found.values() if not one.ends]
 
 
-def apply_host_rules(rules: HostRules, changes: Iterable[Change]) -> None:
+def put_on(rules: HostRules, changes: Iterable[Change]) -> None:
     """Apply the rules of hosts among *changes*, which are in force, to *rules*."""
     for one in changes:
         if one.name in COMMANDS:
