@@ -27,13 +27,13 @@ from webcrawl.configuration.values import flag
 from webcrawl.crawl.engine._engine import (
     Alarm,
     bound_items,
+    bypass_spider_middlewares,
     check_engine,
-    go_on_for_pages_in_process,
     is_closing,
+    keep_asking_for_waiting_pages,
     name_failed_closing,
-    never_opened,
-    past_spider_middlewares,
     scraper_is_full,
+    skip_closing,
     takes_fast_path,
     undo_failed_opening,
     wake,
@@ -136,15 +136,15 @@ class MercatorScheduler(BaseScheduler):
             process.open(awaits_seeds=getattr(spider, "reads_seeds", False), on_merged=self._work)
         except _NOT_OPENED as error:
             process.give_back()
-            never_opened(engine)
+            skip_closing(engine)
             if isinstance(error, FatalError):
                 raise
             raise unopened(error, self._job.path) from error
         undo_failed_opening(engine, self._undo)
         name_failed_closing(engine, self._module_not_closed)
         watch_requests(engine, self._completion.done)
-        go_on_for_pages_in_process(engine, lambda: bool(self._side_downloads))
-        past_spider_middlewares(engine, is_for_robots)
+        keep_asking_for_waiting_pages(engine, lambda: bool(self._side_downloads))
+        bypass_spider_middlewares(engine, is_for_robots)
         if takes_fast_path(self._crawler.settings):
             from webcrawl.crawl.engine._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
@@ -250,7 +250,9 @@ class MercatorScheduler(BaseScheduler):
                         shards.note_idle_worker()
                         self._alarm.set(shards.ready_at())
                     return None
-                request = (dispatcher.dispatch if found is None else dispatcher.go_on)(lease)
+                request = (dispatcher.dispatch if found is None else dispatcher.dispatch_found)(
+                    lease
+                )
                 if request is not None:
                     return request
                 if now() >= deadline:

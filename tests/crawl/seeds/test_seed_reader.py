@@ -106,15 +106,15 @@ class TestNames:
         assert urls_of("b.com") == ["http://in-the-file.com/"]
         for name in ("hosts.txt", "seeds/top1m.csv", "localhost", "x" * 5000):
             assert f"Cannot read the seeds in {name}" in refusal(name)
-        assert "It is no URL or known domain either" in refusal("hosts.txt")
-        assert "not a URL this crawler fetches" in refusal("http://[x")
+        assert "It is not a URL or known domain either" in refusal("hosts.txt")
+        assert "not a URL that this crawler can fetch" in refusal("http://[x")
 
     def test_a_cursor_of_a_url_is_kept_and_other_seeds_are_said(self, caplog):
         _, saved = read("http://a.com/")
         assert is_read("http://a.com/", snapshot=saved)
         assert "other seeds" not in caplog.text
         assert urls_of("b.com", snapshot=saved) == ["http://b.com/"]
-        assert "This crawl was begun with other seeds; added to it: b.com." in caplog.text
+        assert "This crawl was started with other seeds; added now: b.com." in caplog.text
 
 
 NEITHER = [
@@ -172,9 +172,9 @@ class TestLine:
             ("example.com\n".encode("utf-16"), "NUL byte"),
             (b"a" * (MAX_LINE_BYTES + 1), f"longer than {MAX_LINE_BYTES} bytes"),
             (b'1,"a"\rb', "new-line character seen in unquoted field"),
-            (b"javascript:alert(1)", "not a URL this crawler fetches"),
-            (b"example.com:99999", "not a URL this crawler fetches"),
-            (b"http://[::1", "not a URL this crawler fetches"),
+            (b"javascript:alert(1)", "not a URL that this crawler can fetch"),
+            (b"example.com:99999", "not a URL that this crawler can fetch"),
+            (b"http://[::1", "not a URL that this crawler can fetch"),
             *((text, "neither a domain nor a URL") for text in NEITHER),
         ],
     )
@@ -329,7 +329,9 @@ class TestBrokenSources:
             first.unlink()
             assert [seed.url for seed in drain(reader)] == ["http://b.example/"]
             snapshot = reader.snapshot()
-        assert f"seeds: cannot read on in {first}: No such file or directory" in caplog.messages
+        assert (
+            f"seeds: cannot read the rest of {first}: No such file or directory" in caplog.messages
+        )
         write(b"a.example", "a")
         os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
         assert urls_of(first, second, snapshot=snapshot) == ["http://a.example/"]
@@ -362,7 +364,7 @@ class TestCursor:
         _, snapshot = read(path)
         write(b"a.example\nb.example\nc.example\n")
         assert len(urls_of(path, snapshot=snapshot)) == 3
-        assert f"seeds: {path} has changed, it is read again from its start" in caplog.messages
+        assert f"seeds: {path} has changed and is read again from its start" in caplog.messages
 
     def test_list_added_on_resume_is_read_and_the_others_continue(self, write):
         first, second = write(b"a.example\nb.example", "a"), write(b"c.example", "c")

@@ -11,11 +11,11 @@ exist.
 * ``watch_requests``: no signal marks the end of a request on every path (response, exception,
   ignored by a middleware, replaced by another request, dropped item). The engine's slot forgets
   a request exactly once, after its download, callback and item pipelines: that is the moment.
-* ``go_on_for_pages_in_process``: the engine stops asking while much is in process; pages that wait
-  for a download of their own would wait for ever.
-* ``past_spider_middlewares``: spider middlewares expect pages, and Scrapy's never see a robots.txt.
+* ``keep_asking_for_waiting_pages``: the engine stops asking while much is in process; pages that
+  wait for a download of their own would wait for ever.
+* ``bypass_spider_middlewares``: spider middlewares expect pages; Scrapy's never see a robots.txt.
 * ``stop_when_opened``: Scrapy ends the process on a signal that arrives while the spider is opened.
-* ``never_opened``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
+* ``skip_closing``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
 * ``name_failed_closing``: Scrapy does not say which processing module could not be closed.
 * ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
   ``PlainMetaRefreshMiddleware`` likewise.
@@ -143,7 +143,7 @@ def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) 
     slot.remove_request = remove_and_tell  # type: ignore[method-assign]  # the seam itself
 
 
-def past_spider_middlewares(engine: ExecutionEngine, passes: Callable[[Request], bool]) -> None:
+def bypass_spider_middlewares(engine: ExecutionEngine, passes: Callable[[Request], bool]) -> None:
     """Let the responses to requests that *passes* accepts bypass the spider middlewares."""
     middlewares = engine.scraper.spidermw
     scrape: Any = middlewares.scrape_response_async
@@ -162,7 +162,7 @@ def scraper_is_full(engine: ExecutionEngine) -> bool:
     return slot is not None and slot.needs_backout()
 
 
-def go_on_for_pages_in_process(engine: ExecutionEngine, wait: Callable[[], bool]) -> None:
+def keep_asking_for_waiting_pages(engine: ExecutionEngine, wait: Callable[[], bool]) -> None:
     """Let the engine ask for requests even while the scraper is full, if pages in it *wait*.
 
     Such pages wait for downloads that the scheduler hands out: otherwise both would wait for each
@@ -223,7 +223,7 @@ def stop_when_opened(crawler: Crawler) -> None:
     crawler.stop_async = stop_async  # type: ignore[method-assign]  # the seam itself
 
 
-def never_opened(engine: ExecutionEngine) -> None:
+def skip_closing(engine: ExecutionEngine) -> None:
     """Make closing *engine* do nothing, because the scheduler and everything after it failed to
     open.
 
@@ -240,7 +240,7 @@ def never_opened(engine: ExecutionEngine) -> None:
 def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[None]]) -> None:
     """Close what was opened, and call *undo*, when a processing module cannot be opened.
 
-    As with ``never_opened``, the messages that Scrapy logs while closing would hide the reason.
+    As with ``skip_closing``, the messages that Scrapy logs while closing would hide the reason.
     """
     open_spider = engine.scraper.open_spider_async
     close_spider = engine.scraper.close_spider_async
@@ -251,7 +251,7 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
         except CloseSpider:
             raise
         except Exception:
-            never_opened(engine)
+            skip_closing(engine)
             try:
                 await close_spider()
             except Exception:
