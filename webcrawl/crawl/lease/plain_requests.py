@@ -95,7 +95,7 @@ def _encodable(value: Any) -> Any:
     if kind is TextOfElement:  # the text of a link
         return str(value)
     raise NotPlainError(
-        f"{kind.__qualname__} is not None, bool, int, float, str, bytes, list, tuple or dict"
+        f"{kind.__qualname__} is not plain (None, bool, int, float, str, bytes, list, tuple, dict)"
     )
 
 
