@@ -1,5 +1,6 @@
-"""The crawler's only clock: epoch seconds that advance evenly, whatever happens to the system
-clock.
+"""The crawler's only clock: epoch seconds that advance evenly.
+
+Changes of the system clock do not affect it.
 
 ``now`` is the clock of this process. It reads the system clock once, when the process starts, and
 from then on adds the time since boot, which nothing can set. When somebody, or a time server, sets

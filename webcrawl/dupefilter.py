@@ -69,8 +69,11 @@ class MercatorDupeFilter(BaseDupeFilter):
         stats: StatsCollector,
         debug: bool,
     ) -> None:
-        """Store the values. *snapshot_every* is the number of new requests between two
-        snapshots, which limits how much is replayed on opening."""
+        """Store the values.
+
+        *snapshot_every* is the number of new requests between two snapshots, which limits how much
+        is replayed on opening.
+        """
         self._build = build
         self._directory = directory
         self._snapshot_every = snapshot_every
@@ -166,8 +169,10 @@ class MercatorDupeFilter(BaseDupeFilter):
             logger.exception("The seen requests could not be saved; their log still has them")
 
     def close(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
-        """Save and close. Blocks for an fsync; after a failure the directory can still be
-        resumed."""
+        """Save and close.
+
+        Blocks for an fsync; after a failure the directory can still be resumed.
+        """
         eliminator = self.eliminator
         try:
             for name, value in eliminator.stats().items():

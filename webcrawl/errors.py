@@ -37,8 +37,10 @@ class StoreError(OSError):
 
 
 class RemoteStoreError(StoreError):
-    """A StoreError about something other than a local disk; the text is one clause that names
-    it."""
+    """A StoreError about something other than a local disk.
+
+    The text is one clause that names it.
+    """
 
 
 class ObjectStoreError(OSError):
@@ -53,8 +55,10 @@ class DiskError(FatalError):
 
 
 def needs(package: str, *, of: str) -> None:
-    """Raise FatalError unless *package*, one of requirements-modules.txt, is installed. *of* is
-    what needs it."""
+    """Raise FatalError unless *package*, one of requirements-modules.txt, is installed.
+
+    *of* is what needs it.
+    """
     if find_spec(package) is None:
         raise FatalError(
             f"{of} needs {package}: make modules (or pip install -r requirements-modules.txt)."
@@ -62,8 +66,7 @@ def needs(package: str, *, of: str) -> None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Return whether *error* means that the disk, or our share of it (quota, ulimit -f), is
-    full."""
+    """Return whether *error* means a full disk, or a used-up quota (or ulimit -f)."""
     return isinstance(error, OSError) and error.errno in {
         errno.ENOSPC,
         errno.EDQUOT,
@@ -105,8 +108,9 @@ def path_of(module: object | None) -> str:
 
 
 def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
-    """Return the message for *error*, raised in *directory* or in the place that a StoreError
-    names.
+    """Return the message for *error*, raised in *directory*.
+
+    A StoreError may name another place.
 
     *name* is the setting of that directory.
     """

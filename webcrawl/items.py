@@ -197,8 +197,10 @@ class Page:
 
     @property
     def selector(self) -> Selector:
-        """Return ``text`` as a tree, parsed at the first access: HTML, or XML by the
-        Content-Type."""
+        """Return ``text`` as a tree: HTML, or XML by the Content-Type.
+
+        It is parsed at the first access.
+        """
         if self._selector is None:
             kind = "xml" if _XML_TYPE.fullmatch(self.content_type) else "html"
             self._selector = Selector(text=self.text, type=kind, base_url=self.url)
@@ -213,8 +215,7 @@ class Page:
         return self.selector.xpath(query, **variables)
 
     def header(self, name: str) -> str | None:
-        """Return the value of the first response header called *name*, in any case; None without
-        one.
+        """Return the first response header called *name*, in any case; None without one.
 
         Its bytes are read as Latin-1.
         """

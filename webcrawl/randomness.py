@@ -22,8 +22,10 @@ def generator(part: str) -> random.Random:
 
 
 def secret_generator(part: str) -> random.Random:
-    """Return a new generator for *part* whose numbers cannot be guessed. Each takes a system
-    call."""
+    """Return a new generator for *part* whose numbers cannot be guessed.
+
+    Each takes a system call.
+    """
     return _repeated(part) or random.SystemRandom()
 
 

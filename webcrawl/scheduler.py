@@ -125,8 +125,7 @@ class MercatorScheduler(BaseScheduler):
     # --- Scrapy's interface
 
     def open(self, spider: Spider) -> None:
-        """Lock the job directory and resume the crawl from the last checkpoint and the logs after
-        it.
+        """Lock the job directory and resume from the last checkpoint and the logs after it.
 
         Blocks: this is start-up. Raises FatalError with one sentence.
         """
@@ -219,8 +218,10 @@ class MercatorScheduler(BaseScheduler):
         return self.process.intake.enqueue(request)
 
     def next_request(self) -> Request | None:
-        """Return the next request that politeness allows. On None, the engine will be woken in
-        time."""
+        """Return the next request that politeness allows.
+
+        On None, the engine will be woken in time.
+        """
         pauses, dispatcher, shards = self.process.pauses, self._dispatcher, self._shards
         fence = self._hooks.fence
         deadline = now() + _SLICE_SECS
@@ -264,8 +265,10 @@ class MercatorScheduler(BaseScheduler):
         return None
 
     def attach(self, name: str, part: Part) -> bytes | None:
-        """Include *part*, of a processing module, in checkpoints; return its last saved state,
-        or None."""
+        """Include *part*, of a processing module, in checkpoints.
+
+        Returns its last saved state, or None.
+        """
         own = self._job.own
         saved = own.saved(name)
         own.attach(name, part)
@@ -306,8 +309,7 @@ class MercatorScheduler(BaseScheduler):
         self._had_pending = pending
 
     def _hurry_up(self) -> None:
-        """Abort the downloads and items that the closing engine waits for, after the grace
-        period."""
+        """After the grace period, abort what the closing engine waits for."""
         at = now()
         if self._stopping_since is None:
             self._stopping_since = at

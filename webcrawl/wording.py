@@ -1,5 +1,7 @@
-"""Wording for logs, summaries and commands: counts with nouns, and text from strangers made
-safe."""
+"""Wording for logs, summaries and commands.
+
+Counts get their nouns, and text from strangers is made safe.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Old import paths of parts of Scrapy's engine, for settings and saved jobs from before
-2026-11-25."""
+"""Old import paths of parts of Scrapy's engine.
+
+For settings and jobs saved before 2026-11-25.
+"""
 
 from webcrawl.crawl.engine._engine import (
     PlainMetaRefreshMiddleware,

@@ -1,5 +1,6 @@
-"""Builds the process and its shards from settings: the one place that reads the scheduler's
-settings.
+"""Builds the process and its shards from settings.
+
+This is the one place that reads the scheduler's settings.
 
 Every part that a user may replace is named by a setting. A class with ``from_crawler`` is built by
 it; one without gets the keyword arguments that the default class gets.
@@ -304,8 +305,10 @@ class ProcessBuilder:
     # --- what is per shard
 
     def shard(self, number: int) -> Shard:
-        """Build the shard *number*, not opened, with a share of the memory for one more held
-        shard."""
+        """Build the shard *number*, not opened.
+
+        Its share of the memory is that of one more held shard.
+        """
         settings = self._settings
         path = shard_path(self._jobdir, shard_name(number))
         merging = self._resources.merging
@@ -385,8 +388,10 @@ class ProcessBuilder:
 
     @property
     def _max_depth(self) -> int:
-        """Return URL_MAX_DEPTH if depths are taken in order; 0 if not, or if the user replaced a
-        part."""
+        """Return URL_MAX_DEPTH if depths are taken in order.
+
+        0 means that they are not, or that the user replaced a part.
+        """
         settings = self._settings
         is_own = load_object(settings["FRONTIER_PRIORITIZER"]) is DepthRankPrioritizer
         front_end = component("FRONTIER_FRONT_END", settings["FRONTIER_FRONT_END"])

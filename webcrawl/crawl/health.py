@@ -137,8 +137,7 @@ class Health:
 
     @property
     def waits_for(self) -> str:
-        """Return what the process waits for when nothing is left but it may not end; ""
-        otherwise."""
+        """Return what the process waits for when nothing is left; "" if it does not wait."""
         shards = self._state.shards
         if shards.may_bring or self._may_end():
             return ""
@@ -210,8 +209,10 @@ class Health:
         )
 
     def _bound_for(self) -> float | None:
-        """Return the seconds until the next host is ready, if workers are idle because all hosts
-        pause."""
+        """Return the seconds until the next host is ready, if all hosts pause.
+
+        None if workers are not idle for that reason.
+        """
         shards = self._state.shards
         ready_at = shards.ready_at()
         if ready_at is None or not shards.all_rest or shards.leased >= self._services.live.workers:
@@ -219,8 +220,7 @@ class Health:
         return max(0.0, ready_at - now())
 
     def _module(self) -> tuple[str, float]:
-        """Return the processing module whose thread has worked longest, and its share of waiting
-        for the disk.
+        """Return the processing module with most work, and its share of waiting for the disk.
 
         The name is "" if no module has a thread.
         """

@@ -192,8 +192,10 @@ class Intake:
             self._pages.submit(page, links, result=PageResult(), chain=b"")
 
     def score_by(self, score: Callable[[Page], int]) -> None:
-        """Score pages with *score*, of a processing module. Raises FatalError if another module
-        does."""
+        """Score pages with *score*, of a processing module.
+
+        Raises FatalError if another module does.
+        """
         if self._score is not None:
             raise FatalError("Two processing modules have a method score: remove one of them.")
         self._score = score
@@ -305,8 +307,10 @@ class Intake:
         return True
 
     def visit(self, entry: Entry) -> None:
-        """Enqueue *entry*, of a finished URL, past the eliminator, unless a filter for seeds
-        refuses it."""
+        """Enqueue *entry*, of a finished URL, past the eliminator.
+
+        A filter for seeds may refuse it.
+        """
         if self._links.refuses_seed(entry.url):
             return
         try:

@@ -60,8 +60,9 @@ class JobState:
     links: LinkSubmitter
 
     def open(self) -> None:
-        """Open the shards from the last checkpoint of the job, which is open, and the logs after
-        it.
+        """Open the shards from the job's last checkpoint and the logs after it.
+
+        The job is already open.
 
         Blocks. Raises FatalError with one sentence, CorruptRecordError, NewerFormatError, OSError.
         """
@@ -84,8 +85,10 @@ class JobState:
             self.open_shard(shard, states[shard.name])
 
     def open_shard(self, shard: Shard, state: StateDirectory, *, forgets: bool = False) -> None:
-        """Open *shard* as ``Shard.open`` does, and register its host records for kept
-        checkpoints."""
+        """Open *shard* as ``Shard.open`` does.
+
+        Register its host records for kept checkpoints.
+        """
         job = self.resources.job
         shard.open(state, forgets=forgets or job.kept.is_copy)
         job.kept.copied[shard.name] = shard.hosts.records.database.copy_to
@@ -101,8 +104,10 @@ class JobState:
         self.resources.writing.shutdown()
 
     def facts(self) -> Mapping[str, Any]:
-        """Return facts of the shards for a checkpoint's manifest, for people and for a later
-        run."""
+        """Return facts of the shards for a checkpoint's manifest.
+
+        They are for people and for a later run.
+        """
         stats = self.shards.stats()
         return {
             "waiting": stats.get("frontier/waiting", 0),

@@ -228,8 +228,9 @@ class Process:
             services.reading.close()
 
     def work(self) -> None:
-        """Do a slice of background work: URLs on their way to the frontiers, expired leases, host
-        records.
+        """Do a slice of background work.
+
+        URLs advance to the frontiers, leases expire, host records are written.
 
         Raises what they raise.
         """

@@ -69,8 +69,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._time = math.ceil((self._time + secs) * _STEPS) / _STEPS
 
     def begin_turn(self) -> None:
-        """Begin the next turn. It takes one step, so that code polling for a short time does not
-        hang."""
+        """Begin the next turn.
+
+        It takes one step, so that code polling for a short time does not hang.
+        """
         self.on_turn(self.turns)
         self.turns += 1
         self._time += 1 / _STEPS

@@ -50,8 +50,10 @@ class Network:
         self._servers.begin(loop.time)
 
     async def connect(self, address: str, port: int) -> socket.socket:
-        """Return this end of a new connection. Raises the OSError of a failure when it would be
-        known."""
+        """Return this end of a new connection.
+
+        Raises the OSError of a failure when it would be known.
+        """
         route = self._servers.route(address)
         await asyncio.sleep(2 * route.latency)
         try:

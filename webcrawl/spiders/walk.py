@@ -97,8 +97,10 @@ class RandomWalkSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, seeds: str = "", **given: str) -> Self:
-        """Build the spider. Raises FatalError for invalid arguments, and in a hive: drones share
-        no walk."""
+        """Build the spider.
+
+        Raises FatalError for invalid arguments, and in a hive: drones share no walk.
+        """
         values = BaseSettings({"walkers": "100", "steps": "10000", **given})
         lines = Path(seeds).read_text().split()[:_MAX_SEEDS] if Path(seeds).is_file() else []
         urls = [url for line in lines if (url := normalize_seed(line))]

@@ -96,8 +96,10 @@ class WebSpider(Spider):
 
     @classmethod
     def handles_request(cls, request: Request) -> bool:  # noqa: ARG003  # Scrapy's interface
-        """Return False: Scrapy's commands look for the spider of a URL's site, and this one has
-        no site."""
+        """Return False, because this spider belongs to no site.
+
+        Scrapy's commands look for the spider of a URL's site.
+        """
         return False
 
     @classmethod
@@ -111,8 +113,10 @@ class WebSpider(Spider):
         _job: str = "",
         **unknown: str,
     ) -> Self:
-        """Build the spider. *_job* is scrapyd's job name; it names the JOBDIR unless one is
-        given."""
+        """Build the spider.
+
+        *_job* is scrapyd's job name; it names the JOBDIR unless one is given.
+        """
         settings = crawler.settings
         if _job and (settings.getpriority("JOBDIR") or 0) < SETTINGS_PRIORITIES["project"]:
             own = Path(settings["JOBDIR"]).with_name(_job)
@@ -179,8 +183,10 @@ class WebSpider(Spider):
             yield item
 
     async def _read_seeds(self, state: StateDirectory, process: Process) -> None:
-        """Read the seeds from the cursor in *state*, and save the cursor there. Raises
-        FatalError."""
+        """Read the seeds from the cursor in *state*, and save the cursor there.
+
+        Raises FatalError.
+        """
         intake, shards, queue = process.intake, process.shards, self.segment_queue
         if not self._seeds.has_sources:
             intake.seeds_are_read()

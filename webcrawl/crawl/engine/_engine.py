@@ -184,8 +184,10 @@ def keep_asking_for_waiting_pages(engine: ExecutionEngine, wait: Callable[[], bo
 def bound_items(
     engine: ExecutionEngine, bound: Callable[..., Any], watch: Callable[[Any], Any]
 ) -> None:
-    """Wrap the path of an item through the pipelines with *bound*, and each ``process_item``
-    with *watch*."""
+    """Wrap an item's path through the pipelines with *bound*.
+
+    Wrap each pipeline's ``process_item`` with *watch*.
+    """
     pipelines: Any = engine.scraper.itemproc
     methods = getattr(pipelines, "methods", {}).get("process_item", ())
     for place, method in enumerate(methods):
@@ -224,8 +226,9 @@ def stop_when_opened(crawler: Crawler) -> None:
 
 
 def skip_closing(engine: ExecutionEngine) -> None:
-    """Make closing *engine* do nothing, because the scheduler and everything after it failed to
-    open.
+    """Make closing *engine* do nothing.
+
+    To be called when the scheduler, and so everything after it, failed to open.
 
     Scrapy would close everything, and log tracebacks of parts that were never opened instead of
     what is wrong.
@@ -299,7 +302,7 @@ class PlainStats(MemoryStatsCollector):
 
 
 class _Plain:
-    """What the middlewares do beyond Scrapy's.
+    """Base class of the middlewares, with what they do beyond Scrapy's.
 
     They do not follow a redirect to where no link may lead (a mail server's port). They do not warn
     of a crawl without RefererMiddleware.

@@ -121,8 +121,10 @@ class _Service:
         warn_on_generator_with_return_value(self._spider, self._spider._parse)
 
     def start_request(self) -> bool:
-        """Do the engine's ``_start_scheduled_request``: return False if the scheduler has no
-        request now."""
+        """Start the next request; return False if the scheduler has none now.
+
+        This is the engine's ``_start_scheduled_request``.
+        """
         slot = self._engine._slot
         assert slot is not None
         request = slot.scheduler.next_request()
@@ -214,8 +216,10 @@ class _Service:
         request: Request,
         response: Response | Failure,
     ) -> None:
-        """Process the output of a callback one by one, without tasks, as CONCURRENT_ITEMS = 1
-        means."""
+        """Process the output of a callback one by one, without tasks.
+
+        This is what CONCURRENT_ITEMS = 1 means.
+        """
         scraper = self._scraper
         process, on_error = scraper._process_spidermw_output_async, scraper.handle_spider_error
         if isinstance(result, AsyncIterator):
@@ -306,8 +310,7 @@ def _direct(method: Any) -> Any:
 def _through_handler(
     handlers: DownloadHandlers,
 ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    """Return a function that downloads with *handlers*, without a coroutine around the handler's
-    own."""
+    """Return a function that downloads with *handlers*, without an extra coroutine."""
     any_handler = handlers.download_request_async
 
     def download(request: Request) -> Coroutine[Any, Any, Response]:

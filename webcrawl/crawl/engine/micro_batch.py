@@ -20,8 +20,10 @@ class MicroBatch:
         self._waiting: list[asyncio.Future[None]] = []
 
     def wait(self) -> asyncio.Future[None]:
-        """Return a future to await before the stage. If one is cancelled, the others still
-        continue."""
+        """Return a future to await before the stage.
+
+        If one is cancelled, the others still continue.
+        """
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_later(TOGETHER_SECS, self._begin)

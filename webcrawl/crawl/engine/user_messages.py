@@ -1,5 +1,7 @@
-"""Messages for the user, written to standard error, and to the log if that is a file or JSON
-lines."""
+"""Messages for the user.
+
+They are written to standard error, and to the log if that is a file or JSON lines.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 def tell(text: str, *, level: int = logging.ERROR) -> None:
-    """Write *text* to standard error, and to the log if that is a file, as in every job of
-    scrapyd."""
+    """Write *text* to standard error, and to the log if that is a file.
+
+    Every job of scrapyd logs to a file.
+    """
     print_error(text)
     if _log_is_file() or _log_is_json():
         logger.log(level, "%s", text.rstrip("\n"))

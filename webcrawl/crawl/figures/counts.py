@@ -19,8 +19,7 @@ _PREFIXES = ("", "k", "M", "G", "T")
 
 
 def behind(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:
-    """Return the numbers in *stats* whose names begin with *prefix*, by the rest of the name; no
-    zeros."""
+    """Return the non-zero numbers in *stats* with *prefix*, by the rest of their name."""
     return {
         name.removeprefix(prefix): int(value)
         for name, value in list(stats.items())  # modules count in threads
@@ -83,8 +82,7 @@ def elapsed(secs: float) -> str:
 
 
 class Counts(NamedTuple):
-    """Counts of pages, redirects, URLs *given_up* by outcome, and repeat *visits* of finished
-    URLs."""
+    """Counts of pages, redirects, URLs *given_up* by outcome, and repeat *visits*."""
 
     pages: int
     redirects: int
@@ -93,8 +91,7 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, stats: Mapping[str, Any], prefix: str = "") -> Self:
-        """Sum up the counts ``outcome/…`` in *stats*; with a *prefix*, those whose names begin
-        with it."""
+        """Sum up the counts ``outcome/…`` in *stats*, or those with a *prefix*."""
         from webcrawl.net.outcomes import is_document  # noqa: PLC0415  # it loads a package
 
         outcomes = behind(f"{prefix}outcome/", stats)

@@ -1,5 +1,7 @@
-"""Samples of a crawl for its projection: what is left, and how long the longest queues will
-take."""
+"""Samples of a crawl for its projection.
+
+A sample says what is left, and how long the longest queues will take.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,10 @@ _MOST_RETRIED = 0.5
 
 
 def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
-    """Return a sample of *shards* now. *quotas* of pages end some queues early. 1 ms for each
-    shard."""
+    """Return a sample of *shards* now.
+
+    *quotas* of pages end some queues early. 1 ms for each shard.
+    """
     stats = defaultdict(int, shards.stats())
     new = stats["seen/new"] / max(stats["seen/submitted"] - stats["seen/waiting"], 1)
     parked = sum(sum(shard.admission.postponed.values()) for shard in shards)

@@ -56,7 +56,7 @@ class _Figures(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the process's own counts are complete: a kill loses their last minute."""
+        """Return whether the process's own counts are complete: a kill loses their last minute."""
         return not self.count(CUT_OFF)
 
     @property

@@ -1,5 +1,6 @@
-"""Makes checkpoints of a running crawl, one at a time: the steps of jobdir.py, and what surrounds
-them.
+"""Makes checkpoints of a running crawl, one at a time.
+
+It runs the steps of jobdir.py and what surrounds them.
 
 Called by the scheduler: at intervals by the Checkpoints extension, and at the end.
 """
@@ -146,8 +147,10 @@ class Checkpointer:
         return True
 
     async def _gather(self, prepared: PreparedCheckpoint) -> float:
-        """Encode *prepared* a few ms at a time while the crawl continues; return the longest, in
-        seconds."""
+        """Encode *prepared* a few ms at a time while the crawl continues.
+
+        Returns the longest of these, in seconds.
+        """
         longest = 0.0
         started = now()
         for _ in prepared.gather():
@@ -157,8 +160,10 @@ class Checkpointer:
         return longest
 
     async def _tell_modules(self) -> None:
-        """Return when all processing modules have stored their pages; raise the error of one
-        that failed."""
+        """Return when all processing modules have stored their pages.
+
+        Raises the error of a module that failed.
+        """
         for _, answer in await self.signals.send_catch_log_async(signal=checkpoint_signal):
             # The answer is the exception that a handler raised or returned; other senders of Scrapy
             # give a Failure.

@@ -140,8 +140,10 @@ class Journal:
         return {key: one for key, one in self.last.items() if not one.ends}
 
     def read(self) -> None:
-        """Read the journal, except a torn last line. Blocks. Raises FatalError for an unreadable
-        line."""
+        """Read the journal, except a torn last line.
+
+        Blocks. Raises FatalError for an unreadable line.
+        """
         for line in _lines(self._log.path):
             if isinstance(line, str):
                 raise FatalError(

@@ -64,8 +64,10 @@ _IGNORED_NAMES = frozenset({"lost+found", "logs"})
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class Checkpoint:
-    """The current checkpoint of a job on disk: its *own* state, and those of its *shards* by
-    name."""
+    """The current checkpoint of a job on disk.
+
+    It has the job's *own* state, and those of its *shards* by name.
+    """
 
     own: SavedState
     shards: Mapping[str, SavedState]
@@ -84,8 +86,9 @@ class PreparedCheckpoint:
 
 
 def read_checkpoint(jobdir: Path, *, without: Collection[str] = ()) -> Checkpoint | None:
-    """Return the current checkpoint of the job in *jobdir*, *without* some shards; None if it has
-    none.
+    """Return the current checkpoint of the job in *jobdir*; None if it has none.
+
+    *without* names shards to leave out.
 
     Takes no lock and changes nothing on disk. Raises NewerFormatError, and CorruptRecordError, also
     when a newer checkpoint replaces it meanwhile.
@@ -97,8 +100,7 @@ def read_checkpoint(jobdir: Path, *, without: Collection[str] = ()) -> Checkpoin
 def _read(
     jobdir: Path, is_wanted: Callable[[str], bool]
 ) -> tuple[SavedState | None, dict[str, SavedState]]:
-    """Return the current state of the job, and by name that of each shard that has one and
-    *is_wanted*."""
+    """Return the current state of the job, and those of its wanted shards by name."""
     own = read_state(jobdir)
     names = filter(is_wanted, shards_of(jobdir, own))
     states = {name: read_shard(jobdir, name, own) for name in names}

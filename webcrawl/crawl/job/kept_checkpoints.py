@@ -74,8 +74,7 @@ class KeptCheckpoints:
 
     @property
     def is_copy(self) -> bool:
-        """Return whether the job is a copy of a kept checkpoint that has made no checkpoint of its
-        own yet.
+        """Return whether the job is a copy of a kept checkpoint, with no checkpoint of its own.
 
         Contacts made after the kept checkpoint are then not on record.
         """
@@ -88,8 +87,10 @@ class KeptCheckpoints:
             sync_path(self._job)
 
     def give_way(self) -> None:
-        """Abort the keeping of a checkpoint within moments, because the crawl ends. From any
-        thread."""
+        """Abort the keeping of a checkpoint within moments, because the crawl ends.
+
+        From any thread.
+        """
         self._is_hurried = True
 
     def keep(self) -> bool:
@@ -176,8 +177,10 @@ class KeptCheckpoints:
 
 
 def kept_in(path: Path) -> list[Path]:
-    """Return the kept checkpoints of the job in *path*, the oldest first; the name is the
-    number."""
+    """Return the kept checkpoints of the job in *path*, the oldest first.
+
+    The name is the number.
+    """
     found = [one for one in (path / DIRECTORY).glob("*/") if _NAME.fullmatch(one.name)]
     return sorted(found, key=lambda one: int(one.name))
 

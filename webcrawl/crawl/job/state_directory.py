@@ -245,8 +245,9 @@ class StateDirectory:
         self._snapshots[name] = saved
 
     def attach(self, name: str, part: Part) -> None:
-        """Include *part* in checkpoints, and drop its saved snapshot, which may have hundreds of
-        megabytes.
+        """Include *part* in checkpoints, and drop its saved snapshot.
+
+        The snapshot may have hundreds of megabytes.
 
         A saved part that is never attached stays as it was saved.
         """

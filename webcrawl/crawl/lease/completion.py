@@ -50,7 +50,7 @@ _MOST_LOST_HOSTS = 16
 
 
 class Way(enum.Enum):
-    """What can happen to the URL of a lease."""
+    """Ways in which the URL of a lease can continue."""
 
     FINISH = "it is finished, with an outcome"
     RETRY = "it is retried, after the other URLs of its host"
@@ -124,8 +124,10 @@ class Completion:
         other: Entry | None = None,
         robots_line: str = "",
     ) -> None:
-        """Complete *lease*, for which nothing is sent, as ``end``; its host pauses for *rest*
-        seconds."""
+        """Complete *lease* as ``end`` does, when nothing is sent for it.
+
+        Its host pauses for *rest* seconds.
+        """
         self.under_way.pop(lease.id, None)  # of a side download that is not waiting any more
         if lease.entry.kind == ROBOTS_REDIRECT and way is Way.FINISH:
             self.host_release.learn(lease.entry.via, why, None)
@@ -169,8 +171,9 @@ class Completion:
         self.end(fetch.lease, way, outcome, other=again, fetch=fetch, robots_line=line)
 
     def expire(self, older_than: float, *, spares_pages: bool) -> None:
-        """Take back leases that were not completed within *older_than* seconds, and abort their
-        downloads.
+        """Take back leases that were not completed within *older_than* seconds.
+
+        Their downloads are aborted.
 
         Leases of pages that are being processed are spared: a slow module has its own limit. With
         *spares_pages*, so are those of ordinary Requests, which may wait for a download in another
@@ -194,8 +197,10 @@ class Completion:
             logger.error("Lease of %s expired; requeued", lease.entry.url)
 
     def forget_shard(self, shard: Shard) -> None:
-        """Forget the contacts of *shard*, which has left this process, and abort their
-        downloads."""
+        """Forget the contacts of *shard*, which has left this process.
+
+        Their downloads are aborted.
+        """
         for fetch in [one for one in self.under_way.values() if one.lease.shard is shard]:
             del self.under_way[fetch.lease.id]
             if fetch.abort is not None and not fetch.is_released:
@@ -210,8 +215,10 @@ class Completion:
                 fetch.abort()
 
     def put_back_pages(self) -> None:
-        """Put back the pages in process once they are done, for the next run to fetch them
-        again."""
+        """Put back the pages in process once they are done.
+
+        The next run fetches them again.
+        """
         for fetch in self.under_way.values():
             fetch.page.becomes(PageState.PUT_BACK)
 
@@ -353,10 +360,10 @@ class Completion:
     def drop_parked(
         self, shard: Shard, reason: str, limit: int, covers: Callable[[str], bool]
     ) -> int:
-        """Drop parked entries of *shard* whose host *covers* accepts; return their number. Raises
-        OSError.
+        """Drop parked entries of *shard* whose host *covers* accepts; return their number.
 
-        Looks at the next *limit* entries parked for *reason*; the others join the end.
+        Looks at the next *limit* entries parked for *reason*; the others join the end. Raises
+        OSError.
         """
         dropped: list[Entry] = []
 
@@ -397,8 +404,7 @@ class Completion:
         self._stop.fail(error)
 
     def _spider_error(self, response: Any, failure: Failure) -> None:
-        """Note that a callback raised: its document was not processed, whatever Scrapy does about
-        it.
+        """Note that a callback raised, so its document was not processed.
 
         Or a page that passes through no processing module could not be stored.
         """
@@ -410,8 +416,10 @@ class Completion:
             fetch.page.becomes(PageState.POISON if is_poison else PageState.UNREAD)
 
     def _item_error(self, response: Any, failure: Failure) -> None:
-        """Note that a processing module raised. Only a failing disk concerns the crawl as a
-        whole."""
+        """Note that a processing module raised.
+
+        Only a failing disk concerns the crawl as a whole.
+        """
         error = failure.value
         fetch = _fetch_behind(response)
         is_put_back = isinstance(error, ItemOverdueError) and error.at_end

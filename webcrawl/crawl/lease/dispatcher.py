@@ -87,8 +87,9 @@ class Dispatcher:
         return None
 
     def _decide(self, lease: Lease[Shard], *, is_looked_up: bool = False) -> Decision:
-        """Return the decision about *lease*, and submit the sitemaps of a robots.txt that was just
-        read.
+        """Return the decision about *lease*.
+
+        Submit the sitemaps of a robots.txt that was just read.
 
         It was read after its fetch, or by a later run from the host's record, so that no crash can
         lose them. Raises OSError when the disk is full.
@@ -101,8 +102,10 @@ class Dispatcher:
         return decision
 
     def _is_wanted(self, entry: Entry) -> bool:
-        """Return False if the side download is over, or a newer robots redirect has replaced
-        this one."""
+        """Return whether *entry* is still needed.
+
+        False if the side download is over, or a newer robots redirect has replaced this one.
+        """
         if entry.kind == ASIDE:
             return entry.via in self.side_downloads
         if entry.kind != ROBOTS_REDIRECT:
@@ -156,8 +159,7 @@ class Dispatcher:
         return None
 
     def _promise(self, lease: Lease[Shard], decision: Decision) -> float:
-        """Record the start of a contact with *lease*'s host; return the seconds to wait, 0 if it
-        may start.
+        """Record the start of a contact; return the seconds to wait, 0 if it may start.
 
         A host without a queue may for a while be unknown to the frontier, and if this process dies
         now the host's record is not looked at.

@@ -93,8 +93,9 @@ class MercatorDownloader:
         return self._fetch(request, fetch)
 
     async def _fetch_beside(self, request: Request, outer: Request | None) -> Response | Request:
-        """Download a request that bypassed the scheduler, in its host's turn, without occupying a
-        worker before.
+        """Download a request that bypassed the scheduler, in its host's turn.
+
+        No worker is occupied while it waits.
 
         *outer* is the request whose middleware has sent it, if any.
         """
@@ -231,8 +232,7 @@ class MercatorDownloader:
             self._signals.send_catch_log(signal, **facts)
 
     def get_slot_key(self, request: Request) -> str:
-        """Return the host, or what an add-on has put into ``meta["download_slot"]``, like
-        Scrapy."""
+        """Return the slot that an add-on has set, or the host, like Scrapy."""
         return str(request.meta.get("download_slot") or urlparse_cached(request).hostname or "")
 
     def _get_slot(self, request: Request) -> tuple[str, Any]:

@@ -113,7 +113,7 @@ class Fetch(msgspec.Struct, eq=False):
             self.on_wire = None
 
     def expire(self) -> None:
-        """The frontier has taken URL and host back: what still comes is too late."""
+        """Note that the frontier has taken back URL and host: later results are ignored."""
         self.page.becomes(PageState.EXPIRED)
         self.is_released = True
 
@@ -183,8 +183,7 @@ class Fetch(msgspec.Struct, eq=False):
 
     @property
     def reached_host(self) -> bool:
-        """Return whether the host may have noticed: something was sent, or tried to be, to an
-        address."""
+        """Return whether something was sent to an address of the host, or tried to be."""
         return self.sent_at is not None and not self.outcome.startswith("dns_")
 
 

@@ -64,8 +64,10 @@ class HostRelease:
 
     @property
     def looking_up(self) -> int:
-        """Return the number of hosts in process that need no worker, because they are being
-        looked up."""
+        """Return the number of hosts in process that are being looked up.
+
+        They need no worker.
+        """
         return len(self._looked_up)
 
     def after_contact(self, fetch: Fetch) -> None:
@@ -254,8 +256,10 @@ class HostRelease:
             self._stop.fail(error)
 
     def after_failed_look_up(self, lease: Lease[Shard], decision: Decision) -> float:
-        """Return how long the host of *lease* pauses, whose address could not be found, by
-        *decision*."""
+        """Return how long a host pauses whose address could not be found.
+
+        *decision* has the details.
+        """
         entry = lease.entry
         self._stats.inc_value(f"retry/{decision.outcome}")
         excused = self._rules.outage.lookup_failed(host_of(entry.url))

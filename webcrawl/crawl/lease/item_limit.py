@@ -101,8 +101,7 @@ class ItemLimit:
                 task.uncancel()
 
     async def hand_over(self, page: Page, fetch: Fetch, why: str) -> None:
-        """Return when all handlers of ``unprocessed`` are done with *page* of *fetch*, or are too
-        late.
+        """Return when all handlers of ``unprocessed`` are done with *page*, or too late.
 
         Raises a handler's error if it ends the crawl; Scrapy logs the others.
         """

@@ -225,10 +225,9 @@ class OutcomeLog:
         )
 
     async def sync(self) -> OSError | None:
-        """Return when all lines are durable; return the error if they are not. Handler of
-        ``checkpoint``.
+        """Return when all lines are durable; return the error if they are not.
 
-        A checkpoint is about to mark these URLs as done.
+        Handler of ``checkpoint``. A checkpoint is about to mark these URLs as done.
         """
         try:
             await asyncio.to_thread(self.log.sync)

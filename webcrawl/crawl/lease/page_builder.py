@@ -32,11 +32,11 @@ _TEXT_AND_NUMBERS = [
 
 
 def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_SCHEMES) -> Page:
-    """Return the Page of *response*, without its links. A redirect leads to one of *schemes* or
-    nowhere.
+    """Return the Page of *response*, without its links.
 
-    The handler leaves what was on the wire in the meta (net/http/handler.py). Without it, as with a
-    custom handler, Scrapy's view of headers and body is used. Header fields are sent as UTF-8.
+    A redirect leads to one of *schemes* or nowhere. The handler leaves what was on the wire in the
+    meta (net/http/handler.py). Without it, as with a custom handler, Scrapy's view of headers and
+    body is used. Header fields are sent as UTF-8.
     """
     entry, request, meta = fetch.lease.entry, response.request, response.meta
     target = _redirect_target(response, fetch.url, schemes)
@@ -84,8 +84,7 @@ def _wire_headers(response: Response) -> Headers:
 
 
 def truncation(flags: list[str]) -> Truncation:
-    """Return why a body ended early, by the *flags* of its response; "" if it is complete as
-    received."""
+    """Return why a body ended early, by its response's *flags*; "" if it is complete."""
     if not flags:
         return ""
     if "truncated" in flags and "body_cut" not in flags:

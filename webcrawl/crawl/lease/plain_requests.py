@@ -42,8 +42,9 @@ class NotPlainError(ValueError):
 
 
 def to_plain(parts: dict[str, Any], spider: Spider) -> bytes:
-    """Return the plain form of the Request of *spider* with *parts*, as ``Request.to_dict`` gives
-    them.
+    """Return the plain form of a Request of *spider*.
+
+    *parts* are as ``Request.to_dict`` gives them.
 
     Raises NotPlainError.
     """

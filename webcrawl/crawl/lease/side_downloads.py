@@ -114,8 +114,10 @@ class SideDownloads:
         return None
 
     def give(self, name: str, fetch: Fetch) -> bool:
-        """Give the host, now in process, to the request *name*; return False if that is not
-        waiting."""
+        """Give the host, now in process, to the request *name*.
+
+        Returns False if that is not waiting.
+        """
         turn = self._waiting.get(name)
         if turn is None or turn.given.done():
             return False

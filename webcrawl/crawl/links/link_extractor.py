@@ -75,8 +75,10 @@ _KINDS_OF: dict[Extractor, frozenset[str]] = {
 
 
 class Limits(NamedTuple):
-    """Limits of *links* of a page other than a sitemap, *bytes* of a document's text,
-    *sitemap_bytes*."""
+    """Limits of *links* of a page, *bytes* of a document's text, and *sitemap_bytes*.
+
+    The limit of links does not apply to sitemaps.
+    """
 
     links: int
     bytes: int
@@ -254,8 +256,9 @@ class PageLinks:
 def in_slices(
     found: Iterator[Link | None], *, most: int, secs: float, clock: TimeSource
 ) -> Iterator[list[Link]]:
-    """Yield the links of *found*, at most *most* at a time, after about *secs* seconds of search
-    each.
+    """Yield the links of *found* in slices of at most *most*.
+
+    A slice takes about *secs* seconds of search.
 
     A slice may be empty.
     """
@@ -273,8 +276,10 @@ def in_slices(
 
 
 def _reads_repeats(settings: BaseSettings) -> bool:
-    """Return whether a processing module reads repeats. Raises FatalError for one that cannot be
-    loaded."""
+    """Return whether a processing module reads repeats.
+
+    Raises FatalError for one that cannot be loaded.
+    """
     modules = dictionary(settings, "ITEM_PIPELINES")
     kinds = [component("ITEM_PIPELINES", one) for one in modules if modules[one] is not None]
     return any(getattr(kind, "reads_repeats", False) for kind in kinds)

@@ -40,7 +40,7 @@ class LinkSource(NamedTuple):
 
 
 class SeedFacts(NamedTuple):
-    """What a batch of seeds has in addition to its URLs.
+    """Facts of a batch of seeds, in addition to its URLs.
 
     The *ranks* of its URLs, and the *hosts* whose sites belong to the crawl, including those of
     refused seeds.
@@ -245,8 +245,7 @@ class LinkIntake:
         return batch.only(at)
 
     def _leads_out(self, host: str) -> bool:
-        """Return whether *host* is outside the domains of the seeds, if the crawl is limited to
-        these."""
+        """Return whether *host* is outside the domains that the crawl is limited to."""
         return self._whitelist is not None and self._whitelist.refuses("", host, None)
 
     def _submit_seeds(self, batch: LinkBatch, seeds: SeedFacts) -> None:

@@ -97,8 +97,7 @@ class PageResult(msgspec.Struct, gc=False):
 
     @property
     def tested(self) -> int:
-        """Return the fingerprint of the document that counts as seen from now on; 0 if none
-        does."""
+        """Return the fingerprint of a document that now counts as seen; 0 if none does."""
         return self.document if self.state < PageState.FAILED else 0
 
 
@@ -179,8 +178,10 @@ class PageIntake:
     def submit(
         self, page: Page, links: Sequence[Link], *, result: PageResult, chain: bytes
     ) -> bool:
-        """Submit *links* of *page* as ``LinkSubmitter.submit_page``. Returns False if its URL
-        goes back."""
+        """Submit *links* of *page* as ``LinkSubmitter.submit_page``.
+
+        Returns False if its URL goes back.
+        """
         if result.state >= PageState.PUT_BACK:
             return False
         try:

@@ -70,11 +70,11 @@ _decode = json_decoder(_Deaths)
 
 
 class ReadingWatch:
-    """Watches one reading at a time, in the main thread. Until ``open`` it writes and cuts off
-    nothing.
+    """Watches one reading at a time, in the main thread.
 
-    A document is cut off after *max_secs* of the thread's CPU time, during which nothing else can
-    run: the largest pages take 0.1 s, and sitemaps and feeds are read in slices.
+    Until ``open`` it writes and cuts off nothing. A document is cut off after *max_secs* of the
+    thread's CPU time, during which nothing else can run: the largest pages take 0.1 s, and sitemaps
+    and feeds are read in slices.
     """
 
     def __init__(self, *, jobdir: Path, max_secs: float = 5.0) -> None:
@@ -91,8 +91,10 @@ class ReadingWatch:
         self._former_handler: Any = None
 
     def open(self) -> None:
-        """Find out what was being read when the last run ended, and start watching. Raises
-        OSError."""
+        """Find out what was being read when the last run ended, and start watching.
+
+        Raises OSError.
+        """
         self._judge_death()
         with self._slot_path.open("ab+") as file:
             os.posix_fallocate(file.fileno(), 0, _SIZE)  # a full disk must not kill us later
@@ -135,10 +137,9 @@ class ReadingWatch:
         return bool(self._deaths.poison) and _shown(url) in self._deaths.poison
 
     def set_aside(self, url: str) -> None:
-        """Remove *url* from the list of poison, because it is finished with that outcome. Raises
-        OSError.
+        """Remove *url* from the list of poison, because it is finished with that outcome.
 
-        If it is retried it is read again.
+        Raises OSError. If it is retried it is read again.
         """
         self._deaths.poison.remove(_shown(url))
         self._save()

@@ -36,6 +36,8 @@ class RemoteShards(Protocol):
         ...
 
     def seeds_are_read(self) -> None:
-        """Tell each shard, after all of its seeds, that there are no more. May be called more
-        than once."""
+        """Tell each shard, after all of its seeds, that there are no more.
+
+        May be called more than once.
+        """
         ...

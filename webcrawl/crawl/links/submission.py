@@ -160,8 +160,7 @@ class LinkSubmitter:
         self._submit(links, LinkSource(via, depth, 0, b"", self._clock()))
 
     def _followed(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
-        """Return the links that the page lets crawlers follow, of the kinds allowed for its
-        host."""
+        """Return the links that the page and the rules of its host let crawlers follow."""
         kinds = self._rules.kinds_of(page.url)
         if kinds is not None:
             found, links = links, [link for link in links if link.kind in kinds]

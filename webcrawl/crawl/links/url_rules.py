@@ -82,8 +82,7 @@ def filters_of(
     own: Mapping[Any, OwnFilter] | None = None,
     sampled: Sampled = lambda *_: None,
 ) -> FilterTable:
-    """Build the filters that the settings describe and the user's *own*, in the order of
-    URL_FILTERS.
+    """Build the filters of the settings and the user's *own*, in the order of URL_FILTERS.
 
     *for_seeds* builds those for URLs that the owner of the crawl has chosen: their ports are
     refused only if the settings name others. *domains* are the seeds' sites, needed if URL_SCOPE is

@@ -64,8 +64,9 @@ class LineReader:
         self._line_bytes = 0  # bytes read of that line
 
     def take(self, limit: int) -> list[bytes]:
-        """Return up to *limit* lines without line ends, from at most one chunk; the list may be
-        empty.
+        """Return up to *limit* lines without line ends, from at most one chunk.
+
+        The list may be empty.
 
         An overlong line is cut, but stays longer than MAX_LINE_BYTES. Raises BrokenGzip, after the
         lines before the damage, and OSError.

@@ -74,8 +74,10 @@ class HostRanks:
         self._most_recent = recent
 
     def load(self, snapshot: bytes | None) -> int:
-        """Open for reading only, and return the offset after the last record. Changes nothing on
-        disk."""
+        """Open for reading only, and return the offset after the last record.
+
+        Changes nothing on disk.
+        """
         if snapshot is None:
             return HEADER_SIZE
         pairs, end = self._read(decode_ranks(snapshot).size_bytes)
@@ -151,8 +153,7 @@ class HostRanks:
         return msgspec.msgpack.encode(RanksSnapshot(self._opened().size))
 
     def written(self) -> list[Path]:
-        """Return files written since the last call, to be fsynced before a snapshot is
-        published."""
+        """Return files written since the last call, to be fsynced before publishing."""
         paths = [*self._written]
         self._written.clear()
         return paths
@@ -170,8 +171,10 @@ class HostRanks:
         return self._log
 
     def _read(self, end: int) -> tuple[Pairs, int]:
-        """Return all pairs in the log, which must be valid up to *end*, and the offset after the
-        last."""
+        """Return all pairs in the log, and the offset after the last.
+
+        The log must be valid up to *end*.
+        """
         payloads: list[bytes] = []
         for records in (read_records(self._file, end=end), read_records(self._file, start=end)):
             for offset, payload in records:

@@ -295,8 +295,9 @@ class SeedReader:
 
 
 def _is_seed(name: str) -> bool:
-    """Return whether *name* is itself a seed: a URL, or a domain with a known suffix and no such
-    file.
+    """Return whether *name* is itself a seed.
+
+    That is a URL, or a domain with a known suffix if there is no such file.
 
     A mistyped ``hosts.txt`` is not a seed.
     """

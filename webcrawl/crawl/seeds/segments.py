@@ -47,8 +47,10 @@ class SegmentQueue:
 
     @classmethod
     def of(cls, sources: Sequence[str], min_hosts: int) -> Self:
-        """Return the queue that *sources* name: a directory, or one segment in it. Raises
-        FatalError."""
+        """Return the queue that *sources* name: a directory, or one segment in it.
+
+        Raises FatalError.
+        """
         if len(sources) > 1:
             raise FatalError("An offline crawl has exactly one queue: name it with seeds=DIR.")
         path = Path(sources[0])
@@ -66,8 +68,9 @@ class SegmentQueue:
         return [*map(str, [self._only] if self._only else segments(self.directory))]
 
     def lets_read(self, seeds: SeedReader, shards: Shards) -> bool:
-        """Return whether to read on in *seeds*, the reader of the segments, or at its end, to end
-        the crawl.
+        """Return whether to read on in *seeds*, the reader of the segments.
+
+        At its end, return whether to end the crawl.
 
         Adds segments that were made meanwhile. Raises SeedsError.
         """

@@ -42,8 +42,10 @@ class Feeder:
     is_fed: bool = dataclasses.field(default=False, init=False)
 
     def open(self, *, awaits_seeds: bool) -> None:
-        """Start, now that the crawl is open. *awaits_seeds*: the spider will say when all seeds
-        are read."""
+        """Start, now that the crawl is open.
+
+        *awaits_seeds*: the spider will say when all seeds are read.
+        """
         self.admission.open()
         self.is_fed = not awaits_seeds
 

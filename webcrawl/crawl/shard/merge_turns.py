@@ -39,8 +39,10 @@ class MergeTurns:
         return self._next_at < self._clock() + secs
 
     def work(self, shards: Iterable[Shard]) -> None:
-        """Start a merge of the next of *shards*, if it is time. Raises what stopped an earlier
-        one."""
+        """Start a merge of the next of *shards*, if it is time.
+
+        Raises what stopped an earlier one.
+        """
         is_starving, self.is_starving = self.is_starving, False
         at = self._clock()
         last = self._merging

@@ -76,14 +76,18 @@ class Ranks:
             self._pairs += _fingerprint(name) + _pack_rank(min(rank, _MAX_RANK))
 
     def complete(self) -> None:
-        """Sort the ranks, so that they can be looked up. The better of two ranks of a name
-        counts."""
+        """Sort the ranks, so that they can be looked up.
+
+        The better of two ranks of a name counts.
+        """
         self._sorted = np.frombuffer(self._pairs, _PAIR)
         self._sorted.sort()
 
     def rank(self, url: str) -> int:
-        """Return the rank of *url*, or else of its host, 1 is the first; 0 if neither is in the
-        file."""
+        """Return the rank of *url*, or else of its host; 1 is the first.
+
+        0 means that neither is in the file.
+        """
         return (self._has_urls and self._find(url)) or self._find(host_of(url))
 
     def _find(self, name: str) -> int:
@@ -109,8 +113,9 @@ class RanksFile(RulesFile[Ranks]):
         )
 
     def importance(self, url: str) -> float:
-        """Return the importance of *url*, at most 1.0: 1 / log2(1 + rank), as in DCG for search
-        results.
+        """Return the importance of *url*: 1 / log2(1 + rank), at most 1.0.
+
+        Results of a search are discounted in the same way (DCG).
 
         A URL without a rank counts as the one after the last; without a file all have 1.0.
         """

@@ -358,8 +358,9 @@ class Shard:
         self.intake.submit(batch)
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
-        """Submit *entry*, of an ordinary Request to a host of this shard, with the fingerprint
-        *name*.
+        """Submit *entry*, of an ordinary Request, with the fingerprint *name*.
+
+        Its host belongs to this shard.
 
         Without a fingerprint it bypasses the eliminator. Its politeness key and rank are found
         here. Durable when it returns. Raises OSError when the disk is full.

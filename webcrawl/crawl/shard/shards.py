@@ -129,8 +129,10 @@ class Shards:
     # --- in
 
     def submit(self, batch: LinkBatch) -> None:
-        """Submit *batch* as ``LinkSink.submit``. Raises NotHeldError for a shard that is not
-        held."""
+        """Submit *batch* as ``LinkSink.submit``.
+
+        Raises NotHeldError for a shard that is not held.
+        """
         if self._only is not None:
             self._only.submit(batch)
             return
@@ -179,8 +181,10 @@ class Shards:
         return None
 
     def ready_at(self) -> float | None:
-        """Return when to try ``acquire`` again, by the clock of the process, as
-        ``Frontier.ready_at``."""
+        """Return when to try ``acquire`` again, by the clock of the process.
+
+        Otherwise as ``Frontier.ready_at``.
+        """
         if self._only is not None:
             only_at = self._only.frontier.ready_at() if self._only.hands_out else None
             return None if only_at is None else only_at - self._only.clock() + now()
@@ -208,8 +212,9 @@ class Shards:
     # --- background work
 
     def drain(self, least: Supply = Supply.NONE) -> None:
-        """Do a slice of background work: for each shard that has something new, and some others in
-        turn.
+        """Do a slice of background work.
+
+        Shards that have something new are included, and some others in turn.
 
         A reputation round starts for all shards together, when there is nothing else to fetch in
         any. *least* says how soon there is in other processes.
@@ -305,8 +310,10 @@ class Shards:
 
 
 def _counts(shard: Shard) -> dict[str, float]:
-    """Return the counts of *shard*, and 0 for each size: otherwise its last value would stay in
-    the stats."""
+    """Return the counts of *shard*, and 0 for each size.
+
+    Otherwise the last value of a size would stay in the stats.
+    """
     return {
         name: number if name.startswith(COUNTED) else 0 for name, number in shard.stats().items()
     }
