@@ -60,13 +60,13 @@ class Clock:
 
     def __init__(self, *, wall: TimeSource = wall_time, boot: TimeSource | None = None) -> None:
         self._boot = boot or _Source.boot  # since_boot would take 0.15 us more
-        #: Saved, and given to ``go_on`` by a later process of the same boot.
+        #: Saved, and given to ``continue_from`` by a later process of the same boot.
         self.offset = wall() - self._boot()
 
     def __call__(self) -> float:
         return self._boot() + self.offset
 
-    def go_on(self, offset: float) -> None:
+    def continue_from(self, offset: float) -> None:
         """Count like the process that saved *offset* in the same boot."""
         self.offset = offset
 
@@ -80,4 +80,4 @@ def take_from(*, boot: TimeSource, wall: TimeSource) -> None:
     _Source.boot, _Source.wall = staticmethod(boot), staticmethod(wall)
     _Source.cpu = _Source.cpu_of_process = staticmethod(lambda: 0.0)
     now._boot = boot
-    now.go_on(wall() - boot())
+    now.continue_from(wall() - boot())

@@ -55,7 +55,9 @@ class DiskError(FatalError):
 
 
 def needs(package: str, *, of: str) -> None:
-    """Raise FatalError unless *package*, one of requirements-modules.txt, is installed.
+    """Raise FatalError unless *package* is installed.
+
+    It is one of requirements-modules.txt.
 
     *of* is what needs it.
     """
@@ -107,7 +109,7 @@ def path_of(module: object | None) -> str:
     return "unknown" if module is None else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
+def disk_message(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
     """Return the message for *error*, raised in *directory*.
 
     A StoreError may name another place.
@@ -137,5 +139,5 @@ def refusal(
     *otherwise* is its sentence if the disk is not the cause.
     """
     if isinstance(error, OSError) and is_disk_failing(error):
-        return DiskError(explained(error, directory, name=name))
+        return DiskError(disk_message(error, directory, name=name))
     return FatalError(otherwise)

@@ -134,7 +134,7 @@ class MercatorScheduler(BaseScheduler):
             check_engine(engine)
             process.open(awaits_seeds=getattr(spider, "reads_seeds", False), on_merged=self._work)
         except _NOT_OPENED as error:
-            process.give_back()
+            process.release_directory()
             skip_closing(engine)
             if isinstance(error, FatalError):
                 raise
@@ -203,7 +203,7 @@ class MercatorScheduler(BaseScheduler):
                 if self.drone is not None:
                     await self.drone.close()
                 # The next process in this directory is the same drone.
-                await asyncio.to_thread(self.process.give_back)
+                await asyncio.to_thread(self.process.release_directory)
 
     def has_pending_requests(self) -> bool:
         """Return whether the crawl must go on. O(shards).

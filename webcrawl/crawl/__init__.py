@@ -45,7 +45,7 @@ lease     handing out a URL, and taking it back
 What always holds
 =================
 
-1. A lease has one way out, `Dispatcher.dispatch`, and one way back, `Completion.end`.
+1. Only `Dispatcher.dispatch` hands out a lease, and only `Completion.end` completes it.
 2. A host is released at the end of its contact, before its page is processed; a URL is finished
    when all its results are on disk.
 3. All of it runs in the reactor's thread, except merges, fsync, compression and records. Each of

@@ -283,7 +283,7 @@ class Intake:
             self.enqueue(request)
 
     def _enqueue_in_hive(self, request: Request, remote: RemoteShards) -> bool:
-        """Enqueue *request* by way of *remote*; return False if it cannot be sent.
+        """Send *request* through *remote*; return False if it cannot be sent.
 
         The page it came from is not known, and that page's checkpoint must not be published before
         the Request's. So even a Request for a shard of this process is sent by *remote*.

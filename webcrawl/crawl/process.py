@@ -20,7 +20,7 @@ from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.health import Health
 from webcrawl.crawl.intake import Intake
 from webcrawl.crawl.job.checkpointer import Checkpointer
-from webcrawl.crawl.job.saved_settings import given
+from webcrawl.crawl.job.saved_settings import settings_to_save
 from webcrawl.crawl.job.totals import Totals, added
 from webcrawl.crawl.lease.leases import Leases
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
@@ -190,7 +190,7 @@ class Process:
         self.stop.is_open = True
         self.health.open()
 
-    def give_back(self) -> None:
+    def release_directory(self) -> None:
         """Release the directory, after ``open`` has failed or all is closed. Blocks."""
         self.job.close()
         if self._temporary is not None:
@@ -207,7 +207,7 @@ class Process:
     async def close(self, reason: str) -> None:
         """Make the last checkpoint and close everything; a failure leaves the previous checkpoint.
 
-        The directory stays locked until ``give_back``.
+        The directory stays locked until ``release_directory``.
         """
         services, stop = self._services, self.stop
         stop.is_open = False
@@ -262,4 +262,4 @@ class Process:
         self.health.publish(always=True)
         crawler = self._services.crawler
         facts = {"spider": self._spider, "revisits": flag(crawler.settings, "REVISIT")}
-        return {**facts, **self._state.facts(), "settings": given(crawler.settings)}
+        return {**facts, **self._state.facts(), "settings": settings_to_save(crawler.settings)}

@@ -212,7 +212,7 @@ def test_a_disk_without_hard_links_keeps_nothing(jobdir, monkeypatch):
 def test_a_crawl_that_ends_does_not_wait_for_what_is_kept(jobdir):
     job, queue = opened(jobdir)
     queue.push_many(items(30))
-    job.kept.give_way()
+    job.kept.abort_keeping()
     assert not checkpoint(job)
     assert kept_in(jobdir) == []
     job.close()

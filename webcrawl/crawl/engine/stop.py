@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from webcrawl.crawl.engine._engine import is_closing
-from webcrawl.errors import FatalError, explained, is_disk_full
+from webcrawl.errors import FatalError, disk_message, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class CrawlStop:
         if self.has_begun:
             return
         self.has_begun = True
-        cause, sentence = _explained(error, self._jobdir)
+        cause, sentence = _cause_and_sentence(error, self._jobdir)
         stats, spider = self._crawler.stats, self._crawler.spider
         stats.set_value("finish/cause", cause)
         stats.set_value("finish/error", sentence)
@@ -90,7 +90,7 @@ class CrawlStop:
             self._closing = asyncio.ensure_future(engine.close_spider_async(reason=self._reason))
 
 
-def _explained(error: Exception, jobdir: Path) -> tuple[str, str]:
+def _cause_and_sentence(error: Exception, jobdir: Path) -> tuple[str, str]:
     """Return the finish reason and the sentence for the user."""
     if isinstance(error, FatalError):
         return "unusable_settings", str(error)
@@ -100,7 +100,7 @@ def _explained(error: Exception, jobdir: Path) -> tuple[str, str]:
             "start over in another one."
         )
     if isinstance(error, OSError):
-        return "disk_full" if is_disk_full(error) else "disk_error", explained(error, jobdir)
+        return "disk_full" if is_disk_full(error) else "disk_error", disk_message(error, jobdir)
     return "program_error", (
         f"A bug in the program ended the crawl ({type(error).__name__}: {error}): the log has "
         "the traceback. Run the same command again to continue; nothing is lost."

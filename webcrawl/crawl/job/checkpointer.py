@@ -104,7 +104,7 @@ class Checkpointer:
     async def wait(self) -> None:
         """Return when no checkpoint is being made or kept any more, because the crawl is ending."""
         self._is_ending = True
-        self.job.kept.give_way()
+        self.job.kept.abort_keeping()
         if self._running is not None:
             await self._running
 

@@ -96,7 +96,7 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def command(self) -> str:
-        """Return the command as it is typed."""
+        """Return the command line of the command."""
         values = self.arguments.values()
         words = (" ".join(one) if isinstance(one, list) else str(one or "all") for one in values)
         return " ".join([self.name, *words])

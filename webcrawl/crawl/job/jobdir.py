@@ -247,13 +247,13 @@ class Job:
                     f"JOBDIR {self.path} holds a crawl of the spider {owner}, not of {spider}: "
                     "choose another one with -s JOBDIR=DIR."
                 )
-            self.own.go_on(own)
+            self.own.resume_from(own)
         for above in ("", f"{SHARDS}/*/"):
             for path in self.path.glob(f"{DIRECTORY}/*/{above}{MANIFESTS}"):
                 restrict(path)
         for name, state in shards.items():
             self._shards[name] = self._state_of(name)
-            self._shards[name].go_on(state)
+            self._shards[name].resume_from(state)
 
     def use(self, seed: int) -> None:
         """Set the hash seed of the job and of this process."""
@@ -286,7 +286,7 @@ class Job:
         if state is None:
             adopted.begin()
         else:
-            adopted.go_on(state)
+            adopted.resume_from(state)
         self._shards[name] = adopted
         return adopted
 
@@ -340,7 +340,7 @@ class Job:
                 for state, to_save in prepared.states:
                     _unless_dropped(state, lambda: step(state, to_save))  # noqa: B023  # at once
         self._published = [state for state, _ in prepared.states]
-        self.kept.make_own()
+        self.kept.become_ordinary()
 
     def forget(self) -> None:
         """Let every part delete what the published checkpoint does not name.

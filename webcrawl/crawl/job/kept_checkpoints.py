@@ -80,14 +80,14 @@ class KeptCheckpoints:
         """
         return (self._job / _MARK).exists()
 
-    def make_own(self) -> None:
+    def become_ordinary(self) -> None:
         """Turn a copy into an ordinary job, because it has published a checkpoint."""
         if self.is_copy:
             (self._job / _MARK).unlink()
             sync_path(self._job)
 
-    def give_way(self) -> None:
-        """Abort the keeping of a checkpoint within moments, because the crawl ends.
+    def abort_keeping(self) -> None:
+        """Abort the checkpoint being kept within moments, because the crawl ends.
 
         From any thread.
         """

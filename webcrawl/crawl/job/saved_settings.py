@@ -30,7 +30,7 @@ _KEPT = (
 _PROJECT = SETTINGS_PRIORITIES["project"]
 
 
-def given(settings: BaseSettings) -> dict[str, Any]:
+def settings_to_save(settings: BaseSettings) -> dict[str, Any]:
     """Return the *settings* that decide about URLs and were set by the spider or with ``-s``.
 
     Values that JSON cannot represent are left out.

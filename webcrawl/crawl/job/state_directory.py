@@ -213,7 +213,7 @@ class StateDirectory:
         ]
         self._unsynced = [*above, self.path, *self.path.glob("*/")]
 
-    def go_on(self, state: SavedState) -> None:
+    def resume_from(self, state: SavedState) -> None:
         """Continue from *state*, which is the current one, and delete leftovers of others."""
         self.facts = state.facts
         self._snapshots = dict(state.snapshots)

@@ -232,7 +232,9 @@ class Completion:
         fetch: Fetch | None = None,
         robots_line: str = "",
     ) -> None:
-        """Let the URL of *lease* go *way*. Raises OSError when the disk is full.
+        """Complete *lease* in the given *way*.
+
+        Raises OSError when the disk is full.
 
         *why* is the outcome of a finished URL, or the reason of a parked one. *other* is the entry
         that replaces a retried one, or that goes before one that is put back. *fetch* is the

@@ -3,8 +3,8 @@
 Reading means looking for links in a document or for rules in a robots.txt. It happens within
 ``of``, which costs 1 us.
 
-* At intervals of the process's CPU time, a signal checks whether the same reading still goes on,
-  and raises within it. This can interrupt Python code and regular expressions.
+* At intervals of the process's CPU time, a signal checks whether the same reading is still going
+  on, and raises within it. This can interrupt Python code and regular expressions.
 * ``JOBDIR/reading`` names the URL being read. It is mapped into memory, so it survives ``kill -9``.
   A URL that it names at two deaths in a row is poison: C code hangs in it, or it takes all memory.
   It is not read again.

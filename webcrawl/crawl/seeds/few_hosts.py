@@ -18,7 +18,7 @@ class FewHosts:
     """Detector of crawls with fewer than *fewest* hosts left for at least *secs* by *clock*.
 
     A host counts while it has URLs waiting, ready, resting or in process; parked URLs do not count.
-    While the hosts of some URLs are not known yet, the time goes on but is never up.
+    While the hosts of some URLs are not known yet, the time runs but is never up.
     """
 
     def __init__(self, fewest: int, *, secs: float, clock: TimeSource) -> None:

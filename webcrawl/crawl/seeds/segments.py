@@ -68,11 +68,10 @@ class SegmentQueue:
         return [*map(str, [self._only] if self._only else segments(self.directory))]
 
     def lets_read(self, seeds: SeedReader, shards: Shards) -> bool:
-        """Return whether to read on in *seeds*, the reader of the segments.
+        """Return whether to go on reading from *seeds*, the reader of the segments.
 
-        At its end, return whether to end the crawl.
-
-        Adds segments that were made meanwhile. Raises SeedsError.
+        At the end of the seeds it means whether to end the crawl. Adds segments that were made
+        meanwhile. Raises SeedsError.
         """
         if not seeds.begins_source:
             return True

@@ -303,7 +303,7 @@ class Shard:
                 "known: continue with that, or choose another JOBDIR."
             )
         if "clock_offset" in state.facts and not state.rebooted:
-            self.clock.go_on(state.facts["clock_offset"])
+            self.clock.continue_from(state.facts["clock_offset"])
         self.hosts.records.open()
         for name, table in self._tables._asdict().items():
             table.open(state.saved(name))

@@ -214,10 +214,9 @@ class Shards:
     def drain(self, least: Supply = Supply.NONE) -> None:
         """Do a slice of background work.
 
-        Shards that have something new are included, and some others in turn.
-
-        A reputation round starts for all shards together, when there is nothing else to fetch in
-        any. *least* says how soon there is in other processes.
+        It serves each shard that has something new, and some of the others in turn. A reputation
+        round starts for all shards together, when there is nothing else to fetch in any. *least*
+        says how soon there is something in other processes.
         """
         if self._only is None:
             least = min(least, self.supply)
