@@ -103,7 +103,7 @@ class MercatorScheduler(BaseScheduler):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if crawler.settings.get("HIVE"):
-            from webcrawl.hive.builder import drone_of  # noqa: PLC0415  # Redis is not for all
+            from webcrawl.hive.builder import drone_of  # noqa: PLC0415  # only hives need Redis
 
             drone = drone_of(crawler)
             return cls(drone.process, drone)
@@ -112,8 +112,8 @@ class MercatorScheduler(BaseScheduler):
 
             reader = lone_reader_of(crawler)
             return cls(reader.process, reader)
-        from webcrawl.crawl.builder import ProcessBuilder, keeps_open  # noqa: PLC0415  # it imports every room
-        from webcrawl.crawl.process import ProcessHooks  # noqa: PLC0415  # too
+        from webcrawl.crawl.builder import ProcessBuilder, keeps_open  # noqa: PLC0415  # imports every package
+        from webcrawl.crawl.process import ProcessHooks  # noqa: PLC0415  # likewise
 
         stays = keeps_open(crawler)
         return cls(ProcessBuilder(crawler).process(ProcessHooks(may_end=lambda: not stays)))

@@ -1,4 +1,4 @@
-"""Scrapy signals of this crawler."""
+"""Signals that the crawl sends through Scrapy."""
 
 from __future__ import annotations
 

@@ -158,7 +158,6 @@ def _waiting(found: _Figures) -> _Rows:
 
 def _failed(found: _Figures) -> _Rows:
     errors, count = found.crawl.given_up, found.count
-    flagged = count("walls/flagged") + count("walls/soft_errors")
     return [
         ("given up", counted(sum(errors.values()), "URL") if errors else "none"),
         *[
@@ -166,7 +165,7 @@ def _failed(found: _Figures) -> _Rows:
             for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
         ],
         ("walls", _walls(errors, count("walls/hosts"))),
-        ("", f"{counted(flagged, 'stored page')} may be a wall" if flagged else ""),
+        ("flagged", _flagged(count("walls/flagged") + count("walls/soft_errors"))),
         *[
             ("modules", f"{name} failed on {counted(number, 'page')}: see logs/critical.jsonl")
             for name, number in module_failures(found.stats, found.prefix).items()
@@ -264,7 +263,13 @@ def _seeds(stats: Mapping[str, Any], prefix: str) -> str:
 def _walls(given_up: Mapping[str, int], hosts: int) -> str:
     """Describe the *hosts* that answered with a challenge, a login or a consent page."""
     found = ", ".join(f"{given_up[name]:,} {name}" for name in WALLS if given_up.get(name))
-    return f"on {counted(hosts, 'host')}; URLs: {found or 'none'}" if hosts else ""
+    sent = f"{counted(hosts, 'host')} sent challenge, login or consent pages"
+    return f"{sent}; URLs: {found or 'none'}" if hosts else ""
+
+
+def _flagged(pages: int) -> str:
+    """Describe the stored *pages* that may be walls or error pages."""
+    return f"{counted(pages, 'stored page')}, possibly not documents" if pages else ""
 
 
 def _visits(found: Mapping[str, int]) -> str:

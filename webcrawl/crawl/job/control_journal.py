@@ -211,7 +211,7 @@ def _end(path: Path) -> bytes:
 def in_force(jobdirs: Iterable[Path]) -> list[Change]:
     """Return the changes in force in the crawl of *jobdirs*; the latest command wins.
 
-    FatalError.
+    Raises FatalError.
     """
     found: dict[str, Change] = {}
     for jobdir in jobdirs:
