@@ -168,12 +168,12 @@ class MercatorScheduler(BaseScheduler):
             return "New crawl; nothing of it is kept, because it has no JOBDIR"
         if not job.own.resumed:
             return f"New crawl in {job.path}"
-        again = ""
+        note = ""
         if job.own.rebooted:
-            again = "; after a reboot, pages since the last checkpoint are fetched again"
+            note = "; after a reboot, pages since the last checkpoint are fetched again"
         return (
             f"Resuming the crawl in {job.path}; URLs waiting: {stats.get('frontier/waiting', 0)}, "
-            f"not yet checked for duplicates: {stats.get('seen/waiting', 0)}{again}"
+            f"not yet checked for duplicates: {stats.get('seen/waiting', 0)}{note}"
         )
 
     def _module_not_closed(self) -> None:

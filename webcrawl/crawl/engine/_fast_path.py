@@ -168,7 +168,7 @@ class _Service:
             size = max(len(result.body), size)
             if result.request is None:
                 result.request = request
-            self._tell_of(result, result.request)
+            self._announce_response(result, result.request)
         slot.active.add(request)
         slot.active_size += size
         try:
@@ -181,7 +181,7 @@ class _Service:
             slot.active_size -= size
             scraper._check_if_closing()
 
-    def _tell_of(self, response: Response, request: Request) -> None:
+    def _announce_response(self, response: Response, request: Request) -> None:
         spider = self._spider
         line = self._engine.logformatter.crawled(request, response, spider)
         if line is not None:
@@ -346,15 +346,15 @@ class DirectSignals(SignalManager):
     def send_catch_log(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
         """Send *signal* as Scrapy does, at a quarter of the cost."""
         named |= {"signal": signal, "sender": self.sender}
-        return [(receiver, _told(receiver, named)) for receiver in self._receivers(signal)]
+        return [(receiver, _call_receiver(receiver, named)) for receiver in self._receivers(signal)]
 
     async def send_catch_log_async(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
         """Send *signal* as Scrapy does, and await the handlers."""
         named |= {"signal": signal, "sender": self.sender}
         answers = []
         for receiver in self._receivers(signal):
-            answer = _told(receiver, named)
-            if _is_to_come(answer):
+            answer = _call_receiver(receiver, named)
+            if _is_awaitable(answer):
                 try:
                     answer = await (
                         answer
@@ -373,26 +373,26 @@ class DirectSignals(SignalManager):
         return [*liveReceivers(own.get(signal, ()))]
 
 
-def _told(receiver: Any, named: dict[str, Any]) -> Any:
+def _call_receiver(receiver: Any, named: dict[str, Any]) -> Any:
     code = getattr(getattr(receiver, "__func__", receiver), "__code__", None)
     try:
         if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
             return robustApply(receiver, **named)
-        return receiver(**{name: named[name] for name in _takes(code) if name in named})
+        return receiver(**{name: named[name] for name in _parameters_of(code) if name in named})
     except Exception as error:  # noqa: BLE001  # logged
         return _log_caught(receiver, named, error)
 
 
 @lru_cache(256)
-def _takes(code: CodeType) -> tuple[str, ...]:
+def _parameters_of(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount]
 
 
 def _log_caught(receiver: Any, named: dict[str, Any], error: Exception) -> Exception:
-    told = "Error caught on signal handler: %s"
-    logger.error(told, receiver, exc_info=error, extra={"spider": named.get("spider")})
+    message = "Error caught on signal handler: %s"
+    logger.error(message, receiver, exc_info=error, extra={"spider": named.get("spider")})
     return error
 
 
-def _is_to_come(answer: object) -> bool:
+def _is_awaitable(answer: object) -> bool:
     return answer is not None and (inspect.isawaitable(answer) or isinstance(answer, Deferred))

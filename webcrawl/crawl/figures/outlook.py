@@ -37,7 +37,7 @@ def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
     new = stats["seen/new"] / max(stats["seen/submitted"] - stats["seen/waiting"], 1)
     parked = sum(sum(shard.admission.postponed.values()) for shard in shards)
     known = stats["frontier/waiting"] + stats["seen/waiting"] * new + parked
-    least = most = bound = each = 0.0
+    min_secs = max_secs = bound = each = 0.0
     found = [(shard, queue) for shard in shards for queue in shard.frontier.longest_tails()]
     usual = median([queue.period for _, queue in found if queue.period] or [0.0])
     for shard, queue in found:
@@ -49,16 +49,16 @@ def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
         allowed = _allowed(shard, host, quotas)
         urls = min(len(queue), allowed)
         known -= len(queue) - urls
-        least = max(least, ready_in + (urls - 1) * rest)
+        min_secs = max(min_secs, ready_in + (urls - 1) * rest)
         bound = max(bound, ready_in + allowed * period)
         # Assume that one more URL is found.
-        most, each = max((most, each), (ready_in + (urls + 1) * period, period))
-    again = stats["frontier/requeued"] / max(stats["frontier/finished"], 1) * _RETRY_SECS
+        max_secs, each = max((max_secs, each), (ready_in + (urls + 1) * period, period))
+    retry_secs = stats["frontier/requeued"] / max(stats["frontier/finished"], 1) * _RETRY_SECS
     ready, resting = (stats[f"frontier/hosts/{state}"] for state in ("ready", "snoozed"))
     return Sample(
-        *(now(), int(stats["frontier/finished"]), known, least, most + parked * each),
+        *(now(), int(stats["frontier/finished"]), known, min_secs, max_secs + parked * each),
         bound=bound or math.inf,
-        again=min(again / (each or 1), _MOST_RETRIED),
+        again=min(retry_secs / (each or 1), _MOST_RETRIED),
         ready=ready / max(ready + resting, 1),
         due=int(stats["frontier/due"]),
     )

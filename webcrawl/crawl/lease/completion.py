@@ -158,17 +158,17 @@ class Completion:
             return
         if state is PageState.POISON:
             outcome = ReadingTooLongError.outcome
-        again = None
+        retry = None
         if entry.kind not in NO_URLS:
             self._count_answer(fetch)
             why = BUG if state is PageState.UNREAD else outcome
             if fetch.lease.shard.hosts.politeness.is_final(entry.url, why):
                 fetch.lease.shard.hosts.budgets.ledger.put_back(entry)
             else:
-                again = self._next_try(entry, why)
-        way = Way.FINISH if again is None else Way.RETRY
+                retry = self._next_try(entry, why)
+        way = Way.FINISH if retry is None else Way.RETRY
         line = fetch.robots_line if fetch.refusal else ""
-        self.end(fetch.lease, way, outcome, other=again, fetch=fetch, robots_line=line)
+        self.end(fetch.lease, way, outcome, other=retry, fetch=fetch, robots_line=line)
 
     def expire(self, older_than: float, *, spares_pages: bool) -> None:
         """Take back leases that were not completed within *older_than* seconds.

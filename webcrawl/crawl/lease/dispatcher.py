@@ -120,8 +120,8 @@ class Dispatcher:
         host.
         """
         shard = lease.shard
-        may_go_on = shard.hands_out and not self.services.rules.shares_clocks
-        decision = self._decide(lease, is_looked_up=True) if may_go_on else None
+        may_continue = shard.can_hand_out and not self.services.rules.shares_clocks
+        decision = self._decide(lease, is_looked_up=True) if may_continue else None
         if (
             decision is None
             or decision.verdict is not FetchAction.FETCH_ROBOTS

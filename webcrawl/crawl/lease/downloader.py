@@ -176,7 +176,7 @@ class MercatorDownloader:
 
     async def _download(self, request: Request) -> Response:
         spider: Spider | None = self._crawler.spider
-        self._tell(signals.request_reached_downloader, request=request, spider=spider)
+        self._send_signal(signals.request_reached_downloader, request=request, spider=spider)
         fetch = fetch_of(request)
         assert fetch is not None
         if request.meta.get("download_timeout", 0) > self._longest:
@@ -200,12 +200,12 @@ class MercatorDownloader:
                 # it.
                 fetch.took = request.meta["download_latency"]
             self._first_byte.add(request.meta.get("download_latency", fetch.took))
-            self._tell(
+            self._send_signal(
                 signals.response_downloaded, response=response, request=request, spider=spider
             )
             return response
         finally:
-            self._tell(signals.request_left_downloader, request=request, spider=spider)
+            self._send_signal(signals.request_left_downloader, request=request, spider=spider)
 
     def _end(self, fetch: Fetch, result: Response | BaseException) -> None:
         if isinstance(result, Response):
@@ -227,7 +227,7 @@ class MercatorDownloader:
         if self._counts:
             self._stats.inc_value(name)
 
-    def _tell(self, signal: object, **facts: Any) -> None:
+    def _send_signal(self, signal: object, **facts: Any) -> None:
         if is_heard(self._signals, signal):
             self._signals.send_catch_log(signal, **facts)
 

@@ -87,17 +87,17 @@ class ItemLimit:
         token = _page.set(page)
         task = asyncio.current_task()
         assert task is not None
-        mine = self._items[task] = _Processing(self._clock())
+        own = self._items[task] = _Processing(self._clock())
         try:
             return await processing
         except asyncio.CancelledError as error:
-            if mine.cut is None:
+            if own.cut is None:
                 raise
-            raise mine.cut from error
+            raise own.cut from error
         finally:
             _page.reset(token)
             self._items.pop(task, None)
-            while mine.cut is not None and task.cancelling():
+            while own.cut is not None and task.cancelling():
                 task.uncancel()
 
     async def hand_over(self, page: Page, fetch: Fetch, why: str) -> None:

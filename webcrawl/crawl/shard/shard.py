@@ -393,7 +393,7 @@ class Shard:
         return ShardState.STARTING if self.awaits_seeds else ShardState.RUNNING
 
     @property
-    def hands_out(self) -> bool:
+    def can_hand_out(self) -> bool:
         """Return whether ``acquire`` may return a URL."""
         return not (self.is_leaving or self.awaits_seeds)
 
@@ -404,7 +404,7 @@ class Shard:
 
     def acquire(self, host: str | None = None) -> Lease[Shard] | None:
         """Acquire a URL as ``Frontier.acquire`` does."""
-        return self.frontier.acquire(host) if self.hands_out else None
+        return self.frontier.acquire(host) if self.can_hand_out else None
 
     @property
     def may_bring(self) -> bool:

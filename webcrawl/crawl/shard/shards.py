@@ -186,7 +186,7 @@ class Shards:
         Otherwise as ``Frontier.ready_at``.
         """
         if self._only is not None:
-            only_at = self._only.frontier.ready_at() if self._only.hands_out else None
+            only_at = self._only.frontier.ready_at() if self._only.can_hand_out else None
             return None if only_at is None else only_at - self._only.clock() + now()
         self._look()
         at = min(self._ready_at.values(), default=_NEVER)
@@ -197,7 +197,7 @@ class Shards:
         for number in self._changed:
             shard = self._held.get(number)
             if shard is not None:
-                at = shard.frontier.ready_at() if shard.hands_out else None
+                at = shard.frontier.ready_at() if shard.can_hand_out else None
                 self._ready_at[number] = _NEVER if at is None else at - shard.ahead_secs
         self._changed.clear()
 
@@ -211,23 +211,23 @@ class Shards:
 
     # --- background work
 
-    def drain(self, least: Supply = Supply.NONE) -> None:
+    def drain(self, soonest: Supply = Supply.NONE) -> None:
         """Do a slice of background work.
 
         It serves each shard that has something new, and some of the others in turn. A reputation
-        round starts for all shards together, when there is nothing else to fetch in any. *least*
+        round starts for all shards together, when there is nothing else to fetch in any. *soonest*
         says how soon there is something in other processes.
         """
         if self._only is None:
-            least = min(least, self.supply)
+            soonest = min(soonest, self.supply)
         self._slices += 1
         rounds = max(1, len(self._held) // _DRAINED)
         for place, shard in enumerate(self, start=self._slices):
             if place % rounds and not shard.feeder.is_busy:
                 continue
-            shard.drain(lambda: min(least, shard.feeder.supply()))  # noqa: B023  # called at once
+            shard.drain(lambda: min(soonest, shard.feeder.supply()))  # noqa: B023  # called at once
             if self._only is None:
-                least = min(least, shard.feeder.supply())
+                soonest = min(soonest, shard.feeder.supply())
                 # Parked URLs may have been released, and the shard may have begun to hand out URLs.
                 self._changed.add(shard.number)
         self.turns.work(self)
@@ -240,16 +240,16 @@ class Shards:
     @property
     def supply(self) -> Supply:
         """Return how soon there is something to fetch in the held shards. At most O(shards)."""
-        least = Supply.NONE
+        soonest = Supply.NONE
         for shard in self._held.values():
-            least = min(least, shard.feeder.supply())
-            if least is Supply.NOW:
+            soonest = min(soonest, shard.feeder.supply())
+            if soonest is Supply.NOW:
                 break
-        return least
+        return soonest
 
     def note_idle_worker(self) -> None:
         """Note that a worker found nothing to do."""
-        self.turns.is_starving = any(shard.hands_out for shard in self._held.values())
+        self.turns.is_starving = any(shard.can_hand_out for shard in self._held.values())
 
     # --- counts
 
