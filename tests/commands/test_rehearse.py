@@ -92,7 +92,7 @@ def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_p
 def test_seeds_of_the_standard_input_and_files_of_feeds_are_the_rehearsals_own(tmp_path):
     options = ["-a", "seeds=-", "-O", str(tmp_path / "near.jsonl")]
     failed = rehearse(tmp_path / "own", "crawl", "web", *options, input="\n")
-    assert failed.stderr == "rehearse: No seed in -.\n"
+    assert failed.stderr == "rehearse: No seeds in -.\n"
     done = rehearse(tmp_path / "own", "crawl", "web", *options, contacts=20, input="a.test\n")
     assert done.returncode == 0, done.stderr
     assert "1 host of the seeds" in done.stdout

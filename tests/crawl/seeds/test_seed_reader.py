@@ -209,7 +209,7 @@ class TestBadLines:
         assert caplog.messages == [
             f"seeds: {path}:2: neither a domain nor a URL: b'no seed'",
             f"seeds: {path}:4: not UTF-8: b'\\xff'",
-            f"seeds: {path}: 2 seeds, 2 bad lines of 4",
+            f"seeds: {path}: 2 seeds, 2 bad lines, 4 lines in all",
         ]
 
     def test_only_the_first_twenty_are_shown(self, write, caplog):
@@ -218,7 +218,7 @@ class TestBadLines:
         assert all("neither" in message for message in caplog.messages[:20])
         assert caplog.messages[20:] == [
             "seeds: further bad lines are only counted",
-            f"seeds: {path}: 1 seed, 100 bad lines of 101",
+            f"seeds: {path}: 1 seed, 100 bad lines, 101 lines in all",
         ]
 
     def test_an_endless_line_is_one_bad_line_and_shown_in_part(self, write, caplog):
@@ -237,11 +237,11 @@ class TestBrokenSources:
     @pytest.mark.parametrize("content", [b"", b"\n\n", b"# nothing\n", b"rank,domain\n"])
     def test_list_without_seeds_is_refused(self, write, content):
         path = write(content)
-        assert refusal(path) == f"No seed in {path}."
+        assert refusal(path) == f"No seeds in {path}."
 
     def test_list_of_bad_lines_is_refused_with_the_first_of_them(self, write):
         first, second = write(b"# x\nno seed\n17\n", "a.txt"), write(b"\0", "b.txt")
-        expected = f"No seed in {first}, {second} ({first}:2: neither a domain nor a URL)."
+        expected = f"No seeds in {first}, {second} ({first}:2: neither a domain nor a URL)."
         assert refusal(first, second) == expected
 
     def test_one_list_with_seeds_is_enough(self, write):
@@ -382,7 +382,7 @@ class TestCursor:
         path = write(b"a.example")
         fields = msgspec.msgpack.decode(read(path)[1])
         newer = msgspec.msgpack.encode({**fields, "version": 2})
-        assert "has format 2; this code knows 1" in refusal(path, snapshot=newer)
+        assert "has format 2; this version reads 1" in refusal(path, snapshot=newer)
 
     @pytest.mark.parametrize("garbage", [b"", b"\xff\xff", msgspec.msgpack.encode({"version": 1})])
     def test_damaged_snapshot_is_refused(self, write, garbage):
@@ -407,7 +407,7 @@ class TestStandardInput:
         assert [path.name for path in tmp_path.iterdir()] == [SPOOL_NAME]
 
     def test_empty_input_is_refused_and_the_next_run_reads_its_own(self):
-        assert refusal("-") == "No seed in -."
+        assert refusal("-") == "No seeds in -."
         assert len(urls_of("-", stdin=b"a.example")) == 1
 
     def test_input_read_to_its_end_is_not_asked_for_again(self):

@@ -123,7 +123,7 @@ class MercatorDownloader:
             return await side_downloads.turn(request)
         if side_downloads.is_of(holder.lease.entry.host, request):
             if holder.on_wire is None or holder.robots_url:
-                raise IgnoreRequest(f"{request.url}: its host is in process for {outer}")
+                raise IgnoreRequest(f"{request.url}: its host is busy with {outer}")
             holder.release_host()  # it has answered
         self.active.discard(outer)
         try:
@@ -155,7 +155,7 @@ class MercatorDownloader:
                 fetch.page.becomes(PageState.PUT_BACK)
                 fetch.end_download(error)
                 request.errback = None
-                raise IgnoreRequest(f"{fetch.url}: lost on a kept connection") from error
+                raise IgnoreRequest(f"{fetch.url}: lost on a reused connection") from error
             fetch.end_download(error)
             raise
         else:

@@ -127,7 +127,7 @@ class LeaseRequests:
         except LostRequestError as error:
             return self._lost(entry, error)
         if request.url != entry.url:  # which chose host, robots.txt and pause
-            return self._lost(entry, LostRequestError(f"it is one for {request.url}"))
+            return self._lost(entry, LostRequestError(f"it is a request for {request.url}"))
         if "download_maxsize" not in request.meta:
             request.meta[LARGE_BODY] = self._permit(entry)
         return request

@@ -102,7 +102,7 @@ def _encodable(value: Any) -> Any:
 
 def _extension(code: int, data: memoryview) -> Any:
     if code != _TUPLE:
-        raise NotPlainError(f"the extension {code} of msgpack")
+        raise NotPlainError(f"it has the msgpack extension {code}")
     return tuple(_decode_list(data))
 
 

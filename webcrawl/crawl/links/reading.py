@@ -158,7 +158,7 @@ class ReadingWatch:
         self._slot[0] = 0
         if kind is _CutOff:
             raise ReadingTooLongError(
-                f"{self._url} took more than {self._max_secs:g} s to be read"
+                f"{self._url} took more than {self._max_secs:g} s to read"
             ) from error
 
     def _look(self, _: int, frame: FrameType | None) -> None:

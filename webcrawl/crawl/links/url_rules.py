@@ -131,7 +131,7 @@ def _places(settings: BaseSettings) -> list[Any]:
     places = {**BUILT_IN, **dictionary(settings, "URL_FILTERS")}
     for key, place in places.items():
         if not (place is None or isinstance(place, (int, float))):
-            raise FatalError(f"URL_FILTERS, the place of {key}, must be a number, not {place!r}.")
+            raise FatalError(f"URL_FILTERS: the place of {key} must be a number, not {place!r}.")
         if place is None and isinstance(key, str) and key not in BUILT_IN and "." not in key:
             raise FatalError(f"URL_FILTERS switches off {key!r}, which is not a filter.")
     return sorted((key for key in places if places[key] is not None), key=places.__getitem__)

@@ -267,7 +267,7 @@ class SeedReader:
                 lines.close()
         if STDIN in self._names:
             self._spool.unlink(missing_ok=True)  # the next run may have better input
-        raise SeedsError(f"No seed in {', '.join(self._names)}{trouble}.")
+        raise SeedsError(f"No seeds in {', '.join(self._names)}{trouble}.")
 
     def _report(self, source: LineReader, number: int, line: bytes, why: str) -> None:
         source.cursor.bad += 1
@@ -285,7 +285,9 @@ class SeedReader:
         cursor = source.cursor
         level = logging.WARNING if cursor.bad else logging.INFO
         seeds, bad = counted(cursor.seeds, "seed"), counted(cursor.bad, "bad line")
-        logger.log(level, "seeds: %s: %s, %s of %d", source.name, seeds, bad, cursor.line)
+        logger.log(
+            level, "seeds: %s: %s, %s, %d lines in all", source.name, seeds, bad, cursor.line
+        )
         self._current += 1
         self._skip_done()
 
@@ -326,7 +328,7 @@ def _decoded(snapshot: bytes | None) -> Snapshot:
         raise SeedsError(f"The saved seed cursor cannot be read: {error}.") from error
     if saved.version > SNAPSHOT_VERSION:
         raise SeedsError(
-            f"The saved seed cursor has format {saved.version}; this code knows {SNAPSHOT_VERSION}."
+            f"The saved seed cursor has format {saved.version}; this version reads {SNAPSHOT_VERSION}."
         )
     return saved
 
