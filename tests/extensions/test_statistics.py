@@ -52,7 +52,7 @@ def test_a_line_comes_at_every_interval_and_agrees_with_the_stats(log):
     "line",
     [
         r"Spider opened",
-        r"seeds: \S+: 8 seeds, 0 bad lines, 8 lines in all",
+        r"seeds: \S+: 8 seeds, 0 bad lines, 8 lines",
         r"Checkpoint made: \d+ ms in the reactor, \d+\.\d\d s in all",
         r"Closing spider \(finished\)",
         r"Crawl state saved \(finished\)",

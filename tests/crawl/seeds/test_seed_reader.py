@@ -209,7 +209,7 @@ class TestBadLines:
         assert caplog.messages == [
             f"seeds: {path}:2: neither a domain nor a URL: b'no seed'",
             f"seeds: {path}:4: not UTF-8: b'\\xff'",
-            f"seeds: {path}: 2 seeds, 2 bad lines, 4 lines in all",
+            f"seeds: {path}: 2 seeds, 2 bad lines, 4 lines",
         ]
 
     def test_only_the_first_twenty_are_shown(self, write, caplog):
@@ -218,7 +218,7 @@ class TestBadLines:
         assert all("neither" in message for message in caplog.messages[:20])
         assert caplog.messages[20:] == [
             "seeds: further bad lines are only counted",
-            f"seeds: {path}: 1 seed, 100 bad lines, 101 lines in all",
+            f"seeds: {path}: 1 seed, 100 bad lines, 101 lines",
         ]
 
     def test_an_endless_line_is_one_bad_line_and_shown_in_part(self, write, caplog):
@@ -382,7 +382,7 @@ class TestCursor:
         path = write(b"a.example")
         fields = msgspec.msgpack.decode(read(path)[1])
         newer = msgspec.msgpack.encode({**fields, "version": 2})
-        assert "has format 2; this version reads 1" in refusal(path, snapshot=newer)
+        assert "has format 2; this code reads 1" in refusal(path, snapshot=newer)
 
     @pytest.mark.parametrize("garbage", [b"", b"\xff\xff", msgspec.msgpack.encode({"version": 1})])
     def test_damaged_snapshot_is_refused(self, write, garbage):

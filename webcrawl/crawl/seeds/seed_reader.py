@@ -285,9 +285,7 @@ class SeedReader:
         cursor = source.cursor
         level = logging.WARNING if cursor.bad else logging.INFO
         seeds, bad = counted(cursor.seeds, "seed"), counted(cursor.bad, "bad line")
-        logger.log(
-            level, "seeds: %s: %s, %s, %d lines in all", source.name, seeds, bad, cursor.line
-        )
+        logger.log(level, "seeds: %s: %s, %s, %d lines", source.name, seeds, bad, cursor.line)
         self._current += 1
         self._skip_done()
 
@@ -328,7 +326,7 @@ def _decoded(snapshot: bytes | None) -> Snapshot:
         raise SeedsError(f"The saved seed cursor cannot be read: {error}.") from error
     if saved.version > SNAPSHOT_VERSION:
         raise SeedsError(
-            f"The saved seed cursor has format {saved.version}; this version reads {SNAPSHOT_VERSION}."
+            f"The saved seed cursor has format {saved.version}; this code reads {SNAPSHOT_VERSION}."
         )
     return saved
 
