@@ -57,9 +57,7 @@ class DiskError(FatalError):
 def needs(package: str, *, of: str) -> None:
     """Raise FatalError unless *package* is installed.
 
-    It is one of requirements-modules.txt.
-
-    *of* is what needs it.
+    It is one of requirements-modules.txt. *of* is what needs it.
     """
     if find_spec(package) is None:
         raise FatalError(
@@ -112,9 +110,7 @@ def path_of(module: object | None) -> str:
 def disk_message(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
     """Return the message for *error*, raised in *directory*.
 
-    A StoreError may name another place.
-
-    *name* is the setting of that directory.
+    A StoreError may name another place. *name* is the setting of that directory.
     """
     if isinstance(error, StoreError) and error.place is not None:
         name, directory = error.place

@@ -1,9 +1,8 @@
 """Builds the process and its shards from settings.
 
-This is the one place that reads the scheduler's settings.
-
-Every part that a user may replace is named by a setting. A class with ``from_crawler`` is built by
-it; one without gets the keyword arguments that the default class gets.
+This is the one place that reads the scheduler's settings. Every part that a user may replace is
+named by a setting. A class with ``from_crawler`` is built by it; one without gets the keyword
+arguments that the default class gets.
 """
 
 from __future__ import annotations

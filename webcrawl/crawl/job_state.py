@@ -62,9 +62,8 @@ class JobState:
     def open(self) -> None:
         """Open the shards from the job's last checkpoint and the logs after it.
 
-        The job is already open.
-
-        Blocks. Raises FatalError with one sentence, CorruptRecordError, NewerFormatError, OSError.
+        The job is already open. Blocks. Raises FatalError with one sentence, CorruptRecordError,
+        NewerFormatError, OSError.
         """
         job, rules = self.resources.job, self.rules
         open_suffix_list(job, self.resources.suffixes)

@@ -230,9 +230,8 @@ class Process:
     def work(self) -> None:
         """Do a slice of background work.
 
-        URLs advance to the frontiers, leases expire, host records are written.
-
-        Raises what they raise.
+        URLs advance to the frontiers, leases expire, host records are written. Raises what they
+        raise.
         """
         leases, rules = self.parts.leases, self._state.rules
         self.shards.drain(self._hooks.supply())

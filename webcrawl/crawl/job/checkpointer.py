@@ -1,8 +1,7 @@
 """Makes checkpoints of a running crawl, one at a time.
 
-It runs the steps of jobdir.py and what surrounds them.
-
-Called by the scheduler: at intervals by the Checkpoints extension, and at the end.
+It runs the steps of jobdir.py and what surrounds them. Called by the scheduler: at intervals by the
+Checkpoints extension, and at the end.
 """
 
 from __future__ import annotations

@@ -88,10 +88,8 @@ class PreparedCheckpoint:
 def read_checkpoint(jobdir: Path, *, without: Collection[str] = ()) -> Checkpoint | None:
     """Return the current checkpoint of the job in *jobdir*; None if it has none.
 
-    *without* names shards to leave out.
-
-    Takes no lock and changes nothing on disk. Raises NewerFormatError, and CorruptRecordError, also
-    when a newer checkpoint replaces it meanwhile.
+    *without* names shards to leave out. Takes no lock and changes nothing on disk. Raises
+    NewerFormatError, and CorruptRecordError, also when a newer checkpoint replaces it meanwhile.
     """
     own, shards = _read(jobdir, lambda name: name not in without)
     return None if own is None else Checkpoint(own, shards)

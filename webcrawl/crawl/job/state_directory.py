@@ -247,9 +247,8 @@ class StateDirectory:
     def attach(self, name: str, part: Part) -> None:
         """Include *part* in checkpoints, and drop its saved snapshot.
 
-        The snapshot may have hundreds of megabytes.
-
-        A saved part that is never attached stays as it was saved.
+        The snapshot may have hundreds of megabytes. A saved part that is never attached stays as it
+        was saved.
         """
         self._parts[name] = part
         self._snapshots.pop(name, None)

@@ -173,11 +173,9 @@ class Completion:
     def expire(self, older_than: float, *, spares_pages: bool) -> None:
         """Take back leases that were not completed within *older_than* seconds.
 
-        Their downloads are aborted.
-
-        Leases of pages that are being processed are spared: a slow module has its own limit. With
-        *spares_pages*, so are those of ordinary Requests, which may wait for a download in another
-        host's turn. They would otherwise be fetched repeatedly.
+        Their downloads are aborted. Leases of pages that are being processed are spared: a slow
+        module has its own limit. With *spares_pages*, so are those of ordinary Requests, which may
+        wait for a download in another host's turn. They would otherwise be fetched repeatedly.
         """
 
         def is_spared(lease: Lease[Shard]) -> bool:
@@ -234,11 +232,10 @@ class Completion:
     ) -> None:
         """Complete *lease* in the given *way*.
 
-        Raises OSError when the disk is full.
-
-        *why* is the outcome of a finished URL, or the reason of a parked one. *other* is the entry
-        that replaces a retried one, or that goes before one that is put back. *fetch* is the
-        contact, if there was one; *robots_line* the line of robots.txt, if that is the reason.
+        Raises OSError when the disk is full. *why* is the outcome of a finished URL, or the reason
+        of a parked one. *other* is the entry that replaces a retried one, or that goes before one
+        that is put back. *fetch* is the contact, if there was one; *robots_line* the line of
+        robots.txt, if that is the reason.
         """
         shard = lease.shard
         match way:

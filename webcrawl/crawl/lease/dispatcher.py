@@ -89,10 +89,9 @@ class Dispatcher:
     def _decide(self, lease: Lease[Shard], *, is_looked_up: bool = False) -> Decision:
         """Return the decision about *lease*.
 
-        Submit the sitemaps of a robots.txt that was just read.
-
-        It was read after its fetch, or by a later run from the host's record, so that no crash can
-        lose them. Raises OSError when the disk is full.
+        Submit the sitemaps of a robots.txt that was just read. It was read after its fetch, or by a
+        later run from the host's record, so that no crash can lose them. Raises OSError when the
+        disk is full.
         """
         entry = lease.entry
         decision = lease.shard.hosts.preconditions.decide(entry, is_looked_up=is_looked_up)

@@ -95,9 +95,8 @@ class MercatorDownloader:
     async def _fetch_beside(self, request: Request, outer: Request | None) -> Response | Request:
         """Download a request that bypassed the scheduler, in its host's turn.
 
-        No worker is occupied while it waits.
-
-        *outer* is the request whose middleware has sent it, if any.
+        No worker is occupied while it waits. *outer* is the request whose middleware has sent it,
+        if any.
         """
         fetch = await self._turn(request, outer)
         self.active.add(request)

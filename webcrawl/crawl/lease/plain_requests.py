@@ -44,9 +44,7 @@ class NotPlainError(ValueError):
 def to_plain(parts: dict[str, Any], spider: Spider) -> bytes:
     """Return the plain form of a Request of *spider*.
 
-    *parts* are as ``Request.to_dict`` gives them.
-
-    Raises NotPlainError.
+    *parts* are as ``Request.to_dict`` gives them. Raises NotPlainError.
     """
     try:
         _check(parts, spider)

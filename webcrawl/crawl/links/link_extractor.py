@@ -258,9 +258,7 @@ def in_slices(
 ) -> Iterator[list[Link]]:
     """Yield the links of *found* in slices of at most *most*.
 
-    A slice takes about *secs* seconds of search.
-
-    A slice may be empty.
+    A slice takes about *secs* seconds of search. A slice may be empty.
     """
     batch: list[Link] = []
     deadline = clock() + secs

@@ -66,10 +66,8 @@ class LineReader:
     def take(self, limit: int) -> list[bytes]:
         """Return up to *limit* lines without line ends, from at most one chunk.
 
-        The list may be empty.
-
-        An overlong line is cut, but stays longer than MAX_LINE_BYTES. Raises BrokenGzip, after the
-        lines before the damage, and OSError.
+        The list may be empty. An overlong line is cut, but stays longer than MAX_LINE_BYTES. Raises
+        BrokenGzip, after the lines before the damage, and OSError.
         """
         lines: list[bytes] = []
         try:

@@ -297,9 +297,8 @@ class SeedReader:
 def _is_seed(name: str) -> bool:
     """Return whether *name* is itself a seed.
 
-    That is a URL, or a domain with a known suffix if there is no such file.
-
-    A mistyped ``hosts.txt`` is not a seed.
+    That is a URL, or a domain with a known suffix if there is no such file. A mistyped
+    ``hosts.txt`` is not a seed.
     """
     host = name.partition("/")[0].partition(":")[0]
     return "://" in name or (

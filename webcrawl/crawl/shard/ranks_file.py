@@ -115,9 +115,8 @@ class RanksFile(RulesFile[Ranks]):
     def importance(self, url: str) -> float:
         """Return the importance of *url*: 1 / log2(1 + rank), at most 1.0.
 
-        Results of a search are discounted in the same way (DCG).
-
-        A URL without a rank counts as the one after the last; without a file all have 1.0.
+        Results of a search are discounted in the same way (DCG). A URL without a rank counts as the
+        one after the last; without a file all have 1.0.
         """
         ranks = self.rules
         return 1 / math.log2(1 + (ranks.rank(url) or 1 + len(ranks)))

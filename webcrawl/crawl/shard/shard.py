@@ -360,10 +360,9 @@ class Shard:
     def enqueue(self, entry: Entry, name: int | None) -> None:
         """Submit *entry*, of an ordinary Request, with the fingerprint *name*.
 
-        Its host belongs to this shard.
-
-        Without a fingerprint it bypasses the eliminator. Its politeness key and rank are found
-        here. Durable when it returns. Raises OSError when the disk is full.
+        Its host belongs to this shard. Without a fingerprint it bypasses the eliminator. Its
+        politeness key and rank are found here. Durable when it returns. Raises OSError when the
+        disk is full.
         """
         host = POLITENESS_KEYS[self.settings.key](host_of(entry.url))
         entry = replace(entry, host=host, rank=self.ranks.rank(host))
