@@ -1,10 +1,9 @@
 """The crawler's only clock: epoch seconds that advance evenly.
 
-Changes of the system clock do not affect it. ``now`` is the clock of this process. It reads the
-system clock once, when the process starts, and from then on adds the time since boot, which nothing
-can set. When somebody, or a time server, sets the system clock, no pause ends early and none takes
-longer. A shard has a ``Clock`` of its own for what it stores. That clock continues from the
-previous process's (crawl/shard/shard.py) until the machine reboots.
+``now`` is the clock of this process. It reads the system clock once, when the process starts, and
+then adds the time since boot, which nothing can set. So when the system clock is set, no pause ends
+early and none takes longer. A shard has a ``Clock`` of its own for what it stores. That clock
+continues from the previous process's (crawl/shard/shard.py) until the machine reboots.
 
 Components are given their clock. ``wall_time`` is for dates that people and archives read, not for
 comparisons. A rehearsal has its own time (``take_from``). A test ensures that the package gets the
