@@ -123,7 +123,7 @@ class RanksFile(RulesFile[Ranks]):
 
 
 class RankedPrioritizer:
-    """Prioritizer that replaces ranks by those of *file*, and then asks *prioritizer*.
+    """Prioritizer that replaces ranks by those of *file* for another *prioritizer*.
 
     A rank of the URL or host in *file* takes precedence over its rank in the seed list.
     """
