@@ -231,23 +231,23 @@ class MercatorScheduler(BaseScheduler):
         downloader = engine.downloader
         try:
             in_process = len(self._completion.under_way)
-            full = in_process >= _IN_PROCESS * workers or scraper_is_full(engine)
-            most = _LOOKUPS_PER_WORKER * workers
+            is_full = in_process >= _IN_PROCESS * workers or scraper_is_full(engine)
+            max_lookups = _LOOKUPS_PER_WORKER * workers
             for _ in range(_DENIALS_PER_CALL):
-                is_busy = host_release.looking_up >= most or downloader.needs_backout()
+                is_busy = host_release.looking_up >= max_lookups or downloader.needs_backout()
                 if pauses or is_busy or not (fence is None or fence.is_open()):
                     return None  # the engine is woken when that ends
-                due = self._rates.ready_at
-                is_early = due > 0.0 and due > now()
-                if full or is_early:
+                rates_ready_at = self._rates.ready_at
+                is_early = rates_ready_at > 0.0 and rates_ready_at > now()
+                if is_full or is_early:
                     host_release.release_found()  # it may be a side download's host
                 if is_early:
-                    self._alarm.set(due)
+                    self._alarm.set(rates_ready_at)
                     return None
                 found = host_release.next_found()
-                lease = found or (self._side_downloads if full else shards).acquire()
+                lease = found or (self._side_downloads if is_full else shards).acquire()
                 if lease is None:
-                    if not full:  # otherwise the next slice of background work wakes the engine
+                    if not is_full:  # otherwise the next slice of background work wakes the engine
                         shards.note_idle_worker()
                         self._alarm.set(shards.ready_at())
                     return None

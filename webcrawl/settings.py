@@ -161,8 +161,8 @@ RETRY_POLICY: dict[str, list[float]] = {}
 POLITENESS_PROFILE = "mercator"
 # What gets only one request at a time: "host", "domain" (the registered one), or "address".
 POLITENESS_KEY = None
-# The pause after a contact: the first setting times the average of the last five downloads. It is
-# at least the second setting, and DOWNLOAD_DELAY, and at most the third.
+# The pause after a contact: the first setting times the average of the last five downloads, at most
+# the third; in any case at least the second, and DOWNLOAD_DELAY.
 POLITENESS_DELAY_FACTOR = None
 POLITENESS_MIN_DELAY = None
 POLITENESS_MAX_DELAY = None
@@ -317,7 +317,7 @@ URL_REFUSED_EXTENSIONS: list[str] = []
 # except those that browsers refuse and those of databases and Docker.
 URL_PORTS: list[int] = []
 # Crawler traps are learned: a URL pattern of a host is parked when this many of its pages, and nine
-# in ten of the recent ones, had content already seen. So many fetches a trap costs. 0: never.
+# in ten of the recent ones, had content already seen. A trap costs that many fetches. 0: never.
 TRAP_MIN_DUPLICATES = 30
 # How many URLs of a host may be waiting or fetched without new content; each new page adds 10. A
 # site is crawled to its end if one in ten of its URLs leads to something new. 0: no limit.

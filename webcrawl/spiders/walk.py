@@ -144,8 +144,8 @@ class RandomWalkSpider(Spider):
             links = [link.url for link in found if "nofollow" not in link.rel]
             links = [link for link in links if self._filters.refusal(link, 0, host) is None]
         walk.links[url] = array("Q", fingerprints({*links})).tobytes()
-        goes_on = links and self._rng.random() >= _RESTARTS
-        yield from self._step(links) if goes_on else self.restart()
+        continues = links and self._rng.random() >= _RESTARTS
+        yield from self._step(links) if continues else self.restart()
 
     def restart(self, _: object = None) -> Iterator[Request]:
         """Yield the walker's next step at a random page, after a dead end or by chance."""

@@ -170,8 +170,8 @@ class Job:
         self._draw_seed = draw_seed
         self.seed = 0
         # Content of the directory when this run locked it; None until then.
-        self._before: frozenset[str] | None = None
-        self._is_made = False
+        self._content_before: frozenset[str] | None = None
+        self._made_directory = False
         #: State of the job itself: totals, seed cursor, public suffix list.
         self.own = StateDirectory(path=path, boot=self._boot)
         self._shards: dict[str, StateDirectory] = {}
@@ -218,7 +218,7 @@ class Job:
             self.path.mkdir(parents=True, exist_ok=True)
             before = frozenset(path.name for path in self.path.iterdir())
             self._lock.acquire()
-            self._before, self._is_made = before, is_made
+            self._content_before, self._made_directory = before, is_made
             sync_path(self.path)
         except LockedError as error:
             raise FatalError(
@@ -366,11 +366,11 @@ class Job:
         Removes the directory, too, if this run made it, and nothing if another process has it now.
         Blocks; files that cannot be removed are left.
         """
-        if self._before is None:
+        if self._content_before is None:
             return
         with contextlib.suppress(LockedError, OSError):
             self._lock.acquire()
-            remove_new(self.path, None if self._is_made else self._before)
+            remove_new(self.path, None if self._made_directory else self._content_before)
         self._lock.release()
 
 

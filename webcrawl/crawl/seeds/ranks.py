@@ -121,8 +121,8 @@ class HostRanks:
                 fingerprint = _fingerprint(host)
                 best[fingerprint] = min(rank, best.get(fingerprint, _MAX_RANK))
         room = self.capacity - len(self)
-        news: dict[int, int] = {}
-        merged: dict[int, int] = {}  # news for the arrays, by index
+        new_ranks: dict[int, int] = {}
+        merged: dict[int, int] = {}  # those for the arrays, by index
         for (fingerprint, rank), index in zip(best.items(), self._indexes(best), strict=True):
             known = self._recent.get(fingerprint, 0) if index < 0 else self._ranks[index]
             if known:
@@ -132,19 +132,19 @@ class HostRanks:
                 room -= 1
             else:
                 continue
-            news[fingerprint] = rank
+            new_ranks[fingerprint] = rank
             if index >= 0:
                 merged[index] = rank
-        if news:
-            packed = np.empty(len(news), PAIR)
-            packed["fingerprint"] = list(news)
-            packed["rank"] = list(news.values())
+        if new_ranks:
+            packed = np.empty(len(new_ranks), PAIR)
+            packed["fingerprint"] = list(new_ranks)
+            packed["rank"] = list(new_ranks.values())
             self._opened().append(packed.tobytes())
             self._written.add(self._file)
             for index, rank in merged.items():
                 self._ranks[index] = rank
-                del news[self._fingerprints[index]]
-            self._recent |= news
+                del new_ranks[self._fingerprints[index]]
+            self._recent |= new_ranks
             if len(self._recent) > self._most_recent:
                 self._merge()
 

@@ -99,13 +99,13 @@ class SeedReader:
         if not self._names:
             raise SeedsError("No seeds were named: give a file, as in -a seeds=hosts.txt.")
         self._sources = [self._find(name, cursors) for name in self._names]
-        news = [one.name for one in self._sources if one.cursor.key not in cursors]
-        if cursors and news:
+        new_names = [one.name for one in self._sources if one.cursor.key not in cursors]
+        if cursors and new_names:
             logger.warning(
                 "This crawl was started with other seeds; added now: %s%s. To crawl these "
                 "separately, choose another directory with -s JOBDIR=DIR.",
-                ", ".join(news[:_LOGGED_NAMES]),
-                " ..." if len(news) > _LOGGED_NAMES else "",
+                ", ".join(new_names[:_LOGGED_NAMES]),
+                " ..." if len(new_names) > _LOGGED_NAMES else "",
             )
         self._skip_done()
         if not self.seeds_read:
@@ -140,9 +140,9 @@ class SeedReader:
     def add(self, names: Sequence[str]) -> None:
         """Read the sources *names* as well, except known ones. Raises SeedsError as ``open``."""
         known = set(self._names)
-        news = [name for name in names if name not in known]
-        self._sources += [self._find(name, {}) for name in news]
-        self._names += news
+        new_names = [name for name in names if name not in known]
+        self._sources += [self._find(name, {}) for name in new_names]
+        self._names += new_names
 
     def read(self, limit: int) -> list[Seed]:
         """Return the seeds of the next lines: at most *limit* lines and one chunk of a source.
@@ -167,19 +167,19 @@ class SeedReader:
                 if parsed is not None:
                     url, rank = parsed
                     seeds.append(Seed(url, number if rank is None else rank, source.name, number))
-            cursor.done = left = source.ended
+            cursor.done = should_leave = source.ended
         except BrokenGzip as broken:
             # The same bytes would break again: only a changed file is read again.
-            cursor.done = left = True
+            cursor.done = should_leave = True
             cursor.damage = str(broken)
             self._report(source, cursor.line + 1, broken.line, str(broken))
         except OSError as error:
             # Not done: the next run continues from here.
-            left = True
+            should_leave = True
             logger.error("seeds: cannot read the rest of %s: %s", source.name, _reason(error))  # noqa: TRY400 - a lost mount needs no traceback
         cursor.seeds += len(seeds)
         self.seeds_read += len(seeds)
-        if left:
+        if should_leave:
             self._leave(source)
         return seeds
 
