@@ -251,9 +251,7 @@ class MercatorScheduler(BaseScheduler):
                         shards.note_idle_worker()
                         self._alarm.set(shards.ready_at())
                     return None
-                request = (dispatcher.dispatch if found is None else dispatcher.dispatch_found)(
-                    lease
-                )
+                request = (dispatcher.dispatch if found is None else dispatcher.resume)(lease)
                 if request is not None:
                     return request
                 if now() >= deadline:

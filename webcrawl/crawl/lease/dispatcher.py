@@ -112,7 +112,7 @@ class Dispatcher:
         shard = self.services.shards.find(entry.via)  # None: it has left
         return shard is not None and shard.hosts.robots.robots_redirect(entry.via) == entry.url
 
-    def dispatch_found(self, lease: Lease[Shard]) -> Request | None:
+    def resume(self, lease: Lease[Shard]) -> Request | None:
         """Continue after the host of *lease* was looked up, whose URL is back in its queue.
 
         Return the Request for a new host's robots.txt, without another turn; release any other
