@@ -133,15 +133,15 @@ def test_the_summary_can_be_switched_off():
         Summary.from_crawler(get_crawler(settings_dict={"SUMMARY_ENABLED": False}))
 
 
-def test_a_crawl_says_what_it_was_bound_by_and_one_that_was_stopped_what_it_is_bound_by():
+def test_a_crawl_says_what_limited_it_and_a_stopped_one_what_limits_it():
     secs = {"doctor/politeness_secs": 50.0, "doctor/cpu_secs": 47.0, "doctor/disk_secs": 3.0}
     stats = STATS | secs | {"doctor/now": "CPU since 14:02:11: much"}
     text = text_of(stats)
-    assert "\n  bound by  politeness 50%, CPU 47% of the time\n" in text
+    assert "\nlimited by  politeness 50%, CPU 47% of the time\n" in text
     assert "at the end" not in text
     text = text_of(stats | {"finish_reason": "shutdown"})
     assert "\n            at the end: CPU since 14:02:11: much\n" in text
-    assert "bound by" not in text_of(STATS)
+    assert "limited by" not in text_of(STATS)
 
 
 def test_a_crawl_with_urls_over_budget_is_not_said_to_have_fetched_all():

@@ -329,10 +329,10 @@ def _links_per_page(pages: int, found: int, unique: int) -> str:
 
 
 def _bound(stats: Mapping[str, Any], prefix: str) -> _Rows:
-    """Return what has bound the crawl, and how an unfinished one stands."""
+    """Return what has limited the crawl, and how an unfinished one stands."""
     if not (shares := shares_of(stats, prefix)):
         return []
-    rows = [("bound by", f"{shares} of the time")]
+    rows = [("limited by", f"{shares} of the time")]
     if stats.get("finish_reason") != "finished":
         end = stats.get("projection/now", "")
         rows += [("", f"at the end: {stats['doctor/now']}"), ("", end and f"projected: {end}")]
