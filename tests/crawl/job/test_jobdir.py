@@ -178,7 +178,7 @@ def test_a_path_that_is_no_directory_is_refused_in_a_sentence(tmp_path):
 
 
 def test_a_full_disk_at_the_start_is_a_sentence(jobdir):
-    with file_size_limit(0), pytest.raises(DiskError, match="is full: make room"):
+    with file_size_limit(0), pytest.raises(DiskError, match="is full: free some space"):
         Job(path=jobdir).open()
     with begun(jobdir):
         pass
