@@ -254,7 +254,7 @@ def test_filters_of_users_stand_where_their_numbers_say():
         ({f"{__name__}.NoFilter": 1}, "URL_FILTERS is .*, which lacks def process_url"),
         ({f"{__name__}.Async": 1}, "URL_FILTERS is .*, which lacks def process_url"),
         ({f"{__name__}.Made": 1}, ".* does not fit: .* missing 1 required .* 'hosts'"),
-        ({f"{__name__}.Scheme": 1}, "URL_FILTERS: .*Scheme needs .* name of its own .*'scheme'"),
+        ({f"{__name__}.Scheme": 1}, "URL_FILTERS: .*Scheme needs a unique name .*'scheme'"),
     ],
 )
 def test_what_is_no_filter_ends_with_one_sentence(filters, sentence):
