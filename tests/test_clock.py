@@ -25,7 +25,7 @@ def test_a_clock_that_is_set_changes_nothing_for_this_process_and_the_next(jump)
     assert clock() == 1_800_000_007
     later = new_clock()
     assert later() == 1_800_000_007 + jump
-    later.go_on(clock.offset)
+    later.continue_from(clock.offset)
     assert later() == 1_800_000_007
 
 

@@ -114,7 +114,7 @@ class TestAlone:
         for request in requests(25):
             filtered.request_seen(request)
         assert filtered._stats.get_value("seen/snapshot/failed") == 1
-        assert "they stay in their log" in caplog.text
+        assert "their log still has them" in caplog.text
         with pytest.raises(OSError, match="No space"):
             filtered.close("finished")
         monkeypatch.undo()
@@ -180,7 +180,7 @@ class TestSettings:
     def test_something_that_is_no_eliminator_is_refused_when_it_is_built(self, tmp_path):
         settings = Settings({"SEEN_ELIMINATOR": "collections.Counter.fromkeys"})
         settings.set("SEEN_ELIMINATOR", dict.fromkeys)
-        with pytest.raises(FatalError, match="names no duplicate URL eliminator"):
+        with pytest.raises(FatalError, match="is not a duplicate URL eliminator"):
             MercatorDupeFilter.build_eliminator(settings, path=tmp_path, executor=InlineExecutor())
 
 

@@ -1,8 +1,8 @@
-"""webcrawl: a crawl of a large part of the web, as a Scrapy project, the way Mercator did it.
+"""webcrawl: a crawler for a large part of the web, as a Scrapy project designed like Mercator.
 
 Scrapy is the engine. The scheduler is Mercator's frontier, the dupefilter its duplicate URL
 eliminator, item pipelines its processing modules, download handlers its protocol modules,
-extensions its background thread. One URL's life, room by room::
+extensions its background thread. The life of one URL, package by package::
 
     seeds ─┐
            ▼
@@ -16,26 +16,26 @@ extensions its background thread. One URL's life, room by room::
 
 Imports point downwards only: spiders, extensions, commands -> scheduler, jobs -> crawl ->
 dupefilter, hosts -> frontier | seen | net | pipelines -> storage, items -> urls, configuration,
-clock, errors. ``frontier`` and ``seen`` do not know each other, ``simweb`` knows nothing of the
-crawler. tests/test_imports.py holds this; docs/architecture.md has the whole.
+clock, errors. ``frontier`` and ``seen`` do not know each other; ``simweb`` knows nothing of the
+crawler. tests/test_imports.py enforces this; docs/architecture.md has the full picture.
 
 What always holds:
 
-* No host is contacted by two requests at once, nor before its rest is over, restarts included.
+* A host gets one request at a time, and none before its pause has passed, even after a restart.
 * No loopback, private or otherwise special address is contacted unless a setting allows it.
-* A URL is unknown, waiting, ready, in process (leased) or finished, and never lost: whatever is
-  answered for is in a log first.
+* A URL is unknown, waiting, ready, in process (leased) or finished, and never lost: every change is
+  logged before it is acknowledged.
 * Frontier entries are durable before the fingerprints that would hide them.
-* Memory is bounded by settings; nothing holds the reactor for long.
+* Memory is bounded by settings; nothing blocks the reactor for long.
 """
 
 import sys
 
 if sys.platform == "win32":
     sys.stderr.write(
-        "webcrawl runs on Linux, and not on Windows, whose file locks and signals are others: use "
+        "webcrawl does not run on Windows, whose file locks and signals differ from Linux's: use "
         "WSL 2 or a virtual machine.\n"
     )
     sys.exit(2)
 
-__version__ = "0.2"
+__version__ = "0.3"

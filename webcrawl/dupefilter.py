@@ -1,10 +1,10 @@
-"""The Scrapy face of the duplicate URL eliminator: ``DUPEFILTER_CLASS``.
+"""The duplicate URL eliminator as Scrapy's ``DUPEFILTER_CLASS``.
 
-With Scrapy's own scheduler the filter owns an eliminator and answers each request exactly and at
-once. The invariant: a request for which ``request_seen`` returned False is seen ever after, also
-when the crawl is killed and resumed with the same JOBDIR.
+With Scrapy's own scheduler, the filter owns an eliminator and answers each request exactly and
+immediately. The invariant: once ``request_seen`` has returned False for a request, that request
+counts as seen from then on, also when the crawl is killed and resumed with the same JOBDIR.
 
-With the Mercator scheduler this module only reads the settings: the scheduler submits whole pages
+With the Mercator scheduler, this module only reads the settings: the scheduler submits whole pages
 of links to the eliminator that ``build_eliminator`` makes for its shard.
 """
 
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Used where a project does not set them, as in a stock crawl with only DUPEFILTER_CLASS changed.
+# Defaults for a project that changes only DUPEFILTER_CLASS of a stock Scrapy crawl.
 _ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
 _CACHE = "clock"
 
 
 class MercatorDupeFilter(BaseDupeFilter):
-    """``DUPEFILTER_CLASS`` by the eliminator: exact, in memory that does not grow with the crawl.
+    """``DUPEFILTER_CLASS``: an exact filter whose memory does not grow with the crawl.
 
     It filters out requests whose fingerprint (REQUEST_FINGERPRINTER_CLASS) was seen.
 
@@ -69,7 +69,11 @@ class MercatorDupeFilter(BaseDupeFilter):
         stats: StatsCollector,
         debug: bool,
     ) -> None:
-        """*snapshot_every*: new requests between two snapshots, which bounds the replay."""
+        """Store the values.
+
+        *snapshot_every* is the number of new requests between two snapshots, which limits how much
+        is replayed on opening.
+        """
         self._build = build
         self._directory = directory
         self._snapshot_every = snapshot_every
@@ -84,9 +88,9 @@ class MercatorDupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Reads the SEEN_* settings, JOBDIR and DUPEFILTER_DEBUG. Touches no disk.
+        """Read the SEEN_* settings, JOBDIR and DUPEFILTER_DEBUG. Touches no disk.
 
-        Raises FatalError, a ValueError, with one sentence for a setting that cannot be.
+        Raises FatalError, a ValueError, with one sentence for an invalid setting.
         """
         settings = crawler.settings
         jobdir = settings["JOBDIR"]
@@ -105,21 +109,21 @@ class MercatorDupeFilter(BaseDupeFilter):
     def build_eliminator(
         settings: BaseSettings, *, path: Path, executor: Executor, shards: int = 1
     ) -> Eliminator:
-        """The eliminator that *settings* ask for, on the directory *path*, not opened yet; of a
-        crawl with so many *shards*.
+        """Build the eliminator that *settings* ask for, in the directory *path*, not opened yet.
 
-        Raises FatalError with one sentence for a setting that cannot be.
+        The crawl has *shards* shards, which share its capacity. Raises FatalError with one sentence
+        for an invalid setting.
         """
         return _eliminator_factory(settings, shards=shards)(path, executor)
 
     @property
     def eliminator(self) -> Eliminator:
-        """The eliminator in use, between ``open`` and ``close``."""
+        """Return the eliminator in use, between ``open`` and ``close``."""
         assert self._eliminator is not None, "not open"
         return self._eliminator
 
     def open(self) -> None:
-        """Take up what JOBDIR holds. Blocks; raises CorruptRecordError, NewerFormatError."""
+        """Load what JOBDIR holds. Blocks; raises CorruptRecordError, NewerFormatError."""
         if self._directory is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="webcrawl-seen-")
             self._directory = Path(self._temporary.name)
@@ -135,7 +139,7 @@ class MercatorDupeFilter(BaseDupeFilter):
         self._eliminator = eliminator
 
     def request_seen(self, request: Request) -> bool:
-        """Whether *request* was asked about before. It is from now on."""
+        """Return whether *request* was asked about before, and mark it as seen."""
         digest = self._fingerprinter.fingerprint(request)
         if not self.eliminator.add(int.from_bytes(digest[:8], "little") or 1):
             return True
@@ -145,8 +149,10 @@ class MercatorDupeFilter(BaseDupeFilter):
         return False
 
     def _begin_snapshot(self) -> None:
-        """Save what is seen now, in the worker thread. What goes wrong is logged and tried again
-        with the next snapshot; the one before it stays good."""
+        """Save what is seen now, in the worker thread.
+
+        An error is logged and the next snapshot tries again; the previous snapshot stays valid.
+        """
         eliminator = self.eliminator
         try:
             if self._publishing is not None:
@@ -160,10 +166,13 @@ class MercatorDupeFilter(BaseDupeFilter):
             self._publishing = self._executor.submit(_publish, self._snapshot_file, data, paths)
         except (OSError, CorruptRecordError):
             self._stats.inc_value("seen/snapshot/failed")
-            logger.exception("The seen requests could not be saved; they stay in their log")
+            logger.exception("The seen requests could not be saved; their log still has them")
 
     def close(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
-        """Save and close. Blocks for an fsync; a failure leaves a directory that resumes."""
+        """Save and close.
+
+        Blocks for an fsync; after a failure the directory can still be resumed.
+        """
         eliminator = self.eliminator
         try:
             for name, value in eliminator.stats().items():
@@ -233,4 +242,4 @@ def _build(
     try:
         return cast("Eliminator", kind(path=path, executor=executor, **values))
     except TypeError as error:
-        raise FatalError(f"SEEN_ELIMINATOR names no duplicate URL eliminator: {error}.") from error
+        raise FatalError(f"SEEN_ELIMINATOR is not a duplicate URL eliminator: {error}.") from error

@@ -1,8 +1,8 @@
-"""Exceptions that end a crawl, and the sentences for a full or broken disk.
+"""Exceptions that end a crawl, and the messages for a full or broken disk.
 
-With such a disk the input is right, and the same command goes on when the disk has room or is
-mended: exit code 3. A directory that cannot be used for another reason is unusable input: exit code
-2.
+If the disk is full or broken, the input is right: the same command continues once the disk has room
+or is repaired. The exit code is 3. A directory that cannot be used for another reason is unusable
+input: exit code 2.
 """
 
 from __future__ import annotations
@@ -17,42 +17,48 @@ if TYPE_CHECKING:
 
 
 class FatalError(ValueError):
-    """An error that the user can mend: the crawl cannot start or go on.
+    """An error that the user can fix: the crawl cannot start or continue.
 
     The text is one sentence that says what is wrong and what to do next. ``scrapy crawl`` prints it
-    and exits with 2. It is a ValueError, as Scrapy's own components raise for a bad setting, so
-    that both are shown the same way.
+    and exits with 2. It is a ValueError because Scrapy's own components raise that for a bad
+    setting: both are shown the same way.
     """
 
 
 class StoreError(OSError):
     """An error of a processing module that can store no more pages; it ends the crawl.
 
-    The page's URL goes back to the frontier, and the same command goes on when the disk is mended.
-    ``place``: the setting and the directory that it is about, if that is not JOBDIR.
+    The page's URL goes back to the frontier, and the same command continues once the disk is
+    repaired. ``place``: the setting and the directory that the error is about, if that is not
+    JOBDIR.
     """
 
     place: tuple[str, Path] | None = None
 
 
 class RemoteStoreError(StoreError):
-    """A StoreError of what is no disk of this machine; the text is one clause that names it."""
+    """A StoreError about something other than a local disk.
+
+    The text is one clause that names it.
+    """
 
 
 class ObjectStoreError(OSError):
-    """An error of HIVE_STORE or OUTPUT_STORE: it cannot be reached, or has what it must not have.
+    """An error of HIVE_STORE or OUTPUT_STORE: unreachable, or with unexpected content.
 
-    The text is one clause that names it. What the crawl has on its own disk is good.
+    The text is one clause that names it. What the crawl has on its own disk is intact.
     """
 
 
 class DiskError(FatalError):
-    """A FatalError because of a full or broken disk. ``scrapy crawl`` exits with 3."""
+    """A FatalError caused by a full or broken disk. ``scrapy crawl`` exits with 3."""
 
 
 def needs(package: str, *, of: str) -> None:
-    """FatalError if *package*, one of requirements-modules.txt, is not there; *of* is what needs
-    it."""
+    """Raise FatalError unless *package* is installed.
+
+    It is one of requirements-modules.txt. *of* is what needs it.
+    """
     if find_spec(package) is None:
         raise FatalError(
             f"{of} needs {package}: make modules (or pip install -r requirements-modules.txt)."
@@ -60,7 +66,7 @@ def needs(package: str, *, of: str) -> None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether *error* means that the disk, or our share of it (quota, ulimit -f), is full."""
+    """Return whether *error* means a full disk, or a used-up quota (or ulimit -f)."""
     return isinstance(error, OSError) and error.errno in {
         errno.ENOSPC,
         errno.EDQUOT,
@@ -69,20 +75,22 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def is_disk_failing(error: BaseException) -> bool:
-    """Whether *error* means that the disk is full or broken."""
+    """Return whether *error* means that the disk is full or broken."""
     return is_disk_full(error) or (isinstance(error, OSError) and error.errno == errno.EIO)
 
 
 def ends_crawl(error: BaseException | None) -> TypeGuard[OSError]:
-    """Whether *error* of a processing module means that no page can be stored any more."""
+    """Return whether *error* of a processing module means that no more pages can be stored."""
     return isinstance(error, StoreError) or (error is not None and is_disk_failing(error))
 
 
 def module_of(
     error: BaseException, method: str = "process_item", name: str = "self"
 ) -> object | None:
-    """The processing module whose *method* raised *error*, or what caused it: what is called *name*
-    there."""
+    """Return the processing module whose *method* raised *error*, or raised its cause.
+
+    The module is the local variable *name* of that method.
+    """
     cause: BaseException | None = error
     while cause is not None:
         for frame, _ in traceback.walk_tb(cause.__traceback__):
@@ -94,25 +102,27 @@ def module_of(
 
 
 def path_of(module: object | None) -> str:
-    """The class path of *module*; "unknown" for None."""
+    """Return the class path of *module*; "unknown" for None."""
     kind = type(module)
     return "unknown" if module is None else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
-    """The sentence for *error*, met in *directory*, or in the place that a StoreError names; *name*
-    is the setting of that directory."""
+def disk_message(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
+    """Return the message for *error*, raised in *directory*.
+
+    A StoreError may name another place. *name* is the setting of that directory.
+    """
     if isinstance(error, StoreError) and error.place is not None:
         name, directory = error.place
     if isinstance(error, (ObjectStoreError, RemoteStoreError)):
-        return f"{error}: mend that and run the same command again; nothing is lost."
+        return f"{error}: fix that and run the same command again; nothing is lost."
     if is_disk_full(error):
         return (
-            f"The disk of {name} {directory} is full: make room and run the same command again; "
-            "nothing is lost."
+            f"The disk of {name} {directory} is full: free some space and run the same command "
+            "again; nothing is lost."
         )
     return (
-        f"{name} {directory} cannot be written ({error}): mend that and run the same command "
+        f"{name} {directory} cannot be written ({error}): fix that and run the same command "
         "again; nothing is lost."
     )
 
@@ -120,8 +130,10 @@ def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
 def refusal(
     error: Exception, directory: Path, otherwise: str, *, name: str = "JOBDIR"
 ) -> FatalError:
-    """The exception for *error*, by which a crawl in *directory* cannot begin; *otherwise* is the
-    sentence if the disk is not the cause."""
+    """Return the exception for *error*, which keeps a crawl in *directory* from starting.
+
+    *otherwise* is its sentence if the disk is not the cause.
+    """
     if isinstance(error, OSError) and is_disk_failing(error):
-        return DiskError(explained(error, directory, name=name))
+        return DiskError(disk_message(error, directory, name=name))
     return FatalError(otherwise)

@@ -1,8 +1,8 @@
 """The item of the crawl: ``Page``, which the spider yields and processing modules receive.
 
-A ``Page`` is one fetched document with all that is known of its fetch: the exchange as it was on
+A ``Page`` is one fetched document with everything known about its fetch: the exchange as it was on
 the wire, the decoded document, and its links. Processing modules (item pipelines) may read all of
-it and must not change it, because all of them get the same object.
+it. They must not change it, because all of them get the same object.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ if TYPE_CHECKING:
 __all__ = ["Headers", "Link", "Page", "RobotsDirectives", "Truncation"]
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
-"""Header fields as (name, value), in the order and spelling of the wire, repeated ones repeated."""
+"""Header fields as (name, value), in the order and spelling of the wire, with repetitions."""
 
 Truncation: TypeAlias = Literal["", "length", "time", "disconnect"]
-"""Why the body is not whole, in the words of WARC-Truncated; empty when it is whole."""
+"""Why the body is incomplete, in the words of WARC-Truncated; empty when it is complete."""
 
 
 def is_success(status: int) -> bool:
-    """Return whether an answer with *status* has what was asked for (RFC 9110, section 15.3).
+    """Return whether a response with *status* has what was asked for (RFC 9110, section 15.3).
 
-    With a body, it is a document. All code that asks whether an answer is one asks this.
+    With a body, it is a document. All code that needs to know asks this function.
     """
     return 200 <= status <= 299
 
 
-# XML has no place for these, and CSV none for half a surrogate pair, which reason phrases may have.
+# XML cannot hold these characters. UTF-8 cannot hold half a surrogate pair, which reason phrases
+# may contain.
 _UNPRINTABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# XHTML is read as HTML: much of it is not well-formed.
+# XHTML is parsed as HTML: much of it is not well-formed.
 _XML_TYPE = re.compile(r"(?:text|application)/xml|(?!application/xhtml\+xml).*\+xml")
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TITLE = re.compile(r"<title(?:\s[^<>]*+)?>([^<]*+)", re.IGNORECASE)
@@ -50,7 +51,7 @@ _MAX_TITLE = 1000
 
 
 def printable(value: str) -> str:
-    """*value* with U+FFFD for what XML or UTF-8 cannot hold, as feed exports write text."""
+    """Return *value* with U+FFFD for what XML or UTF-8 cannot hold, as feed exports write text."""
     return _UNPRINTABLE.sub("\ufffd", value)
 
 
@@ -58,7 +59,7 @@ def _strings(headers: Headers) -> list[list[str]]:
     return [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers]
 
 
-# How feed exports write what is neither text nor numbers.
+# How feed exports write values that are neither text nor numbers.
 _AS_BASE64 = {"serializer": lambda value: base64.b64encode(value).decode()}
 _AS_STRINGS = {"serializer": _strings}
 _AS_OBJECTS = {"serializer": msgspec.to_builtins}
@@ -68,15 +69,14 @@ _AS_OBJECTS = {"serializer": msgspec.to_builtins}
 class Page:
     """One fetched document. Bytes are as received, times are seconds, URLs are normalized.
 
-    Feed exports write the fields that are text or numbers. FEED_EXPORT_FIELDS may name any of the
-    others, ``text`` and ``title``: bodies are written in base64, headers as pairs, links as
-    objects.
+    Feed exports write the fields that are text or numbers. FEED_EXPORT_FIELDS can add the others,
+    and ``text`` and ``title``: bodies are written in base64, headers as pairs, links as objects.
 
     The exchange:
 
-    - ``url``: what was asked for; a redirect is a Page of its own with ``redirect_target``
-    - ``method``, ``request_headers``: the request as sent, but for credentials: "(withheld)"
-    - ``wire_request``: all bytes of it, its body included; empty if not known, or sent to a proxy
+    - ``url``: the URL requested; a redirect is a separate Page, with ``redirect_target``
+    - ``method``, ``request_headers``: the request as sent; credentials are "(withheld)"
+    - ``wire_request``: all its bytes with the body; empty if not known, or sent to a proxy
     - ``protocol``: of the response, ``HTTP/1.1`` for instance
     - ``tls``: version and cipher suite, ``TLSv1.3 TLS_AES_128_GCM_SHA256`` for instance; empty
       without TLS
@@ -86,47 +86,47 @@ class Page:
       not known
     - ``wire_body``: the body as it came, after transfer decoding (chunks), before content decoding
       (gzip, br); the same object as ``body`` when it was not encoded
-    - ``ip``: the address that was contacted, empty if not known, as through a proxy
+    - ``ip``: the address contacted; empty if not known, as through a proxy
     - ``fetched_at``: epoch seconds at which the request was sent
     - ``download_seconds``: from sending the request to the last byte
-    - ``truncated``: why the body as received is not whole (``length``, ``time``, ``disconnect``),
-      empty if whole
+    - ``truncated``: why the body as received is incomplete (``length``, ``time``, ``disconnect``);
+      empty if complete
     - ``attempts``: failed attempts before this one
 
     The document:
 
-    - ``body``: after content decoding; what was received of it when ``truncated``
-    - ``body_cut``: whether more was received than PAGE_MAX_BYTES allowed to decode
+    - ``body``: after content decoding; the received part when ``truncated``
+    - ``body_cut``: whether PAGE_MAX_BYTES cut off part of what was received
     - ``content_type``: media type in lower case without parameters, empty if none was sent
-    - ``charset``: label of the Content-Type header in lower case, empty if none; see ``codec``
-    - ``links``: of the document, one for each URL, those of the response header first, then in
-      document order; with those that are not to be followed (``rel=nofollow``, ``robots.nofollow``)
-    - ``links_found``: number of links of an HTML document and its header, before those were dropped
-      whose URL is among ``links`` already; no export has it
-    - ``repeats``: the links that were dropped, of any document, if a module ``reads_repeats``
-    - ``robots``: what the document asks of crawlers in ``<meta name="robots">`` and X-Robots-Tag,
-      of all or of this one. A module that makes pages searchable must leave out those with
-      ``robots.noindex``, one that shows them those with ``robots.noarchive``
-    - ``robots_line``: the line of robots.txt that allowed the URL, empty if none was about it
-    - ``redirect_target``: where a redirect points to, empty if nowhere
-    - ``redirect_permanent``: whether it moved there for good (301, 308)
-    - ``content_fingerprint``: XXH3-64 of ``body``, the same in all crawls; 0 if the content-seen
-      test, which has its own by the job's seed, does not know it
+    - ``charset``: charset of the Content-Type header in lower case, empty if none; see ``codec``
+    - ``links``: links of the document, one for each URL: first those of the response header, then
+      in document order. Includes links not to be followed (``rel=nofollow``, ``robots.nofollow``)
+    - ``links_found``: number of links in an HTML document and its header, repeated URLs included;
+      not exported
+    - ``repeats``: links whose URL is already in ``links``, if a module ``reads_repeats``
+    - ``robots``: what the document asks of all crawlers or of this one, in
+      ``<meta name="robots">`` and X-Robots-Tag. A module that makes pages searchable must leave out
+      those with ``robots.noindex``; one that shows pages, those with ``robots.noarchive``
+    - ``robots_line``: the line of robots.txt that allowed the URL; empty if no rule matched
+    - ``redirect_target``: the target of a redirect, empty if there is none
+    - ``redirect_permanent``: whether the redirect is permanent (301, 308)
+    - ``content_fingerprint``: XXH3-64 of ``body``, the same in all crawls; 0 if not computed. The
+      content-seen test uses another one, seeded by the job
 
     Its place in the crawl:
 
-    - ``depth``: links and redirects from the seed, which has 0
-    - ``via``: URL of the page that named this one, empty for a seed
-    - ``kind``: how ``via`` named it (see ``urls.link.Kind``)
-    - ``rank``: of the host in the seed list, from 1; 0 when unknown
-    - ``visit``: what a fetch of a URL that was finished before has found (``unchanged``,
-      ``changed``), empty for the first one and where there is no document
-    - ``flags``: ``soft_error`` if it may be an error page with status 200, as other URLs of its
-      host gave the same; empty otherwise. The text dataset and the search index leave such pages
-      out, unless FLAGGED_PAGES is set
-    - ``stored_at``: when the last copy of a document that is visited again was fetched, epoch
-      seconds; 0 if there is none
-    - ``origin``: the crawl's own, by which links of the page are submitted; no export has it
+    - ``depth``: number of links and redirects from the seed, which has 0
+    - ``via``: URL of the page that linked to this one, empty for a seed
+    - ``kind``: how ``via`` linked to it (see ``urls.link.Kind``)
+    - ``rank``: rank of the host in the seed list, from 1; 0 when unknown
+    - ``visit``: what a repeat visit found (``unchanged``, ``changed``); empty for a first visit and
+      where there is no document
+    - ``flags``: ``soft_error`` if it may be an error page with status 200, because other URLs of
+      its host gave the same document; empty otherwise. The text dataset and the search index leave
+      such pages out unless FLAGGED_PAGES is set
+    - ``stored_at``: on a repeat visit, when the last stored copy was fetched, in epoch seconds; 0
+      if there is none
+    - ``origin``: internal, for submitting links of the page; not exported
     """
 
     url: str
@@ -168,27 +168,27 @@ class Page:
     _selector: Selector | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        """Short, as Scrapy logs items that were dropped or could not be processed."""
+        """Return a short form, for Scrapy's log of items that were dropped or that failed."""
         return f"<Page {self.status} {self.url} of {len(self.body)} bytes>"
 
     @property
     def is_document(self) -> bool:
-        """Whether the answer is a document: a success (2xx) with a body."""
+        """Return whether the response is a document: a success (2xx) with a body."""
         return is_success(self.status) and bool(self.body)
 
     @property
     def codec(self) -> str:
-        """Python codec of ``body``: byte order mark, header, declaration in the document, guess."""
+        """Return the Python codec of ``body``, by byte order mark, header, declaration or guess."""
         return charset.detect(self.body, declared=self.charset)
 
     @property
     def text(self) -> str:
-        """``body`` as text. Decodes at every access; undecodable bytes become U+FFFD."""
+        """Return ``body`` as text. Decodes at every access; undecodable bytes become U+FFFD."""
         return charset.decode(self.body, self.codec)
 
     @property
     def title(self) -> str:
-        """The title of an HTML document, if it stands in the first kilobytes; "" without one."""
+        """Return the title of an HTML document; "" unless it is in the first kilobytes."""
         if self.content_type not in _HTML:
             return ""
         head = self.body[: charset.HEAD_BYTES]
@@ -197,22 +197,25 @@ class Page:
 
     @property
     def selector(self) -> Selector:
-        """``text`` as a tree, parsed at the first access: HTML, or XML by the Content-Type."""
+        """Return ``text`` as a tree: HTML, or XML by the Content-Type.
+
+        It is parsed at the first access.
+        """
         if self._selector is None:
             kind = "xml" if _XML_TYPE.fullmatch(self.content_type) else "html"
             self._selector = Selector(text=self.text, type=kind, base_url=self.url)
         return self._selector
 
     def css(self, query: str) -> SelectorList[Selector]:
-        """As Scrapy's ``response.css``."""
+        """Select with CSS, like Scrapy's ``response.css``."""
         return self.selector.css(query)
 
     def xpath(self, query: str, **variables: Any) -> SelectorList[Selector]:
-        """As Scrapy's ``response.xpath``."""
+        """Select with XPath, like Scrapy's ``response.xpath``."""
         return self.selector.xpath(query, **variables)
 
     def header(self, name: str) -> str | None:
-        """Value of the first response header called *name*, in any case; None without one.
+        """Return the first response header called *name*, in any case; None without one.
 
         Its bytes are read as Latin-1.
         """

@@ -1,7 +1,7 @@
-"""Random numbers of the crawler: a generator for each part, drawn from the operating system.
+"""Random numbers of the crawler: one generator for each part, seeded by the operating system.
 
-A rehearsal draws them from its seed instead, forked by part, so that one part does not change what
-another one draws. A test keeps every other way to chance out of the package.
+A rehearsal seeds them instead, separately for each part, so that one part does not change what
+another one draws. A test ensures that the package gets random numbers in no other way.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ _drawn: Counter[str] = Counter()
 
 
 def generator(part: str) -> random.Random:
-    """A generator for *part*; each call makes another one. 0.1 us a number, which may be guessed
-    by who has seen hundreds."""
+    """Return a new generator for *part*.
+
+    A number takes 0.1 us. Whoever has seen hundreds of them can guess the next.
+    """
     return _repeated(part) or random.Random()
 
 
 def secret_generator(part: str) -> random.Random:
-    """A generator for *part* of what nobody may guess: a system call for each number."""
+    """Return a new generator for *part* whose numbers cannot be guessed.
+
+    Each takes a system call.
+    """
     return _repeated(part) or random.SystemRandom()
 
 
@@ -32,11 +37,11 @@ def _repeated(part: str) -> random.Random | None:
 
 
 def random_hex(part: str, size: int = 8) -> str:
-    """*size* random bytes for *part*, in hexadecimal digits."""
+    """Return *size* random bytes for *part*, as hexadecimal digits."""
     return secret_generator(part).randbytes(size).hex()
 
 
 def draw_from(seed: int) -> None:
-    """Draw from *seed* from now on: in a rehearsal."""
+    """Derive all random numbers from *seed*, in a rehearsal."""
     _seed[:] = [seed]
     _drawn.clear()

@@ -1,13 +1,13 @@
-"""The Mercator frontier as a Scrapy scheduler: Scrapy's interface to a process, nothing else.
+"""The Mercator frontier as a Scrapy scheduler, which connects Scrapy's engine to a process.
 
-``next_request`` is Mercator's "remove a URL from the frontier"; what becomes of that URL is
-crawl/lease/dispatcher.py's. Between requests a slice of background work moves new URLs from the
-eliminator to the frontier, and the engine is woken when the next host is ready.
+``next_request`` is Mercator's "remove a URL from the frontier". What happens to that URL is up to
+crawl/lease/dispatcher.py. Between requests, a slice of background work moves new URLs from the
+eliminator to the frontier. The engine is woken when the next host is ready.
 
 Job directory contents: see crawl/job/jobdir.py and crawl/shard/shard.py.
 
-What survives: ``kill -9`` loses nothing, as every part logs before it answers. After a power
-loss or a reboot, pages since the last checkpoint are fetched again.
+What survives: ``kill -9`` loses nothing, as every part logs before it answers. After a power loss
+or a reboot, pages since the last checkpoint are fetched again.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from webcrawl.configuration.values import flag
 from webcrawl.crawl.engine._engine import (
     Alarm,
     bound_items,
+    bypass_spider_middlewares,
     check_engine,
-    go_on_for_pages_in_process,
     is_closing,
+    keep_asking_for_waiting_pages,
     name_failed_closing,
-    never_opened,
-    past_spider_middlewares,
     scraper_is_full,
+    skip_closing,
     takes_fast_path,
     undo_failed_opening,
     wake,
@@ -58,36 +58,36 @@ logger = logging.getLogger(__name__)
 
 # The background work between requests runs this often.
 TICK_SECS = 0.05
-# While there is nothing but visits to wait for.
+# Interval of the background work while only repeat visits are left.
 _IDLE_TICK_SECS = 10.0
-# A call that finds much to be decided and nothing to be sent lets the reactor breathe after this.
+# A call that decides about many URLs and sends none returns to the reactor after this.
 _SLICE_SECS = 0.01
-# What an item may take that reaches the processing modules when the downloads were aborted.
+# Seconds for an item that reaches the processing modules after downloads were aborted.
 _ITEM_SECS_AT_END = 1.0
-# Hosts that are looked up at once: name servers that are slow must not keep workers idle.
+# Hosts looked up at the same time: slow name servers must not keep workers idle.
 _LOOKUPS_PER_WORKER = 4
-# URLs in process for each worker: one that is downloaded, and two that wait to be read, for modules
-# or to be stored. A kill repeats them. More made no crawl faster (docs/decisions.md).
+# URLs in process for each worker: one being downloaded, and two that wait to be read, processed or
+# stored. A kill repeats them. More of them made no crawl faster (docs/decisions.md).
 _IN_PROCESS = 3
-# How many URLs one call may find denied by robots.txt, or without one, before it lets the reactor
-# breathe.
+# URLs that one call may find denied, or waiting for their robots.txt, before it returns to the
+# reactor.
 _DENIALS_PER_CALL = 64
-# The errors of a job directory that cannot be used.
+# Errors of a job directory that cannot be used.
 _NOT_OPENED = (FatalError, CorruptRecordError, NewerFormatError, UndecodableError, OSError)
 
 
 class MercatorScheduler(BaseScheduler):
-    """``SCHEDULER``: *process* for Scrapy's engine."""
+    """``SCHEDULER``: serves the requests of *process* to Scrapy's engine."""
 
     def __init__(self, process: Process, drone: Drone | LoneReader | None = None) -> None:
         self.process = process
-        #: The process's part in a hive, or its reader of live seeds.
+        #: The process as member of a hive, or its reader of live seeds.
         self.drone = drone
         services, leases = process.parts.services, process.parts.leases
-        #: To be entered around what reads a document: see crawl/links/reading.py.
+        #: Entered around code that reads a document: see crawl/links/reading.py.
         self.reading = services.reading
         self._crawler = crawler = services.crawler
-        # For processing modules.
+        # Used by processing modules.
         self.submit_found = process.intake.submit_found
         self.score_by = process.intake.score_by
         self._completion, self._dispatcher = leases.completion, leases.dispatcher
@@ -103,7 +103,7 @@ class MercatorScheduler(BaseScheduler):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if crawler.settings.get("HIVE"):
-            from webcrawl.hive.builder import drone_of  # noqa: PLC0415  # Redis is not for all
+            from webcrawl.hive.builder import drone_of  # noqa: PLC0415  # only hives need Redis
 
             drone = drone_of(crawler)
             return cls(drone.process, drone)
@@ -112,8 +112,8 @@ class MercatorScheduler(BaseScheduler):
 
             reader = lone_reader_of(crawler)
             return cls(reader.process, reader)
-        from webcrawl.crawl.builder import ProcessBuilder, keeps_open  # noqa: PLC0415  # it imports every room
-        from webcrawl.crawl.process import ProcessHooks  # noqa: PLC0415  # too
+        from webcrawl.crawl.builder import ProcessBuilder, keeps_open  # noqa: PLC0415  # imports every package
+        from webcrawl.crawl.process import ProcessHooks  # noqa: PLC0415  # likewise
 
         stays = keeps_open(crawler)
         return cls(ProcessBuilder(crawler).process(ProcessHooks(may_end=lambda: not stays)))
@@ -125,23 +125,25 @@ class MercatorScheduler(BaseScheduler):
     # --- Scrapy's interface
 
     def open(self, spider: Spider) -> None:
-        """Lock the job directory and take up the crawl where the last checkpoint and the logs
-        after it left it. Blocks: this is start-up. Raises FatalError with one sentence."""
+        """Lock the job directory and resume from the last checkpoint and the logs after it.
+
+        Blocks: this is start-up. Raises FatalError with one sentence.
+        """
         process, engine = self.process, self._engine
         try:
             check_engine(engine)
             process.open(awaits_seeds=getattr(spider, "reads_seeds", False), on_merged=self._work)
         except _NOT_OPENED as error:
-            process.give_back()
-            never_opened(engine)
+            process.release_directory()
+            skip_closing(engine)
             if isinstance(error, FatalError):
                 raise
             raise unopened(error, self._job.path) from error
         undo_failed_opening(engine, self._undo)
         name_failed_closing(engine, self._module_not_closed)
         watch_requests(engine, self._completion.done)
-        go_on_for_pages_in_process(engine, lambda: bool(self._side_downloads))
-        past_spider_middlewares(engine, is_for_robots)
+        keep_asking_for_waiting_pages(engine, lambda: bool(self._side_downloads))
+        bypass_spider_middlewares(engine, is_for_robots)
         if takes_fast_path(self._crawler.settings):
             from webcrawl.crawl.engine._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
@@ -156,22 +158,22 @@ class MercatorScheduler(BaseScheduler):
         modules = getattr(engine.scraper.itemproc, "middlewares", "?")
         if not (self._crawler.settings["FEEDS"] or any(getattr(m, "output", "?") for m in modules)):
             logger.info(
-                "This crawl stores no pages: ITEM_PIPELINES has no module with output, like WARC"
+                "This crawl stores no pages: no module in ITEM_PIPELINES writes them, as WARC would"
             )
 
     def _beginning(self) -> str:
-        """Whether the crawl is new, or goes on and from where."""
+        """Describe whether the crawl is new or resumed, and from where."""
         job, stats = self._job, self._shards.stats()
         if self.process.parts.state.resources.temporary is not None:
-            return "A new crawl; nothing of it is kept, as it has no JOBDIR"
+            return "New crawl; nothing of it is kept, because it has no JOBDIR"
         if not job.own.resumed:
-            return f"A new crawl in {job.path}"
-        again = ""
+            return f"New crawl in {job.path}"
+        note = ""
         if job.own.rebooted:
-            again = "; after a reboot, pages since the last checkpoint are fetched again"
+            note = "; after a reboot, pages since the last checkpoint are fetched again"
         return (
             f"Resuming the crawl in {job.path}; URLs waiting: {stats.get('frontier/waiting', 0)}, "
-            f"to be checked for duplicates: {stats.get('seen/waiting', 0)}{again}"
+            f"not yet checked for duplicates: {stats.get('seen/waiting', 0)}{note}"
         )
 
     def _module_not_closed(self) -> None:
@@ -179,8 +181,10 @@ class MercatorScheduler(BaseScheduler):
             self._crawler.stats.set_value("finish/cause", "module_not_closed")
 
     async def _undo(self) -> None:
-        """Close everything of a crawl that could not begin, as a processing module could not: there
-        is nothing to save, and no crawl that a disk that fails now could end."""
+        """Close everything after a processing module failed to open.
+
+        There is nothing to save, and no crawl that a failing disk could end.
+        """
         self._stop.has_begun = True
         await self._close("never begun")
 
@@ -198,20 +202,26 @@ class MercatorScheduler(BaseScheduler):
             finally:
                 if self.drone is not None:
                     await self.drone.close()
-                # Who goes on in it is the same drone.
-                await asyncio.to_thread(self.process.give_back)
+                # The next process in this directory is the same drone.
+                await asyncio.to_thread(self.process.release_directory)
 
     def has_pending_requests(self) -> bool:
-        """Whether anything waits, is leased, or may come to a frontier yet, or the crawl may not
-        end for another reason. O(shards)."""
+        """Return whether the crawl must go on. O(shards).
+
+        True while anything waits, is leased, or may still reach a frontier, or while a hook keeps
+        the crawl open.
+        """
         return self._shards.may_bring or not self._hooks.may_end()
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take an ordinary Request of a spider or middleware; False when it is a duplicate."""
+        """Accept an ordinary Request of a spider or middleware; return False for a duplicate."""
         return self.process.intake.enqueue(request)
 
     def next_request(self) -> Request | None:
-        """The next request that politeness allows, or None; then the engine is woken in time."""
+        """Return the next request that politeness allows.
+
+        On None, the engine will be woken in time.
+        """
         pauses, dispatcher, shards = self.process.pauses, self._dispatcher, self._shards
         fence = self._hooks.fence
         deadline = now() + _SLICE_SECS
@@ -221,40 +231,42 @@ class MercatorScheduler(BaseScheduler):
         downloader = engine.downloader
         try:
             in_process = len(self._completion.under_way)
-            full = in_process >= _IN_PROCESS * workers or scraper_is_full(engine)
-            most = _LOOKUPS_PER_WORKER * workers
+            is_full = in_process >= _IN_PROCESS * workers or scraper_is_full(engine)
+            max_lookups = _LOOKUPS_PER_WORKER * workers
             for _ in range(_DENIALS_PER_CALL):
-                is_busy = host_release.looking_up >= most or downloader.needs_backout()
+                is_busy = host_release.looking_up >= max_lookups or downloader.needs_backout()
                 if pauses or is_busy or not (fence is None or fence.is_open()):
-                    return None  # whatever ends that wakes the engine
-                due = self._rates.ready_at
-                is_early = due > 0.0 and due > now()
-                if full or is_early:
+                    return None  # the engine is woken when that ends
+                rates_ready_at = self._rates.ready_at
+                is_early = rates_ready_at > 0.0 and rates_ready_at > now()
+                if is_full or is_early:
                     host_release.release_found()  # it may be a side download's host
                 if is_early:
-                    self._alarm.set(due)
+                    self._alarm.set(rates_ready_at)
                     return None
                 found = host_release.next_found()
-                lease = found or (self._side_downloads if full else shards).acquire()
+                lease = found or (self._side_downloads if is_full else shards).acquire()
                 if lease is None:
-                    if not full:  # else the next slice of background work wakes the engine
+                    if not is_full:  # otherwise the next slice of background work wakes the engine
                         shards.note_idle_worker()
                         self._alarm.set(shards.ready_at())
                     return None
-                request = (dispatcher.dispatch if found is None else dispatcher.go_on)(lease)
+                request = (dispatcher.dispatch if found is None else dispatcher.resume)(lease)
                 if request is not None:
                     return request
                 if now() >= deadline:
                     break  # a hostile robots.txt takes milliseconds for each URL
-        except Exception as error:  # noqa: BLE001  # the engine would go on without that lease
+        except Exception as error:  # noqa: BLE001  # the engine would continue without that lease
             self._stop.fail(error)
             return None
-        self._alarm.set(0.0)  # at once
+        self._alarm.set(0.0)  # immediately
         return None
 
     def attach(self, name: str, part: Part) -> bytes | None:
-        """From now on checkpoints include *part*, of a processing module; returns what the last one
-        had of it."""
+        """Include *part*, of a processing module, in checkpoints.
+
+        Returns its last saved state, or None.
+        """
         own = self._job.own
         saved = own.saved(name)
         own.attach(name, part)
@@ -263,7 +275,7 @@ class MercatorScheduler(BaseScheduler):
     # --- background work
 
     def _work(self) -> None:
-        """A slice of what goes on between requests."""
+        """Do a slice of background work."""
         if not self._stop.is_open:
             return
         if is_closing(self._engine):
@@ -273,7 +285,7 @@ class MercatorScheduler(BaseScheduler):
             item_secs = self._live.item_secs
             if self._side_downloads.idle_secs > item_secs:  # modules may wait for downloads
                 self._items.cut(item_secs)
-        except Exception as error:  # noqa: BLE001  # a looping call that raised never comes back
+        except Exception as error:  # noqa: BLE001  # a looping call that raises is never repeated
             self._stop.fail(error)
             return
         if self._tick.running:
@@ -282,8 +294,11 @@ class MercatorScheduler(BaseScheduler):
         self._wake_engine()
 
     def _wake_engine(self) -> None:
-        """Wake it when a host is ready, and when the last URL turned out to be a duplicate:
-        then nothing else would tell it that the crawl has finished."""
+        """Wake the engine if a host is ready, or if nothing is left.
+
+        When the last URL turns out to be a duplicate, nothing else would tell the engine that the
+        crawl has finished.
+        """
         ready_at = self._shards.ready_at()
         pending = self.has_pending_requests()
         ready = ready_at is not None and ready_at <= now()
@@ -292,7 +307,7 @@ class MercatorScheduler(BaseScheduler):
         self._had_pending = pending
 
     def _hurry_up(self) -> None:
-        """The engine waits for the downloads and items under way: after a while, no longer."""
+        """After the grace period, abort what the closing engine waits for."""
         at = now()
         if self._stopping_since is None:
             self._stopping_since = at
@@ -303,12 +318,15 @@ class MercatorScheduler(BaseScheduler):
 
 
 def is_mercator(kind: type) -> bool:
-    """Whether *kind* is this scheduler's class or made of it. ``issubclass`` would not tell:
-    Scrapy's metaclass takes every scheduler for one of every class of schedulers."""
+    """Return whether *kind* is this scheduler's class or derived from it.
+
+    ``issubclass`` cannot tell: Scrapy's metaclass makes every scheduler a subclass of every
+    scheduler class.
+    """
     return MercatorScheduler in kind.__mro__
 
 
 def process_of(crawler: Crawler) -> Process | None:
-    """The process of a crawl that is open; None with another scheduler."""
+    """Return the process of an open crawl; None with another scheduler."""
     scheduler = crawler.engine.scheduler
     return cast("MercatorScheduler", scheduler).process if is_mercator(type(scheduler)) else None

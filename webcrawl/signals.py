@@ -1,4 +1,4 @@
-"""Scrapy signals of this crawler."""
+"""Signals that the crawl sends through Scrapy."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ if TYPE_CHECKING:
     from scrapy.signalmanager import SignalManager
 
 checkpoint = object()
-"""Sent before a checkpoint is published, after its state was taken; may be awaited.
+"""Sent when a checkpoint's state was taken, before it is published; handlers may be coroutines.
 
-A module that stores pages connects to it and returns only when every page that it has accepted is
-fsynced, since the checkpoint marks these pages as done. A handler that raises, or
-returns an exception, prevents the checkpoint; the previous one stays live, and an OSError ends the
-crawl. Of what is raised Scrapy logs the traceback. The last checkpoint comes after
-``close_spider``. No arguments."""
+A module that stores pages connects to it. Its handler returns only when every page that the module
+has accepted is fsynced, because the checkpoint marks these pages as done. A handler that raises or
+returns an exception prevents the checkpoint, and the previous one stays valid. An OSError ends the
+crawl. Scrapy logs the traceback. The last checkpoint comes after ``close_spider``. No
+arguments."""
 
 url_finished = object()
-"""Sent when a URL has come to its end, with ``url``, ``outcome`` (a name of the table in
-docs/stats.md) and ``spider``. Retries are no end, and robots.txt is no URL of the crawl."""
+"""Sent when a URL is finished, with ``url``, ``outcome`` (see the table in docs/stats.md) and
+``spider``. Not sent for a failed attempt that will be retried, or for robots.txt."""
 
 unprocessed = object()
-"""Sent with ``page`` and ``why`` when a page that was fetched does not go through the processing
-modules: CONTENT_SEEN, another URL's document had the same bytes; ROBOTS, it is a robots.txt;
-UNCHANGED, a URL was visited again whose document is as it was, or the server said so. May be
-awaited: its URL is not finished before, but for ITEM_TIMEOUT_SECS. An OSError of the disk, as
-modules raise it, ends the crawl. The page may be without links."""
+"""Sent with ``page`` and ``why`` when a fetched page skips the processing modules.
+
+``why`` is CONTENT_SEEN if another URL's document had the same bytes, ROBOTS for a robots.txt, and
+UNCHANGED if a repeat visit found the same document, or the server said so. Handlers may be
+coroutines: the URL is finished after they return, or after ITEM_TIMEOUT_SECS. An OSError of the
+disk ends the crawl, as in modules. The page may have no links."""
 
 CONTENT_SEEN = "content_seen"
 ROBOTS = "robots"
 UNCHANGED = "unchanged"
 
 JOB_IS_VOID = object()
-"""Sent with ``job``, a JOBDIR that was given back and began in this run, which has ended before a
-URL was submitted: nothing of it need stay."""
+"""Sent with ``job``, a new JOBDIR that was closed before any URL was submitted.
+
+Nothing in it needs to be kept."""
 
 unforeseen = object()
-"""Sent when a download handler or a middleware raised an unforeseen exception, with ``url`` and
-``failure``."""
+"""Sent with ``url`` and ``failure`` when a download handler or middleware raised an unexpected
+exception."""
 
 
 def is_heard(signals: SignalManager, signal: object) -> bool:
-    """Whether *signal* has a handler: sending one without a handler costs 20 us a page."""
+    """Return whether *signal* has a handler: sending one without a handler costs 20 us a page."""
     table = dispatcher.connections
     own, of_any = table.get(id(signals.sender)), table.get(_ANY)
     return bool((own and own.get(signal)) or (of_any and of_any.get(signal)))

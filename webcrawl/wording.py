@@ -1,4 +1,7 @@
-"""Wording of logs, summaries and the output of commands: counts with nouns, text from strangers."""
+"""Wording for logs, summaries and commands.
+
+Counts get their nouns, and text from strangers is made safe.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,21 @@ _SHOWN = "\n\xad\u200c\u200d"
 
 
 def counted(number: int, noun: str, shown: str = "") -> str:
-    """*number*, or *shown* in its place, and *noun* in the singular or the plural.
+    """Return *number*, or *shown* instead, with *noun* in the singular or the plural.
 
-    >>> counted(1, "host"), counted(0, "address"), counted(123_456, "page", "123k")
-    ('1 host', '0 addresses', '123k pages')
+    >>> counted(1, "host"), counted(0, "address"), counted(123_456, "page", "123k") ('1 host', '0
+    addresses', '123k pages')
     """
     plural = "es" if noun.endswith("s") else "s"
     return f"{shown or f'{number:,}'} {noun}{'' if number == 1 else plural}"
 
 
 def visible(text: str) -> str:
-    r"""*text* with all control characters but ends of lines escaped. Spaces of every width stay, as
-    do soft hyphens, and the joiners in words of Persian or Hindi.
+    r"""Return *text* with control characters escaped, except line ends.
 
-    >>> visible("Disallow: /\x1b[2J\x9b\n")
-    'Disallow: /\\x1b[2J\\x9b\n'
+    Spaces of every width stay, and so do soft hyphens and the joiners in words of Persian or Hindi.
+
+    >>> visible("Disallow: /\x1b[2J\x9b\n") 'Disallow: /\\x1b[2J\\x9b\n'
     """
     if text.isprintable():
         return text

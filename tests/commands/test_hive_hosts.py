@@ -180,7 +180,7 @@ def test_a_hive_without_a_seed_has_not_started(daemons, hosts, names, start, tmp
     hosts.write_text(daemons[0].line)
     code, told = hive(*start("none", seeds=tmp_path / "none.txt"))
     assert (code, {*told}) == (1, {names[0]})
-    assert "No seed in " in told[names[0]], told
+    assert "No seeds in " in told[names[0]], told
 
 
 @pytest.mark.long

@@ -85,14 +85,14 @@ def test_a_rehearsal_writes_only_its_own_files_and_contacts_no_machine(tmp_path)
     assert "switched off: OUTPUT_STORE, the feed s3://a/b.csv" in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "rehearsal"]
     assert (tmp_path / "rehearsal" / "feeds" / "far.jsonl").stat().st_size
-    assert "no socket but the simulated ones is opened, none to 192.0.2.7" in done.stderr
+    assert "only simulated sockets can be opened, none to 192.0.2.7" in done.stderr
     assert [*(tmp_path / "rehearsal" / "warc_dir").glob("*.warc.gz")]
 
 
 def test_seeds_from_standard_input_and_feed_files_stay_in_the_rehearsal(tmp_path):
     options = ["-a", "seeds=-", "-O", str(tmp_path / "near.jsonl")]
     failed = rehearse(tmp_path / "own", "crawl", "web", *options, input="\n")
-    assert failed.stderr == "rehearse: No seed in -.\n"
+    assert failed.stderr == "rehearse: No seeds in -.\n"
     done = rehearse(tmp_path / "own", "crawl", "web", *options, contacts=20, input="a.test\n")
     assert done.returncode == 0, done.stderr
     assert "1 host of the seeds" in done.stdout

@@ -159,7 +159,7 @@ def test_a_module_that_cannot_be_closed_is_exit_code_1(crawled, tmp_path):
     done = replay(crawled, tmp_path, "Unfinished", code=1)
     assert "The module unfinished could not be closed: [Errno 28] no room" in done.stderr
     faulty = replay(crawled, tmp_path, "Faulty", code=1)
-    assert "The module modules.Faulty failed in close: ValueError('no luck')" in faulty.stderr
+    assert "The module modules.Faulty failed to close: ValueError('no luck')" in faulty.stderr
     assert done.stdout.endswith(" 1 failed\n")
 
 

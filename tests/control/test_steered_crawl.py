@@ -158,7 +158,7 @@ def test_settings_change_at_once_and_back(web, begin):
         ("set JOBDIR x", "JOBDIR is none of"),
         ("set CONCURRENT_REQUESTS 1000000000", "ulimit"),
         ("set LOG_LEVEL LOUD", "LOG_LEVEL must be"),
-        ("set REPUTATION_BASE_PAGES 5", "cannot come or go"),
+        ("set REPUTATION_BASE_PAGES 5", "cannot be switched on or off"),
     ):
         assert why in control(web, words, code=2)
     assert len(journal(web)) == 5

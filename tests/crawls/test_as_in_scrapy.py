@@ -153,7 +153,7 @@ def test_a_spider_gets_what_stock_scrapy_gives_it(site, tmp_path, project):
     assert re.search(r"^ +items  [1-9]", told, re.MULTILINE)
     assert "JOBDIR" not in told
     assert "/webcrawl-job-" not in ours[2].stderr
-    assert "A new crawl; nothing of it is kept" in head
+    assert "New crawl; nothing of it is kept" in head
 
 
 CHECKED = '''

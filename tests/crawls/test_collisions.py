@@ -95,7 +95,9 @@ async def test_a_job_keeps_its_seed_and_a_new_one_has_another(tmp_path):
         command = command_for(sites, tmp_path / "one", "a.test")
         done = await asyncio.to_thread(warm.run, command, stderr=subprocess.STDOUT)
         assert done.returncode == 2
-        assert f"{shard} is of a job with another seed: move it into a new JOBDIR" in done.stdout
+        assert (
+            f"{shard} belongs to a job with another seed: move it into a new JOBDIR" in done.stdout
+        )
 
 
 def test_requests_that_were_made_to_collide_have_two_keys():

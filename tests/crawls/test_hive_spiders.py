@@ -82,5 +82,5 @@ def test_a_request_with_an_object_in_meta_is_refused_with_a_sentence(tmp_path):
             assert drone.process.wait(60) == 0
         first = web.seeds.read_text().split()[0]
         assert first not in pages_asked_for(web.hits())
-    assert "as a hive cannot send it: Fraction is none of None, bool, int" in drone.said
+    assert "because a hive cannot send it: Fraction is not plain (None, bool" in drone.said
     assert stats_of(drone.job)["hive/requests/refused"] == 1

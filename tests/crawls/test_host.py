@@ -62,5 +62,5 @@ def test_a_crawl_is_resumed_with_its_own_politeness_key_only(web):
     said = finish(web.command(POLITENESS_KEY="domain"), code=2)
     assert said.splitlines()[-1] == (
         f"webcrawl: JOBDIR {web.job} holds a crawl with POLITENESS_KEY host, not domain: "
-        "go on with that, or choose another JOBDIR."
+        "continue with that, or choose another JOBDIR."
     )

@@ -228,6 +228,6 @@ def test_what_a_drone_says_of_its_input_ends_the_hive(web, tmp_path):
     web.seeds.write_text("\n")
     with Hive(web, tmp_path / "said", drones=1) as hive:
         said = hive.ends(code=2)
-    assert re.search(r"^drone 0: .*No seed in ", said, re.MULTILINE)
+    assert re.search(r"^drone 0: .*No seeds in ", said, re.MULTILINE)
     assert "crawl summary" not in said
     assert not web.job.exists()  # and so any crawl may have it

@@ -106,13 +106,13 @@ def test_turns_of_crawl_and_queue_build_find_all_of_the_web_once(tmp_path, min_h
 @pytest.mark.parametrize(
     ("seeds", "arguments", "sentence"),
     [
-        ("docs", ["offline=1"], "There is no segment in docs: make one with scrapy queue-build"),
+        ("docs", ["offline=1"], "docs has no segments: make one with scrapy queue-build"),
         (
             "docs",
             ["offline=1", "-a", "min_hosts=0"],
             "min_hosts must be a whole number of at least 1",
         ),
-        ("a,b", ["offline=1"], "An offline crawl has one queue"),
+        ("a,b", ["offline=1"], "An offline crawl has exactly one queue"),
         ("docs", ["offline=1", "-s", "OUTPUT_STORE=memory://x"], "leave OUTPUT_STORE empty"),
     ],
 )

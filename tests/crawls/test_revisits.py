@@ -130,7 +130,7 @@ def test_pages_that_robots_txt_denies_for_days_come_back(crawl):
     lost = {url: days for url, days in gaps(crawl).items() if f"//{name}" in url}
     assert lost
     assert max(map(sum, lost.values())) < 2
-    assert f"lost  pages fetched before: {len(lost)} of {name}; their robots.txt" in crawl.said
+    assert f"them again: {len(lost)} of {name}\n" in crawl.said
     visits = [line.at for line in ends(crawl.job) if line.url in lost and line.visit == "gone"]
     assert len(lost) < len(visits) < 5 * len(lost)  # ever more rarely
     crawl.run(23, script=script, **REVISIT)

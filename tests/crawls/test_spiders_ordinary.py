@@ -273,7 +273,7 @@ def test_items_of_its_own_go_through_the_pipelines(crawled):
 def test_what_cannot_be_pickled_works_within_the_process(crawled):
     assert len(crawled.called("in memory")) == 1
     assert crawled.stats["scheduler/unserializable"] == 3
-    assert crawled.output.count("lives in memory only") == 1
+    assert crawled.output.count("is only in memory") == 1
     assert "scheduler/lost" not in crawled.stats
 
 
@@ -298,7 +298,7 @@ def test_every_outcome_is_counted_once(crawled):
 
 def test_the_log_has_no_unexpected_warnings_or_errors(crawled):
     errors = re.findall(r"\[([\w.]+)\] (?:ERROR|CRITICAL|WARNING): (.*)", crawled.output)
-    allowed = ("Spider error processing", "Error processing", "lives in memory only", "Dropped:")
+    allowed = ("Spider error processing", "Error processing", "is only in memory", "Dropped:")
     unexpected = [error for error in errors if not any(part in error[1] for part in allowed)]
     gave_up = f"Gave up retrying <GET {crawled.plan['failing']}> (failed 3 times): "
     gave_up += "500 Internal Server Error"

@@ -106,7 +106,7 @@ def test_a_module_that_cannot_store_pages_keeps_the_old_checkpoint_live(
     raising(error)
     done = crawl(web, jobdir, CHECKPOINT_INTERVAL_SECS=0.3, ITEM_PIPELINES='{"store.Store": 1}')
     assert done.returncode == code, done.stdout
-    assert "No checkpoint was made; the previous one stays the live one" in done.stdout
+    assert "No checkpoint was made; the previous one stays current" in done.stdout
     stats = stats_of(jobdir)
     assert stats["checkpoint/failed"] == 1
     assert stats["finish_reason"] == reason

@@ -168,8 +168,8 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     assert is_complete(web)
     failed = stats_of(path / "job")["critical/bugs.Clumsy"]
     assert failed > 100
-    assert f"{failed:,} pages that bugs.Clumsy failed on: logs/critical.jsonl" in said
-    assert f" get again  scrapy replay {path / 'job/warc'}/*.warc.gz\n" in said
+    assert f"bugs.Clumsy failed on {failed:,} pages: see logs/critical.jsonl" in said
+    assert f" reprocess  scrapy replay {path / 'job/warc'}/*.warc.gz\n" in said
     assert f"bugs.Clumsy failed on {failed:,} pages" in report_of(path / "job").alarms
     # Five tracebacks are enough.
     logged = said.count("ERROR: The module bugs.Clumsy failed on http")
@@ -207,11 +207,11 @@ def test_a_crawl_whose_module_fails_on_all_its_pages_ends_with_4_and_they_come_a
     }
     said = crawl(simulated, code=4, **settings)
     assert "finished: nothing is left to fetch" in said
-    (command,) = re.findall("^ get again  (scrapy frontier .*)$", said, re.MULTILINE)
+    (command,) = re.findall("^ reprocess  (scrapy frontier .*)$", said, re.MULTILINE)
     failed = {one["url"] for one in critical(path)}
     (path / "bug").unlink()
     get_again(f"`{command}`")
-    assert "get again" not in crawl(simulated, **settings)
+    assert "reprocess" not in crawl(simulated, **settings)
     # Of two URLs with one document the other may have come first now.
     missing = failed - {*(path / "record").read_text().split()}
     assert len(missing) < 0.1 * len(failed)

@@ -52,7 +52,7 @@ def test_a_line_comes_at_every_interval_and_agrees_with_the_stats(log):
     "line",
     [
         r"Spider opened",
-        r"seeds: \S+: 8 seeds, 0 bad lines of 8",
+        r"seeds: \S+: 8 seeds, 0 bad lines, 8 lines",
         r"Checkpoint made: \d+ ms in the reactor, \d+\.\d\d s in all",
         r"Closing spider \(finished\)",
         r"Crawl state saved \(finished\)",
@@ -68,7 +68,7 @@ def test_the_start_takes_few_lines(log):
     assert len(begin.splitlines()) < 8, begin
     assert re.search(r" INFO: webcrawl \d\S+, spider web, with seeds=\S+, ALLOW_PRIVATE_ADD", begin)
     assert "webcrawl.pipelines.warc.WarcPipeline" in begin
-    assert re.search(r" INFO: A new crawl in \S+job\n", log[0])
+    assert re.search(r" INFO: New crawl in \S+job\n", log[0])
 
 
 def test_there_is_no_line_per_page_and_none_above_info(log):

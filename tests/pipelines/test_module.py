@@ -14,7 +14,7 @@ import pytest
 import warm
 from contracts.modules import Run, a_page, run_module
 
-from webcrawl.errors import DiskError, FatalError, ends_crawl, explained
+from webcrawl.errors import DiskError, FatalError, disk_message, ends_crawl
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.urls import Link
 
@@ -259,10 +259,10 @@ async def test_what_a_module_cannot_store_ends_the_crawl_and_names_its_directory
     files, name, disk = await errors_of(Storing, STORING_DIR="/elsewhere")
     assert [ends_crawl(one) for one in (files, name, disk)] == [True, False, True]
     for error in (files, disk):
-        told = explained(error, jobdir)
+        told = disk_message(error, jobdir)
         assert told.startswith("STORING_DIR /elsewhere cannot be written (")
     files, _, disk = await errors_of(Storing)
-    assert f"STORING_DIR {jobdir}/stored" in explained(disk, jobdir)
+    assert f"STORING_DIR {jobdir}/stored" in disk_message(disk, jobdir)
 
     class Plain(Storing):
         output = None

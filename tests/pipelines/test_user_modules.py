@@ -82,10 +82,10 @@ class Writer(ProcessingModule):
         InInit       | 1 | could not be created
         InOpen       | 1 | failed in open
         InProcess    | 4 | failed on http://a\.test:\d+/
-        InClose      | 4 | failed in close
+        InClose      | 4 | failed to close
         PlainOpen    | 1 | failed in open
         PlainProcess | 4 | failed on http://a\.test:\d+/
-        PlainClose   | 4 | failed in close
+        PlainClose   | 4 | failed to close
     """),
 )
 def test_a_faulty_module_and_its_page_are_named(tmp_path, monkeypatch, module, code, where):
@@ -122,7 +122,7 @@ def test_the_directory_of_a_module_exists_when_it_is_opened(tmp_path, monkeypatc
     run = _crawled_with("Writer", tmp_path, monkeypatch)
     assert run.returncode == 0
     assert (tmp_path / "job/notes/opened").exists()
-    stores_none = "This crawl stores no pages: ITEM_PIPELINES has no module with output"
+    stores_none = "This crawl stores no pages: no module in ITEM_PIPELINES writes them"
     assert stores_none not in run.stderr
     assert stores_none in _crawled_with("InClose", tmp_path, monkeypatch).stderr
 

@@ -71,7 +71,7 @@ def process_in(
     what stands for them."""
 
     def make_clock():
-        clock.offset, clock.go_on = 0.0, lambda offset: None
+        clock.offset, clock.continue_from = 0.0, lambda offset: None
         return clock
 
     with pytest.MonkeyPatch.context() as patch:
@@ -95,7 +95,7 @@ def close(opened):
     opened.parts.services.outcome_log.close()
     opened.parts.state.close(lambda error: None)
     opened.parts.services.reading.close()
-    opened.give_back()
+    opened.release_directory()
 
 
 def shard_of(process):

@@ -1,4 +1,4 @@
-"""One running process of a crawl: joins frontier, hosts and network to Scrapy's engine.
+"""One running process of a crawl: connects frontier, hosts and network to Scrapy's engine.
 
 The life of a URL in a process
 ==============================
@@ -20,35 +20,35 @@ The life of a URL in a process
          |
     spider              Intake: Page, PageIntake; links back to the top; item pipelines
          |
-    Completion          outcome logged, then finished, tried again or put back
+    Completion          outcome logged, then finished, retried or put back
 
-The `Process` (process.py) is what a process has once. `Intake` (intake.py) takes what spiders and
-modules give to it, `Health` (health.py) is what doctor, monitor and metrics read. A `Shard` is
-what it has of some registered domains, and every lease carries its shard. By `ShardLifecycle`
-(shard_lifecycle.py) shards come and go while the crawl continues. `ProcessBuilder` (builder.py)
-makes process and shards from settings, `JobState` (job_state.py) is what a crawl has in common with
-an import.
+A `Process` (process.py) owns everything that exists once per process. `Intake` (intake.py) accepts
+what spiders and modules submit; `Health` (health.py) is what doctor, monitor and metrics read. A
+`Shard` holds the state of some registered domains, and every lease carries its shard.
+`ShardLifecycle` (shard_lifecycle.py) adopts and hands over shards while the crawl continues.
+`ProcessBuilder` (builder.py) makes process and shards from settings. `JobState` (job_state.py) is
+what a crawl and an import have in common.
 
-Rooms, from the lowest; each imports only those above it in this list at run time
-================================================================================
+Packages, from the lowest; each imports only those above it in this list at run time
+====================================================================================
 
 ========  ========================================================================================
 seeds     seed lists: lines, ranks, the cursor, segments of an offline queue
 figures   counts and totals of the crawl, its summary
-engine    what touches Scrapy's private attributes, the fast path, the end of a crawl by an error
-links     from a document to the URLs that are submitted; what may be submitted
+engine    code that uses Scrapy's private attributes, the fast path, ending a crawl on an error
+links     from a document to the URLs that are submitted; which URLs may be submitted
 job       the job directory: checkpoints, the states that they save, kept checkpoints
-shard     shards, their eliminators' merges, the way of URLs from eliminator to frontier
-lease     a URL on its way out and back
+shard     shards, their eliminators' merges, the path of URLs from eliminator to frontier
+lease     handing out a URL, and taking it back
 ========  ========================================================================================
 
 What always holds
 =================
 
-1. A lease has one way out, `Dispatcher.dispatch`, and one way back, `Completion.end`.
+1. Only `Dispatcher.dispatch` hands out a lease, and only `Completion.end` completes it.
 2. A host is released at the end of its contact, before its page is processed; a URL is finished
-   when all that came of it is on disk.
-3. All of it runs in the reactor's thread, but for merges, fsync, compression and records, each in
-   the thread of an executor that the shards share.
-4. A crawl that loses its disk stops (`engine.stop`), and the URLs under way are fetched again.
+   when all its results are on disk.
+3. All of it runs in the reactor's thread, except merges, fsync, compression and records. Each of
+   these has the thread of an executor that the shards share.
+4. A crawl that loses its disk stops (`engine.stop`), and the URLs in process are fetched again.
 """

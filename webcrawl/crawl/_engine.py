@@ -1,4 +1,7 @@
-"""Paths of replaced parts of Scrapy in settings and saved jobs of before 2026-11-25."""
+"""Old import paths of parts of Scrapy's engine.
+
+For settings and jobs saved before 2026-11-25.
+"""
 
 from webcrawl.crawl.engine._engine import (
     PlainMetaRefreshMiddleware,

@@ -1,7 +1,8 @@
-"""From settings to the process and its shards: the one place that reads the scheduler's settings.
+"""Builds the process and its shards from settings.
 
-Every part that a user may replace is named by a setting. A class with ``from_crawler`` is built
-by it; one without gets the keyword arguments that the default class gets.
+This is the one place that reads the scheduler's settings. Every part that a user may replace is
+named by a setting. A class with ``from_crawler`` is built by it; one without gets the keyword
+arguments that the default class gets.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier.admission import Gate
     from webcrawl.seen import Eliminator
 
-# Hosts of seeds whose ranks, and sites of seeds that, are remembered.
+# Number of seed hosts with remembered ranks, and of remembered seed sites.
 _SEEDS = 1 << 20
 # Front-end queues with URL_MAX_DEPTH, at most: deeper URLs share the last one.
 _DEPTH_LEVELS = 64
@@ -107,8 +108,10 @@ _ALONE = ProcessHooks()
 
 
 def keeps_open(crawler: Crawler) -> bool:
-    """Whether the crawl goes on when nothing is left, as KEEP_OPEN says. FatalError for one that
-    nothing could come to."""
+    """Return whether the crawl stays open when nothing is left, as KEEP_OPEN says.
+
+    Raises FatalError if nothing could come to it.
+    """
     settings = crawler.settings
     if flag(settings, "REVISIT"):
         return True
@@ -117,21 +120,21 @@ def keeps_open(crawler: Crawler) -> bool:
     is_fed = settings["HIVE"] or flag(settings, "LIVE_SEEDS") or has_control
     if stays and getattr(crawler.spider, "reads_seeds", False) and not is_fed:
         raise FatalError(
-            "KEEP_OPEN needs LIVE_SEEDS=1, a HIVE, or CONTROL_ENABLED=1 with a JOBDIR: the web "
-            "spider would wait for seeds that cannot come."
+            "KEEP_OPEN needs LIVE_SEEDS=1, a HIVE, or CONTROL_ENABLED=1 with a JOBDIR: otherwise "
+            "the web spider would wait for seeds that cannot come."
         )
     return stays
 
 
 class ProcessBuilder:
-    """Builds the parts for *crawler*; what the shards have in common is made first.
+    """Builds the parts for *crawler*, starting with what the shards have in common.
 
-    Touches no disk, but that it makes a temporary directory for a crawl without JOBDIR, of which
-    nothing is to stay. The crawl has *number* shards, of which the process begins with those that
-    are *held*; *remote* as in ``Shards``. With more than one
-    the clocks of addresses would be shared by several of them: POLITENESS_KEY "address" is for one.
+    Touches no disk, except that a crawl without JOBDIR gets a temporary directory. The crawl has
+    *number* shards, of which the process starts with those in *held*; *remote* as in ``Shards``.
+    With more than one shard, several would share the clocks of addresses: POLITENESS_KEY "address"
+    is for one shard only.
 
-    Raises FatalError with one sentence for a setting that cannot be.
+    Raises FatalError with one sentence for an invalid setting.
     """
 
     def __init__(
@@ -144,7 +147,7 @@ class ProcessBuilder:
     ) -> None:
         settings = crawler.settings
         _check_downloader(settings)
-        # Scrapy logs what a handler raises and goes on without it: a wrong value must be told now.
+        # Scrapy logs what a handler raises and continues without it, so check its settings now.
         FetchLimits.from_settings(settings)
         flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS")
         gopher_ports(settings)
@@ -166,7 +169,7 @@ class ProcessBuilder:
             temporary = TemporaryDirectory(prefix="webcrawl-job-", ignore_cleanup_errors=True)
         self._jobdir = Path(settings["JOBDIR"] if temporary is None else temporary.name)
         self.stop = CrawlStop(crawler=crawler, jobdir=self._jobdir)
-        # What an earlier process of a hive has left may belong to others by now.
+        # Shards left by an earlier process of a hive may belong to other processes by now.
         only = None if remote is None else [shard_name(one) for one in held]
         self._resources = JobResources(
             job=Job(
@@ -203,7 +206,7 @@ class ProcessBuilder:
         self.shards.resize()
 
     def state(self) -> JobState:
-        """The shards and the way in for links; the crawl need not have begun."""
+        """Build the shards and the submitter of links; the crawl need not have started."""
         links = self._links()
         return JobState(
             resources=self._resources,
@@ -219,7 +222,7 @@ class ProcessBuilder:
         )
 
     def process(self, hooks: ProcessHooks = _ALONE) -> Process:
-        """All of it, with *hooks* for other processes."""
+        """Build the whole process, with *hooks* for the other processes of a crawl."""
         crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
         log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", at_least=1)
         info_log = LineLog(
@@ -301,8 +304,10 @@ class ProcessBuilder:
     # --- what is per shard
 
     def shard(self, number: int) -> Shard:
-        """The shard *number*, a new one that is not open, with the part of the memory of one that
-        is held besides those that are."""
+        """Build the shard *number*, not opened.
+
+        Its share of the memory is that of one more held shard.
+        """
         settings = self._settings
         path = shard_path(self._jobdir, shard_name(number))
         merging = self._resources.merging
@@ -382,8 +387,10 @@ class ProcessBuilder:
 
     @property
     def _max_depth(self) -> int:
-        """URL_MAX_DEPTH, if depths are taken in their order; 0: not so, or by a prioritizer or a
-        front end of the user's."""
+        """Return URL_MAX_DEPTH if depths are taken in order.
+
+        0 means that they are not, or that the user replaced a part.
+        """
         settings = self._settings
         is_own = load_object(settings["FRONTIER_PRIORITIZER"]) is DepthRankPrioritizer
         front_end = component("FRONTIER_FRONT_END", settings["FRONTIER_FRONT_END"])
@@ -411,7 +418,7 @@ class ProcessBuilder:
                 clock=clock,
             )
             gates.insert(0, order)
-        # There is none if URL_SCOPE limits the crawl to the seeds' domains.
+        # Not used if URL_SCOPE limits the crawl to the seeds' domains.
         if self._live.reputation.base and scope_of(self._settings) == OPEN:
             gates.append(
                 ReputationGate(
@@ -477,8 +484,11 @@ class ProcessBuilder:
 
 
 def _is_proxied(settings: BaseSettings) -> bool:
-    """Whether a proxy looks up the hosts: one may be named by any Request where the user has set
-    HTTPPROXY_ENABLED; where it is on because Scrapy has it so, if the environment names one."""
+    """Return whether a proxy looks up the hosts.
+
+    Where the user has set HTTPPROXY_ENABLED, any Request may name a proxy. Where it is Scrapy's
+    default, the environment must name one.
+    """
     enabled = flag(settings, "HTTPPROXY_ENABLED")
     return enabled and bool(
         settings.getpriority("HTTPPROXY_ENABLED") or urllib.request.getproxies()
@@ -494,20 +504,20 @@ def _check_downloader(settings: BaseSettings) -> None:
     kind = load_object(settings["DOWNLOADER"])
     if not (isinstance(kind, type) and issubclass(kind, MercatorDownloader)):
         raise FatalError(
-            "DOWNLOADER must be webcrawl.crawl.lease.downloader.MercatorDownloader, or made of it: "
-            "no other one gives hosts back to the frontier."
+            "DOWNLOADER must be webcrawl.crawl.lease.downloader.MercatorDownloader, or a subclass: "
+            "no other downloader returns hosts to the frontier."
         )
 
 
 def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
-    """The part that *setting* names."""
+    """Build the part that *setting* names."""
     path = crawler.settings[setting]
     by_crawler = hasattr(component(setting, path), "from_crawler")
     return part_of(crawler, setting, path, **({} if by_crawler else values))
 
 
 def _front_end(crawler: Crawler, **values: Any) -> FrontEnd:
-    """What FRONTIER_FRONT_END names."""
+    """Build the front end that FRONTIER_FRONT_END names."""
     name = "FRONTIER_FRONT_END"
     front: FrontEnd = part_of(crawler, name, crawler.settings[name], like=FrontEnd, **values)
     if type(front) is not MercatorFrontEnd:

@@ -1,4 +1,4 @@
-"""Health of a running crawl: what it does, what binds it, and when it will have ended.
+"""Health of a running crawl: what it does, what limits it, and when it will end.
 
 Read by the doctor, the monitor, the metrics, the display and a hive's reports. O(shards), no disk.
 """
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.doctor.diagnosis import Diagnosis
 
-# How often the doctor looks at the crawl: while it goes on, and while it waits for visits or seeds.
+# How often the doctor looks at the crawl: while it runs, and while it waits for visits or seeds.
 _LOOK_SECS = 1.0
 _IDLE_LOOK_SECS = 10.0
-# A contact that has been on the wire for so long keeps its worker from others.
+# A contact that takes longer than this keeps its worker from others.
 _SLOW_SECS = 3.0
-# The event loop is so late that time-outs may be its own.
+# With the event loop this late, time-outs may be our own fault.
 _LATE_SECS = 0.5
-# Stats of a module: what its thread waited, for the disk if it writes files.
+# Stats of the time that a module's thread waited, for the disk if it writes files.
 _WAITS = ("disk_wait_seconds", "wait_seconds")
 
 
 class HasStats(Protocol):
-    """Part with figures under their names in the crawl's statistics."""
+    """A part that reports figures for the crawl's statistics, by name."""
 
     def stats(self) -> Mapping[str, float | str]: ...
 
@@ -50,8 +50,8 @@ class HasStats(Protocol):
 class Health:
     """Health of one process. *may_end* says whether the crawl may end when nothing is left here.
 
-    awaits: says what may still come then.
-    reported: the parts whose figures ``publish`` puts into the stats. module_times: the doctor's.
+    *awaits* says what may still come then. *reported* are the parts whose figures ``publish`` puts
+    into the stats. module_times: those of the doctor.
     """
 
     _next_look: asyncio.TimerHandle | None = None
@@ -78,17 +78,17 @@ class Health:
         self.module_times = self._doctor.module_times
 
     def open(self) -> None:
-        """Look at the crawl from now on."""
+        """Start looking at the crawl."""
         loop = asyncio.get_running_loop()
         self._next_look = loop.call_later(_LOOK_SECS, self._look, now() + _LOOK_SECS)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking at the crawl."""
         if self._next_look is not None:
             self._next_look.cancel()
 
     def _look(self, due: float) -> None:
-        """Let the doctor look at the crawl, and again in a while; this look was *due* then."""
+        """Let the doctor look at the crawl, and schedule the next look; this one was *due* then."""
         lag = now() - due
         if lag > _LATE_SECS:
             self._state.rules.outage.note_late_loop()
@@ -117,27 +117,27 @@ class Health:
         self._totals.publish()
 
     def diagnosis(self) -> Diagnosis:
-        """What binds the crawl now."""
+        """Return what limits the crawl now."""
         if self._doctor.sees_nothing_left and self._state.shards.may_bring:
             self._doctor.look(self.activity(), 0.0)  # it looks rarely while it waits for visits
         return self._doctor.diagnosis()
 
     def state(self) -> State:
-        """What the process does now."""
+        """Return what the process does now."""
         pauses, shards = self._state.rules.pauses, self._state.shards
         if self._services.stop.is_ending:
             return State(CrawlState.STOPPING)
         if pauses:
             return State(CrawlState.PAUSED, " ".join(pauses.sentences))
         if shards.awaits_seeds:
-            return State(CrawlState.STARTING, "all seeds are read first")
+            return State(CrawlState.STARTING, "reading all seeds first")
         if waits_for := self.waits_for:
             return State(CrawlState.WAITING, waits_for, shards.next_due or 0.0)
         return State(CrawlState.RUNNING)
 
     @property
     def waits_for(self) -> str:
-        """What the process waits for, as it has nothing left and may not end; "" otherwise."""
+        """Return what the process waits for when nothing is left; "" if it does not wait."""
         shards = self._state.shards
         if shards.may_bring or self._may_end():
             return ""
@@ -147,7 +147,7 @@ class Health:
         return self._awaits()
 
     def record(self) -> Record:
-        """What the doctor says, to be kept."""
+        """Return the doctor's present findings, as a record to keep."""
         return Record.of(
             self.activity(),
             state=self.state(),
@@ -157,19 +157,21 @@ class Health:
         )
 
     def look_ahead(self) -> str:
-        """Take a sample of the crawl, and say when it will have come to its end, or how fresh it
-        can be kept; "" while nothing can be said."""
+        """Take a sample of the crawl and return its projected end, or how fresh it can be kept.
+
+        "" while there is no projection.
+        """
         projection = self._doctor.projection
         if self._services.stop.is_open and not self._state.rules.pauses:
             projection.add(sample_of(self._state.shards, self._services.live.quotas))
         return projection.words()
 
     def projection(self) -> str:
-        """What ``look_ahead`` said last."""
+        """Return the last result of ``look_ahead``."""
         return self._doctor.projection.words()
 
     def activity(self) -> CrawlActivity:
-        """The crawl's present activity."""
+        """Return the crawl's present activity."""
         shards, rules = self._state.shards, self._state.rules
         under_way = self._completion.under_way.values()
         on_wire = [fetch for fetch in under_way if not fetch.is_released]
@@ -207,7 +209,10 @@ class Health:
         )
 
     def _bound_for(self) -> float | None:
-        """Seconds until the next host is ready, if workers are idle because all with URLs rest."""
+        """Return the seconds until the next host is ready, if all hosts pause.
+
+        None if workers are not idle for that reason.
+        """
         shards = self._state.shards
         ready_at = shards.ready_at()
         if ready_at is None or not shards.all_rest or shards.leased >= self._services.live.workers:
@@ -215,8 +220,10 @@ class Health:
         return max(0.0, ready_at - now())
 
     def _module(self) -> tuple[str, float]:
-        """The processing module whose thread has worked longest, and for which share of that time
-        it waited for the disk; "" if none has a thread."""
+        """Return the processing module with most work, and its share of waiting for the disk.
+
+        The name is "" if no module has a thread.
+        """
         stats = self._services.crawler.stats.get_stats()
         took: dict[str, tuple[float, float]] = {}
         for key, waited in list(stats.items()):  # modules count in threads

@@ -1,7 +1,7 @@
-"""Intake of a running crawl: what spiders, extensions and processing modules give to it.
+"""Intake of a running crawl: pages, seeds and Requests from spiders, extensions and modules.
 
-Pages and their links, seeds, and ordinary Requests. All of it is on disk when a call returns,
-unless the crawl is ending: then the next run gets it again. Runs in the reactor thread.
+Everything submitted is on disk when a call returns, unless the crawl is ending: then the next run
+gets it again. Runs in the reactor thread.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# URLs of a sitemap or feed that are read and submitted at a time: nothing else is held up.
+# URLs of a sitemap or feed that are read and submitted at a time, so that nothing else waits long.
 _LINKS_PER_BATCH = 500
 _SLICE_SECS = 0.01
-# How often a full crawl is asked whether it takes more links.
+# How often a full crawl is checked for room for more links.
 _FULL_LOOK_SECS = 0.1
-# How often a process that waits for the shard with the seeds' cursor looks for it.
+# How often a process checks whether it holds the shard with the cursor of the seeds.
 _SEEDS_LOOK_SECS = 0.1
 
 
 class Intake:
     """Intake of one process.
 
-    *page_links* finds the links of pages, *pages* takes them in. With *follows* off the links of a
-    document that was seen are stored with its page. *may_end* says whether the crawl may end when
-    nothing is left to do here.
+    *page_links* finds the links of pages, *pages* submits them. With *follows* off, the links of a
+    document seen before are stored with its page. *may_end* says whether the crawl may end when
+    nothing is left here.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Intake:
         self._follows = follows
         self._may_end = may_end
         self._score: Callable[[Page], int] | None = None
-        # Links are submitted when those of all pages that came together are found.
+        # Links are submitted once those of all pages that arrived together are found.
         self._submitting = MicroBatch()
         # Requests that came before the first shard did.
         self._early: list[Request] = []
@@ -100,16 +100,16 @@ class Intake:
 
     @property
     def is_full(self) -> bool:
-        """Whether sources of URLs should pause."""
+        """Return whether sources of URLs should pause."""
         return self._shards.is_full or (self._remote is not None and self._remote.is_full)
 
     # --- pages
 
     async def take(self, response: Response) -> list[Page] | AsyncIterator[Page]:
-        """Take in the page of *response*, which the frontier has asked for, and submit its links.
+        """Accept the page of *response*, which the frontier asked for, and submit its links.
 
-        Returns its Page for the processing modules, but not if its document was seen under another
-        URL, is as it was at the last visit, or has a wall in its place. If its links take long to
+        Returns its Page for the processing modules. Returns none if its document was seen under
+        another URL, is unchanged since the last visit, or is a wall. If its links take long to
         find, the Page comes when all are submitted.
         """
         assert response.request is not None
@@ -124,17 +124,17 @@ class Intake:
             return []
         if slow is not None:
             return self._submit_in_slices(page, fetch, slow)
-        if fetch.page.claim:  # else there was no looking for links, or to no avail
+        if fetch.page.claim:  # otherwise no links were looked for, or none were found
             await self._submitting.wait()
         is_taken = self._submit(page, fetch, links)
-        # What a queue makes of the stored page are the links of a seen document that lead on.
+        # In a crawl of a queue, the links of a duplicate document are stored with its page.
         if fetch.page.is_duplicate and (self._follows or not links):
             await self._leases.items.hand_over(page, fetch, CONTENT_SEEN)
             return []
         return [page] if is_taken else []
 
     def _read(self, page: Page, fetch: Fetch) -> tuple[Sequence[Link], SlowLinks | None]:
-        """As ``PageIntake.read``; what takes too long is broken off."""
+        """Read a page as ``PageIntake.read`` does, with a watchdog for what takes too long."""
 
         def watched(page: Page) -> SlowLinks | None:
             with self._reading.of(page.url):
@@ -156,17 +156,17 @@ class Intake:
         return links, slow
 
     def _submit(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
-        """As ``PageIntake.submit``."""
+        """Submit the links of a page, as ``PageIntake.submit``."""
         entry = fetch.lease.entry
         return self._pages.submit(page, links, result=fetch.page, chain=entry.chain)
 
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, found: Iterator[Link | None]
     ) -> AsyncIterator[Page]:
-        """Submit links that take long to find, batch by batch, as the eliminator takes them.
+        """Submit links that take long to find in batches, as fast as the eliminator accepts them.
 
-        The Page follows when all are on disk, and its URL is finished after that. After a crash
-        before, it is fetched and submitted again, and the eliminator finds nothing new in it.
+        The Page follows when all are on disk, and its URL is finished after that. After an earlier
+        crash the page is fetched and submitted again, and the eliminator finds nothing new in it.
         """
         if not self._submit(page, fetch, page.links):
             return
@@ -192,18 +192,21 @@ class Intake:
             self._pages.submit(page, links, result=PageResult(), chain=b"")
 
     def score_by(self, score: Callable[[Page], int]) -> None:
-        """From now on *score*, of a processing module, scores pages. FatalError if one does."""
+        """Score pages with *score*, of a processing module.
+
+        Raises FatalError if another module does.
+        """
         if self._score is not None:
-            raise FatalError("Two processing modules have a method score: leave one of them out.")
+            raise FatalError("Two processing modules have a method score: remove one of them.")
         self._score = score
 
     # --- seeds
 
     async def seed_states(self) -> AsyncIterator[StateDirectory]:
-        """The states that have the cursor of the seeds, each when seeds are to be read.
+        """Yield each state that has the cursor of the seeds, when seeds are to be read.
 
-        That of the job; of a process that does not hold all shards that of shard 0, whenever it
-        comes to hold it, until the crawl may end.
+        Usually that is the job's. In a process that does not hold all shards it is that of shard 0,
+        whenever the process holds it, until the crawl may end.
         """
         if self._remote is None:
             yield self._job.own
@@ -218,8 +221,10 @@ class Intake:
             await asyncio.sleep(_SEEDS_LOOK_SECS)
 
     def may_read_seeds(self, state: StateDirectory | None = None) -> bool:
-        """Whether seeds may be read whose cursor is in *state*; None: those that come while the
-        crawl continues, by whoever holds shard 0."""
+        """Return whether the seeds whose cursor is in *state* may be read.
+
+        None stands for seeds that arrive during the crawl: the holder of shard 0 may read them.
+        """
         if state is None:
             return not self.is_full and self.may_read_seeds(self._job.own)
         first = self._shards.held(0)
@@ -234,7 +239,7 @@ class Intake:
             self._stop.fail(error)
 
     def seeds_are_read(self) -> None:
-        """There are no more seeds."""
+        """Report that there are no more seeds."""
         if self._remote is not None:
             self._remote.seeds_are_read()
             return
@@ -245,10 +250,10 @@ class Intake:
     # --- requests
 
     def enqueue(self, request: Request) -> bool:
-        """Take an ordinary Request of a spider or middleware; False when it is a duplicate.
+        """Accept an ordinary Request of a spider or middleware; return False for a duplicate.
 
-        It goes through the eliminator like a link (answering True when that takes time to
-        know), or past it with ``dont_filter``. Its priority is the prioritizer's business.
+        It passes the eliminator like a link, unless it has ``dont_filter``. True may mean that the
+        answer is not known yet. The prioritizer decides about its priority.
         """
         adopted, codec = self._leases.requests.adopt(request), self._leases.codec
         if not len(self._shards):
@@ -264,43 +269,48 @@ class Intake:
                 return False
             shard.enqueue(codec.entry(adopted, self._leases.items.page), name)
         except DISK_ERRORS as error:
-            # It is lost with what it came of, which therefore is not finished: see CrawlStop.
+            # The Request is lost together with its page, which therefore is not finished: see
+            # CrawlStop.
             self._stop.fail(error)
         except NotHeldError:
-            pass  # as what it came of, whose shard is another process's
+            pass  # another process now has the shard, and will process the page again
         return True
 
     def enqueue_early(self) -> None:
-        """Take the Requests that came before there was a shard."""
+        """Enqueue the Requests that came before there was a shard."""
         early, self._early = self._early, []
         for request in early:
             self.enqueue(request)
 
     def _enqueue_in_hive(self, request: Request, remote: RemoteShards) -> bool:
-        """Which page it came of is not known, and that page's checkpoint must not be published
-        before it: so also for a shard of this process it goes by *remote*. False if it cannot.
+        """Send *request* through *remote*; return False if it cannot be sent.
+
+        The page it came from is not known, and that page's checkpoint must not be published before
+        the Request's. So even a Request for a shard of this process is sent by *remote*.
         """
         codec = self._leases.codec
         try:
             entry = codec.entry(request, self._leases.items.page)
         except NotPlainError as error:
             logger.warning(
-                "%s is refused, as a hive cannot send it: %s. Put plain data into its meta and "
-                "cb_kwargs; see docs/hive.md and the stat hive/requests/refused",
+                "%s is refused, because a hive cannot send it: %s. Put plain data into its meta "
+                "and cb_kwargs; see docs/hive.md and the stat hive/requests/refused",
                 request,
                 error,
                 extra={"spider": self._crawler.spider},
             )
             self._crawler.stats.inc_value("hive/requests/refused")
             return False
-        # All processes of a hive begin with the same requests.
+        # All processes of a hive start with the same requests.
         is_filtered = not request.dont_filter or request.meta.get("is_start_request")
         remote.enqueue(entry, codec.fingerprint(request) if is_filtered else None)
         return True
 
     def visit(self, entry: Entry) -> None:
-        """Take *entry*, of a URL that was finished before: past the eliminator, if the filters of
-        seeds let it pass."""
+        """Enqueue *entry*, of a finished URL, past the eliminator.
+
+        A filter for seeds may refuse it.
+        """
         if self._links.refuses_seed(entry.url):
             return
         try:
@@ -311,4 +321,4 @@ class Intake:
         except DISK_ERRORS as error:
             self._stop.fail(error)
         except NotHeldError:
-            pass  # who holds it finds the item again
+            pass  # the holder of the shard gets the item again

@@ -1,7 +1,7 @@
-"""The state of a job: its shards, with the directory they are in and what holds for all of them.
+"""The state of a job: its shards, with their directory and the rules for all of them.
 
-What a crawl and an import into a stopped job have in common. The order of opening matters: the
-public suffix list first, as all shards go by it.
+Used by a crawl and by an import into a stopped job. The order of opening matters: the public suffix
+list comes first, because all shards depend on it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 class JobResources:
     """The job directory and what one process holds for it.
 
-    *temporary* is the directory of *job* if nothing of it is to stay when the crawl ends: then
-    there are no checkpoints, and ordinary Requests wait in memory, as with Scrapy. *merging* works
-    for eliminators and content-seen tests, *writing* for host records, which must not wait for a
-    merge that takes minutes, *closing* for shards that go while the crawl goes on.
+    *temporary* is the directory of *job* if nothing of it is kept after the crawl. Then there are
+    no checkpoints, and ordinary Requests wait in memory, as with Scrapy. *merging* works for
+    eliminators and content-seen tests. *writing* works for host records, which must not wait for a
+    merge that takes minutes. *closing* works for shards that leave while the crawl continues.
     *suffixes* is the public suffix list for a new crawl.
     """
 
@@ -48,9 +48,9 @@ class JobResources:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """The shards of one job, the files of rules, and the way in for links.
+    """The shards of one job, the files of rules, and the submitter of links.
 
-    *rules_files* go by what the names of their figures begin with.
+    *rules_files* are keyed by the prefix of their stats.
     """
 
     resources: JobResources
@@ -60,17 +60,19 @@ class JobState:
     links: LinkSubmitter
 
     def open(self) -> None:
-        """Open the shards as the last checkpoint of the job, which is open, and the logs after it
-        left them. Blocks. Raises FatalError with one sentence, CorruptRecordError,
-        NewerFormatError, OSError."""
+        """Open the shards from the job's last checkpoint and the logs after it.
+
+        The job is already open. Blocks. Raises FatalError with one sentence, CorruptRecordError,
+        NewerFormatError, OSError.
+        """
         job, rules = self.resources.job, self.rules
         open_suffix_list(job, self.resources.suffixes)
         states = {shard.name: job.shard(shard.name) for shard in self.shards}
         others = [name for name in job.shards if name not in states]
         if others:
             raise FatalError(
-                f"JOBDIR {job.path} has a shard {others[0]}, which is none of this crawl: move "
-                "its directory into another job."
+                f"JOBDIR {job.path} has a shard {others[0]} that does not belong to this crawl: "
+                "move its directory into another job."
             )
         for file in self.rules_files.values():
             file.open()
@@ -82,13 +84,16 @@ class JobState:
             self.open_shard(shard, states[shard.name])
 
     def open_shard(self, shard: Shard, state: StateDirectory, *, forgets: bool = False) -> None:
-        """As ``Shard.open``; its host records are copied for kept checkpoints."""
+        """Open *shard* as ``Shard.open`` does.
+
+        Register its host records for kept checkpoints.
+        """
         job = self.resources.job
         shard.open(state, forgets=forgets or job.kept.is_copy)
         job.kept.copied[shard.name] = shard.hosts.records.database.copy_to
 
     def close(self, on_error: Callable[[Exception], None]) -> None:
-        """Close the shards. Blocks; *on_error* is called with what they raised."""
+        """Close the shards. Blocks; *on_error* is called with the errors they raise."""
         self.resources.closing.shutdown()
         self.resources.merging.shutdown()
         for file in self.rules_files.values():
@@ -98,7 +103,10 @@ class JobState:
         self.resources.writing.shutdown()
 
     def facts(self) -> Mapping[str, Any]:
-        """Facts of the shards for a checkpoint's manifest, for people and for a later run."""
+        """Return facts of the shards for a checkpoint's manifest.
+
+        They are for people and for a later run.
+        """
         stats = self.shards.stats()
         return {
             "waiting": stats.get("frontier/waiting", 0),

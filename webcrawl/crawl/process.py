@@ -1,10 +1,10 @@
-"""One running process of a crawl: its parts, and their life.
+"""One running process of a crawl: its parts, from opening to closing.
 
-A crawl may span several processes, and a process has any number of the crawl's shards. It owns the
-job directory, what all hosts have in common (resolver, guard, exclusions, pauses, outage), a
-lease's way out and back, and the executors that work for all shards. The scheduler is its side to
-Scrapy's engine. Spiders and extensions use three of its parts: `intake` (what they give to the
-crawl), `health` (how it is) and `stop` (its end).
+A crawl may span several processes, and a process holds any number of the crawl's shards. It owns
+the job directory, what all hosts have in common (resolver, guard, exclusions, pauses, outage),
+handing out and taking back leases, and the executors that work for all shards. The scheduler
+connects it to Scrapy's engine. Spiders and extensions use three of its parts: `intake` (what they
+submit), `health` (how the crawl is doing) and `stop` (how it ends).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.health import Health
 from webcrawl.crawl.intake import Intake
 from webcrawl.crawl.job.checkpointer import Checkpointer
-from webcrawl.crawl.job.saved_settings import given
+from webcrawl.crawl.job.saved_settings import settings_to_save
 from webcrawl.crawl.job.totals import Totals, added
 from webcrawl.crawl.lease.leases import Leases
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Stats that are not 0 when there is something in the job.
+# Stats of which at least one is not 0 when the job has content.
 _CONTENT = (
     *("seen/submitted", "frontier/waiting", "frontier/leased", "frontier/parked"),
     *("frontier/finished", "item_scraped_count"),
@@ -52,17 +52,17 @@ _CONTENT = (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessHooks:
-    """What other processes of a crawl have a say in; the defaults are those of a lone process.
+    """Decisions that other processes of a crawl take part in; the defaults suit a lone process.
 
     fence: asked before each URL is handed out, and again when something is about to be sent for it;
         None: hosts may always be contacted.
     may_end: whether the crawl may end when nothing is left to do here.
-    checkpoint_due: called when a checkpoint is due by the clock; None: it is begun.
-    published: awaited with each checkpoint, while all files are there that it names. What it
-        raises is logged, and the checkpoint is good all the same.
+    checkpoint_due: called when it is time for a checkpoint; None: one is started.
+    published: awaited with each checkpoint, while all files named by it exist. Its errors are
+        logged, and the checkpoint is valid anyway.
     supply: how soon other processes have something to fetch, for reputation rounds.
-    reported: parts whose figures are put into the stats, too.
-    processes: the number of those that share CONTACTS_MAX and BANDWIDTH_MAX.
+    reported: more parts whose figures are put into the stats.
+    processes: the number of processes that share CONTACTS_MAX and BANDWIDTH_MAX.
     awaits: what may still come when nothing is left to do here.
     """
 
@@ -88,10 +88,10 @@ class ProcessParts:
 
 
 class Process:
-    """One process of a crawl. All of it runs in the reactor thread, except for merges and fsync.
+    """One process of a crawl. Everything runs in the reactor thread, except merges and fsync.
 
-    *hooks* are what other processes of the crawl have a say in. *pages* and *page_links* as in
-    ``Intake``; with *follows* off nothing but seeds is fetched.
+    *hooks* are the decisions shared with other processes of the crawl. *pages* and *page_links* as
+    in ``Intake``; with *follows* off only seeds are fetched.
     """
 
     def __init__(
@@ -164,15 +164,17 @@ class Process:
         self._spool = job.path / "seeds" / SPOOL_NAME  # of standard input, read only once
 
     def open(self, *, awaits_seeds: bool, on_merged: Callable[[], None]) -> None:
-        """Lock the job directory and resume the crawl where the last checkpoint and the logs after
-        it left it. *awaits_seeds*: the spider is going to call ``seeds_are_read``. *on_merged* is
-        called soon after an eliminator has merged. Blocks. Raises as ``JobState.open``."""
+        """Lock the job directory and resume from the last checkpoint and the logs after it.
+
+        *awaits_seeds*: the spider is going to call ``seeds_are_read``. *on_merged* is called soon
+        after an eliminator has merged. Blocks. Raises as ``JobState.open``.
+        """
         job, services = self.job, self._services
         job.open(spider=self._spider)
         if self._temporary is None and job.path.stat().st_mode & 0o022:
             logger.warning(
-                "JOBDIR %s may be written to by others: they can change what this crawl does and, "
-                "unless it is a hive's, run code in it by a pickled Request. Forbid it: chmod go-w",
+                "Other users may write to JOBDIR %s: they can change what this crawl does and, "
+                "unless it is a hive's, run code in it by a pickled Request. Fix: chmod go-w",
                 job.path,
             )
         self.parts.lifecycle.open(awaits_seeds=awaits_seeds, on_merged=on_merged)
@@ -181,15 +183,15 @@ class Process:
         self._totals.open(job.own.saved("totals"))
         job.own.attach("totals", self._totals)
         if self._temporary is None and job.is_behind:
-            # The word of the logs is good for as long as the machine runs that wrote them.
+            # The logs can be trusted only until the machine that wrote them reboots.
             self.checkpoints.make_first()
         if job.own.resumed:
             services.crawler.stats.set_value("job/resumed", 1)
         self.stop.is_open = True
         self.health.open()
 
-    def give_back(self) -> None:
-        """``open`` has failed, or all is closed: give the directory back. Blocks."""
+    def release_directory(self) -> None:
+        """Release the directory, after ``open`` has failed or all is closed. Blocks."""
         self.job.close()
         if self._temporary is not None:
             self._temporary.cleanup()
@@ -198,13 +200,15 @@ class Process:
 
     @property
     def _is_void(self) -> bool:
-        """Whether the job began in this run, which has ended before a URL was submitted."""
+        """Return whether the job started in this run, which ended before a URL was submitted."""
         is_lone = self._temporary is None and self.shards.remote is None
         return is_lone and not self.job.own.resumed and not self._has_content
 
     async def close(self, reason: str) -> None:
-        """Make the last checkpoint and close everything; a failure leaves the previous one. The
-        directory stays locked until ``give_back``."""
+        """Make the last checkpoint and close everything; a failure leaves the previous checkpoint.
+
+        The directory stays locked until ``release_directory``.
+        """
         services, stop = self._services, self.stop
         stop.is_open = False
         self.health.close()
@@ -224,8 +228,11 @@ class Process:
             services.reading.close()
 
     def work(self) -> None:
-        """A slice of what goes on between requests: URLs on their way to the frontiers, leases
-        that were not given back, host records. Raises what they raise."""
+        """Do a slice of background work.
+
+        URLs advance to the frontiers, leases expire, host records are written. Raises what they
+        raise.
+        """
         leases, rules = self.parts.leases, self._state.rules
         self.shards.drain(self._hooks.supply())
         leases.side_downloads.refuse_leaving()
@@ -247,9 +254,11 @@ class Process:
         self.parts.leases.side_downloads.refuse_leaving()
 
     def _facts(self) -> Mapping[str, Any]:
-        """Facts of the crawl for a checkpoint's manifest, for people and for a later run. The stats
-        are brought up to date, as the totals are saved with it."""
+        """Return facts of the crawl for a checkpoint's manifest, for people and for a later run.
+
+        Brings the stats up to date first, because the totals are saved with the checkpoint.
+        """
         self.health.publish(always=True)
         crawler = self._services.crawler
         facts = {"spider": self._spider, "revisits": flag(crawler.settings, "REVISIT")}
-        return {**facts, **self._state.facts(), "settings": given(crawler.settings)}
+        return {**facts, **self._state.facts(), "settings": settings_to_save(crawler.settings)}

@@ -1,4 +1,4 @@
-"""Shards that a process adopts, hands over and abandons while its crawl goes on."""
+"""Shards that a process adopts, hands over and abandons during its crawl."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 class ShardLifecycle:
     """Lifecycle of the shards of *state*.
 
-    *on_come* is called when one was adopted, *on_go* when one is not of this process any more.
-    awaits_seeds: the spider has not read all seeds yet.
+    *on_come* is called when a shard was adopted, *on_go* when one has left this process.
+    awaits_seeds: whether the spider has still to read some seeds.
     """
 
     def __init__(
@@ -35,13 +35,16 @@ class ShardLifecycle:
         self._on_come = on_come
         self._on_go = on_go
         self._on_merged: Callable[[], object] = lambda: None
-        # Shards that have gone and are being closed, by their names.
+        # Shards that have left and are being closed, by name.
         self._closing: dict[str, Future[None]] = {}
         self.awaits_seeds = False
 
     def open(self, *, awaits_seeds: bool, on_merged: Callable[[], None]) -> None:
-        """Open the shards that are held at first. *on_merged* is called in the reactor thread soon
-        after an eliminator has merged. Blocks. Raises as ``JobState.open``."""
+        """Open the shards that are held at first.
+
+        *on_merged* is called in the reactor thread soon after an eliminator has merged. Blocks.
+        Raises as ``JobState.open``.
+        """
         self.awaits_seeds = awaits_seeds
         self._on_merged = partial(asyncio.get_running_loop().call_soon_threadsafe, on_merged)
         self._state.open()
@@ -53,12 +56,12 @@ class ShardLifecycle:
         shard.eliminator.on_merged = self._on_merged
 
     def adopt(self, shard: Shard, *, forgets: bool = False) -> None:
-        """Open *shard*, as its directory has it, and crawl it from now on. Blocks; to be called
-        after ``until_gone``. *forgets* as in ``Shard.open``.
+        """Open *shard* from its directory, and crawl it from now on.
 
-        A checkpoint should follow soon: its logs are trusted only within one boot. Its seeds are
-        awaited, with a spider that reads some, until ``Shard.seeds_are_known``.
-        Raises as ``Shard.open``; the shard is none of this process then.
+        Blocks; call it after ``until_gone``. *forgets* as in ``Shard.open``. A checkpoint should
+        follow soon: the shard's logs are trusted only within one boot. With a spider that reads
+        seeds, the shard waits for them until ``Shard.seeds_are_known``. Raises as ``Shard.open``;
+        the shard is then not adopted.
         """
         state = self._job.adopt(shard.name)
         try:
@@ -72,16 +75,21 @@ class ShardLifecycle:
         self._on_come()
 
     async def until_gone(self, number: int) -> None:
-        """Return when nothing is written any more to the directory of the shard *number*, which
-        was here before: to be awaited before the directory is made anew."""
+        """Return when nothing writes to the directory of shard *number* any more.
+
+        To be awaited before the directory is created again, if the shard was here before.
+        """
         closing = self._closing.pop(shard_name(number), None)
         if closing is not None:
             await asyncio.wrap_future(closing)
 
     def abandon(self, shard: Shard, *, deletes: bool = False) -> None:
-        """*shard* is another process's: nothing of it is written or contacted any more, and what
-        comes back of it is ignored. Returns at once; a thread closes it, and *deletes* its
-        directory if it was handed over with all that its last checkpoint has."""
+        """Leave *shard* to another process: stop writing to it and contacting its hosts.
+
+        Results that still arrive for it are ignored. Returns immediately; a thread closes the
+        shard. With *deletes* it also deletes the directory, because the shard was handed over with
+        everything in its last checkpoint.
+        """
         job = self._job
         self._shards.remove(shard)
         self._shards.resize()

@@ -1,4 +1,4 @@
-"""Steering: the changes that commands make in a running crawl."""
+"""Changes that commands make in a running crawl."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webcrawl.net.rates import Rates
 if TYPE_CHECKING:
     from webcrawl.crawl.process import Process
 
-#: The settings that may be changed.
+#: Settings that can be changed in a running crawl.
 CHANGEABLE = (
     *("CONCURRENT_REQUESTS", "CONTACTS_MAX", "BANDWIDTH_MAX"),
     *(f"BUDGET_{of}_{what}" for of in ("HOST", "DOMAIN") for what in ("PAGES", "BYTES")),
@@ -28,12 +28,12 @@ CHANGEABLE = (
     "LOG_LEVEL",
 )
 _NAME = "control"
-# Above all that settings come from.
+# Above all other priorities of settings.
 _PRIORITY = 1000
 
 
 class Steering:
-    """What commands change in the crawl of *process*: one thing at a time, for all its shards."""
+    """Changes the crawl of *process* on command: one thing at a time, for all its shards."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -57,9 +57,11 @@ class Steering:
         wake(self._services.crawler.engine)
 
     def change_setting(self, name: str, value: str | None, *, only_check: bool = False) -> None:
-        """Give the setting *name*, one of CHANGEABLE, the *value*, or with None the one that the
-        crawl was started with. FatalError for a value that cannot be, which changes nothing; with
-        *only_check* nothing else does either."""
+        """Set *name*, one of CHANGEABLE, to *value*; None restores the crawl's initial value.
+
+        Raises FatalError for an invalid value, and then changes nothing. With *only_check* it never
+        changes anything.
+        """
         live, crawler = self._services.live, self._services.crawler
         own = crawler.settings
         settings = BaseSettings(live.settings)
@@ -68,8 +70,8 @@ class Steering:
         new = LiveSettings.from_settings(settings, delay=live.delay)
         if bool(new.reputation.base) != bool(own.getint("REPUTATION_BASE_PAGES")):
             raise FatalError(
-                "REPUTATION_BASE_PAGES cannot come or go while the crawl runs: free all reputation "
-                "lets all pass."
+                "REPUTATION_BASE_PAGES cannot be switched on or off while the crawl runs; the "
+                "command free all reputation releases all URLs."
             )
         if name == "CONCURRENT_REQUESTS":
             _allow_files(most_open_files(settings))
@@ -79,7 +81,7 @@ class Steering:
         use_log_level(level)
         is_wider = new.quotas != live.quotas
         is_resized = new.workers != live.workers
-        live.take(new)
+        live.copy_from(new)
         crawler.engine.downloader.total_concurrency = new.workers
         for shard in self._process.shards:
             if is_resized:
@@ -90,22 +92,22 @@ class Steering:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The values of CHANGEABLE now."""
+        """Return the present values of CHANGEABLE."""
         return {name: self._services.live.settings[name] for name in CHANGEABLE}
 
     @property
     def parked(self) -> dict[str, int]:
-        """The number of parked URLs by their reason."""
+        """Return the number of parked URLs by reason."""
         counts = (shard.frontier.parked.counts for shard in self._process.shards)
         return dict(sum(map(Counter, counts), Counter()))
 
 
 def _allow_files(wanted: int) -> None:
-    """Let the process have so many files and connections open. FatalError."""
+    """Raise the process's limit of open files and connections to *wanted*, or FatalError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY != hard < wanted:
         raise FatalError(
-            f"{wanted} files and connections may be open then, and the system allows {hard} "
+            f"That may need {wanted} open files and connections, and the system allows {hard} "
             "(ulimit -Hn): choose fewer workers."
         )
     if resource.RLIM_INFINITY != soft < wanted:

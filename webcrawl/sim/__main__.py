@@ -1,7 +1,7 @@
-"""Simulated process of a rehearsal: its command starts ``python -m webcrawl.sim ORDERS``.
+"""Simulated process of a rehearsal, started as ``python -m webcrawl.sim ORDERS``.
 
-*ORDERS* is a file of ``Orders``. Scrapy's command line is run in virtual time until it ends, or has
-made as many contacts as were asked for.
+*ORDERS* is a file with an encoded ``Orders``. Scrapy's command line runs in virtual time until it
+ends, or until it has made the requested number of contacts.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from webcrawl.simweb import preset
 
 # Above the command line's.
 _PRIORITY = 50
-# Hosts that speak FTP, and as many that speak Gopher: a share.
+# Share of hosts that speak FTP, and of those that speak Gopher.
 _OTHER_PROTOCOLS = 0.01
-# Of the contacts, for each of which a line is printed on a terminal.
+# Number of progress lines on a terminal.
 _PARTS = 20
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """What is rehearsed: *command*, with *settings* that nothing overrides.
+    """Instructions for a rehearsal: *command*, with *settings* that nothing overrides.
 
-    It meets the web of *seed*, whose *hosts* begin with those of *urls*, which have a page each. It
-    is stopped after *contacts*, which are logged in *access_log*.
+    The crawl meets the web of *seed*, whose *hosts* begin with those of *urls*; each of these URLs
+    is a page. The crawl is stopped after *contacts*, which are logged in *access_log*.
     """
 
     seed: int
@@ -51,7 +51,7 @@ class Orders(msgspec.Struct, frozen=True):
 
 
 class _Contacts(io.RawIOBase):
-    """Access log that shows how far it is, and ends the crawl after its last line."""
+    """Access log that prints its progress, and ends the crawl after its last line."""
 
     def __init__(self, path: Path, most: int) -> None:
         self._file = path.open("wb", buffering=0)
@@ -61,15 +61,15 @@ class _Contacts(io.RawIOBase):
         self._done += 1
         if sys.stderr.isatty() and self._done * _PARTS % self._most < _PARTS:
             took = elapsed(now() - BEGAN)
-            done = f"{self._done:,} of {self._most:,} contacts in {took} of the simulation\n"
+            done = f"{self._done:,} of {self._most:,} requests in {took} of simulated time\n"
             sys.stderr.write(done)
         if self._done == self._most:
-            os.kill(os.getpid(), signal.SIGINT)  # as a user ends a crawl
+            os.kill(os.getpid(), signal.SIGINT)  # as a user stops a crawl
         return self._file.write(line)
 
 
 def main(orders: Orders) -> None:
-    """Run it. Ends the process."""
+    """Run the rehearsal. Ends the process."""
     parts = [urlsplit(url) for url in orders.urls]
     world = preset(
         "mercator",

@@ -1,7 +1,7 @@
-"""Event loop in virtual time: what waits for a timer takes no real time.
+"""Event loop in virtual time: waiting for a timer takes no real time.
 
-It is asyncio's own selector loop. Its selector never waits: where nothing is ready to be read or
-written, the time of the loop jumps to its next timer. uvloop has no selector and cannot do that.
+It is asyncio's own selector loop with a selector that never waits. When nothing is ready to be read
+or written, the loop's time jumps to its next timer. uvloop has no selector and cannot do that.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 #: Epoch seconds at which every simulation begins: the same seed gives the same dates.
 BEGAN = 1_800_000_000.0
-# Steps of a second in which time goes on: sums with epoch seconds are exact.
+# Time advances in steps of 1/_STEPS seconds, so that sums with epoch seconds are exact.
 _STEPS = 1 << 20
-# Real seconds for which is waited where nothing would ever happen again.
+# Real seconds between two checks for a signal when no timer is left.
 _SIGNAL_POLL_SECS = 0.1
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Loop of one simulated process. *network* opens its connections, and there are no others.
+    """Loop of one simulated process. *network* opens all of its connections.
 
     Its time begins at *began*, in seconds since a simulated boot. ``on_turn`` is called in each
     turn of the loop with the number of turns before it.
@@ -49,7 +49,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         port: int | None = None,
         **options: Any,
     ) -> tuple[asyncio.Transport, Any]:
-        """As asyncio's, over the simulated network."""
+        """Connect over the simulated network, as asyncio's method does."""
         if host is None or port is None:
             return await super().create_connection(protocol_factory, **options)
         sock = await self._network.connect(host, port)
@@ -60,23 +60,26 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     async def create_server(  # type: ignore[override]  # no more than asyncio.start_server asks for
         self, protocol_factory: Callable[[], Any], host: str, port: int
     ) -> Listening:
-        """Server of the simulated network, on a port that it chooses."""
+        """Serve on the simulated network, on a port that it chooses."""
         assert port == 0
         return self._network.listen(host, protocol_factory)
 
     def pass_time(self, secs: float) -> None:
-        """Nothing is ready for *secs*: jump there."""
+        """Jump *secs* ahead, because nothing is ready before."""
         self._time = math.ceil((self._time + secs) * _STEPS) / _STEPS
 
     def begin_turn(self) -> None:
-        """The next turn; it takes a step, so that who waits for less does not wait for ever."""
+        """Begin the next turn.
+
+        It takes one step, so that code polling for a short time does not hang.
+        """
         self.on_turn(self.turns)
         self.turns += 1
         self._time += 1 / _STEPS
 
 
 class _Selector(selectors.DefaultSelector):
-    """Selector that lets time jump where it would wait."""
+    """Selector that lets time jump instead of waiting."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Network of a simulated process: connections to servers in the same process, in virtual time.
 
-A connection is a socket pair of the system, its two ends transports of asyncio. What crosses it
-takes the time of its `Route`: a latency each way, and its size by the bandwidth. Datagrams go the
+A connection is a socket pair of the system whose two ends are transports of asyncio. Data takes the
+time of its `Route`: a latency each way, and its size divided by the bandwidth. Datagrams travel the
 same way. All other sockets are refused.
 """
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 _Waiting: TypeAlias = "deque[tuple[Callable[..., object], tuple[object, ...]]]"
 _DATAGRAM_BYTES = 65_535
 _CLIENT = ("192.0.2.1", 0)
-# Ports that servers choose themselves, as for FTP's data.
+# First of the ports that servers choose themselves, as for FTP's data.
 _FIRST_PORT = 49_152
-# What a program does to reach another machine, or to be reached.
+# Audit events of reaching another machine, or of being reachable.
 _REFUSED = frozenset({"socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo"})
 
 
 class Route(NamedTuple):
-    """Way to an address: seconds one way, and bytes a second back."""
+    """Route to an address: latency one way in seconds, and bandwidth back in bytes a second."""
 
     latency: float = 0.0
-    bandwidth: float = 0.0  # 0: no bound
+    bandwidth: float = 0.0  # 0: unlimited
 
 
 class Network:
@@ -45,12 +45,15 @@ class Network:
         self._ports = itertools.count(_FIRST_PORT)
 
     def bind(self, loop: VirtualLoop) -> None:
-        """Work in *loop*."""
+        """Use *loop* from now on."""
         self._loop = loop
         self._servers.begin(loop.time)
 
     async def connect(self, address: str, port: int) -> socket.socket:
-        """This end of a new connection. Raises the OSError of a failure, when that is known."""
+        """Return this end of a new connection.
+
+        Raises the OSError of a failure when it would be known.
+        """
         route = self._servers.route(address)
         await asyncio.sleep(2 * route.latency)
         try:
@@ -66,13 +69,13 @@ class Network:
         return ours
 
     def listen(self, address: str, made: Callable[[], asyncio.Protocol]) -> Listening:
-        """Server of protocols that are *made*, at *address* on a port of its own."""
+        """Serve the protocols that *made* returns, at *address* on a new port."""
         at = address, next(self._ports)
         self._opened[at] = made
         return Listening(at, lambda: self._opened.pop(at, None))
 
     def datagrams(self, address: tuple[str, int]) -> socket.socket:
-        """This end of a pair that datagrams go to *address* over, not blocking."""
+        """Return this end of a non-blocking socket pair for datagrams to *address*."""
         ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
         ours.setblocking(False)
         theirs.setblocking(False)
@@ -92,7 +95,7 @@ class Network:
             if theirs.fileno() >= 0:
                 try:
                     theirs.send(found)
-                except OSError:  # it is gone
+                except OSError:  # the other end was closed
                     self._loop.remove_reader(theirs)
                     theirs.close()
 
@@ -101,7 +104,7 @@ class Network:
 
 
 class Listening(NamedTuple):
-    """Server on a port *at* an address, as much of it and its socket as simweb needs."""
+    """A listening server *at* an address and port, as much of it and its socket as simweb needs."""
 
     at: tuple[str, int]
     close: Callable[[], object]
@@ -115,7 +118,7 @@ class Listening(NamedTuple):
 
 
 class _Link(asyncio.Transport, asyncio.Protocol):
-    """The server's end: a transport for its protocol, in which what is written takes its time."""
+    """The server's end of a connection: a transport whose data takes time to arrive."""
 
     _below: asyncio.Transport
 
@@ -132,7 +135,7 @@ class _Link(asyncio.Transport, asyncio.Protocol):
         self._route = route
         self._coming: _Waiting = deque()
         self._going: _Waiting = deque()
-        self._free_at = 0.0  # when the last byte of what was written has left
+        self._free_at = 0.0  # when the last byte written has left
         self._is_closing = False
 
     # the protocol of the socket
@@ -169,7 +172,7 @@ class _Link(asyncio.Transport, asyncio.Protocol):
             self._when_sent(self._send, bytes(data))
 
     def _send(self, data: bytes) -> None:
-        if not self._below.is_closing():  # asyncio would warn of what nobody reads
+        if not self._below.is_closing():  # asyncio would warn of data that nothing reads
             self._below.write(data)
 
     def close(self) -> None:
@@ -197,15 +200,15 @@ class _Link(asyncio.Transport, asyncio.Protocol):
         self._below.resume_reading()
 
     def _later(self, call: Callable[..., object], *args: object) -> None:
-        """What comes from the client."""
+        """Call *call* when data from the client arrives."""
         self._at(self._loop.time() + self._route.latency, self._coming, call, *args)
 
     def _when_sent(self, call: Callable[..., object], *args: object) -> None:
-        """What goes to the client."""
+        """Call *call* when data has reached the client."""
         self._at(self._free_at + self._route.latency, self._going, call, *args)
 
     def _at(self, at: float, line: _Waiting, call: Callable[..., object], *args: object) -> None:
-        """One after the other: timers of the same moment come in any order."""
+        """Queue *call* behind earlier ones: asyncio runs timers of the same moment in any order."""
         line.append((call, args))
         self._loop.call_at(at, self._next, line)
 
@@ -216,13 +219,13 @@ class _Link(asyncio.Transport, asyncio.Protocol):
 
 
 def refuse_other_sockets() -> None:
-    """Let this process reach no other machine, and be reached by none, until it ends."""
+    """Prevent this process from reaching other machines, or being reached, until it ends."""
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event in _REFUSED:
             where = args[-1] if event != "socket.getaddrinfo" else args[0]
             raise PermissionError(
-                f"This is a rehearsal: no socket but the simulated ones is opened, none to {where}"
+                f"This is a rehearsal: only simulated sockets can be opened, none to {where}"
             )
 
     sys.addaudithook(hook)

@@ -1,4 +1,4 @@
-"""Simulated process: this one, from now on, with time, chance and network of a simulation."""
+"""Turns this process into a simulated one, with simulated time, randomness and network."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ if TYPE_CHECKING:
 
 _REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 _LOOP = "webcrawl.sim.loop.VirtualLoop"
-# The longest piece of work of a thread.
+# Longest time that a piece of work of a thread takes, in simulated seconds.
 _WORK_SECS = 0.02
 
 
 def simulate(seed: int, servers: SimulatedWeb, *, began: float = 0.0) -> VirtualLoop:
-    """Make this process a simulated one, until it ends: what Scrapy runs in it from now on meets
-    *servers*, all that is random follows from *seed*. It begins at *began* seconds of the
-    simulation. Its settings have to have ``SETTINGS``."""
+    """Make this process a simulated one, until it ends, and return its loop.
+
+    What Scrapy runs in it from now on meets *servers*, and all randomness derives from *seed*. Its
+    time starts at *began* seconds of the simulation. Its settings must include ``SETTINGS``.
+    """
     randomness.draw_from(seed)
     network = Network(servers)
     loop = VirtualLoop(network, began=began)
     asyncio.set_event_loop(loop)
     clock.take_from(boot=loop.time, wall=lambda: BEGAN + loop.time())
     install_reactor(_REACTOR, _LOOP)
-    from twisted.internet import reactor  # noqa: PLC0415  # it has to be installed first
+    from twisted.internet import reactor  # noqa: PLC0415  # only after it is installed
 
     _replace_threads(loop, randomness.generator("threads"))
     for owner, name, value in (
@@ -48,7 +50,7 @@ def simulate(seed: int, servers: SimulatedWeb, *, began: float = 0.0) -> Virtual
         (query, "connected_socket", network.datagrams),
         (TlsContext, "over", lambda _, protocol, _host: _Clear(protocol)),
         (web, "_in_daemon_thread", _at_once),
-        (signal, "setitimer", lambda *_: (0.0, 0.0)),  # it would come by the time of the CPU
+        (signal, "setitimer", lambda *_: (0.0, 0.0)),  # it would fire by CPU time
         (time, "time", clock.wall_time),  # for Scrapy, logging and other people's code
         (time, "time_ns", lambda: int(clock.wall_time() * 1e9)),
         (time, "monotonic", loop.time),
@@ -59,7 +61,7 @@ def simulate(seed: int, servers: SimulatedWeb, *, began: float = 0.0) -> Virtual
     return loop
 
 
-#: Settings of a simulated process.
+#: Settings that a simulated process needs.
 SETTINGS: dict[str, Any] = {
     "TWISTED_REACTOR": _REACTOR,
     "ASYNCIO_EVENT_LOOP": _LOOP,
@@ -73,7 +75,7 @@ async def _at_once(call: Callable[[], None]) -> None:
 
 
 class _Clear(asyncio.Protocol):
-    """In place of TLS: what is sent is sent as it is."""
+    """Replacement for TLS that sends everything unencrypted."""
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
         self._protocol = protocol
@@ -83,11 +85,11 @@ class _Clear(asyncio.Protocol):
         self._protocol.connection_made(transport)
 
     async def opened(self) -> None:
-        """There is no handshake."""
+        """Return immediately: there is no handshake."""
 
 
 class _Work(Future[Any]):
-    """Work that is done when its result is asked for, at the latest."""
+    """Work that is done at the latest when its result is requested."""
 
     def __init__(self, queue: deque[_Work], call: Callable[[], Any]) -> None:
         super().__init__()
@@ -96,7 +98,7 @@ class _Work(Future[Any]):
         queue.append(self)
 
     def do(self) -> None:
-        """Do it, after what was submitted before."""
+        """Do it, after the work submitted before it."""
         while not self.done() and self._queue:
             self._queue.popleft()._do()
 
@@ -120,12 +122,11 @@ class _Work(Future[Any]):
 
 
 def _replace_threads(loop: VirtualLoop, rng: random.Random) -> None:
-    """Let all executors of this process work in the time of *loop*, each piece of work taking a
-    drawn time, and be done by the loop's thread. For good: the process must be a simulated one.
+    """Let the loop's thread do the work of all executors, at random moments of the loop's time.
 
-    What is submitted waits until its time has come, or until somebody asks for the result; work of
-    one executor is done in its order. So the state that a thread would share changes at drawn
-    moments, the same for the same seed.
+    This cannot be undone: the process must be a simulated one. Submitted work waits until its time
+    has come, or until its result is requested; the work of one executor is done in its order. So
+    state that a thread would share changes at random moments, which are the same for the same seed.
     """
 
     def queue_of(executor: ThreadPoolExecutor) -> deque[_Work]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: The only name server.
 DNS = ("192.0.2.53", 53)
-# The fastest and the slowest way to a server: seconds one way, bytes a second.
+# Limits of the routes to servers: seconds one way, and bytes a second.
 _LATENCY = (0.005, 0.15)
 _BANDWIDTH = (100_000, 10_000_000)
 
@@ -31,7 +31,7 @@ _BANDWIDTH = (100_000, 10_000_000)
 class SimulatedWeb:
     """The servers of *world*; their requests are written to *log*.
 
-    The targets in *roots*, by names of hosts, have the page of the host's root.
+    The targets in *roots*, by host name, serve the page of the host's root.
     """
 
     _time: TimeSource
@@ -59,11 +59,11 @@ class SimulatedWeb:
         }
 
     def begin(self, time: TimeSource) -> None:
-        """Told once, before all: the *time* of the simulation, in seconds."""
+        """Set the clock of the simulation, in seconds. Called once, before everything else."""
         self._time = time
 
     def route(self, address: str) -> Route:
-        """The way to *address*, at this moment."""
+        """Return the route to *address* at this moment."""
         at = chance.draw(self.world.seed, chance.FAULT, int(address.replace(".", "")))
         near, far = _LATENCY
         slow, fast = _BANDWIDTH
@@ -73,13 +73,16 @@ class SimulatedWeb:
         )
 
     def protocol(self, address: str, port: int) -> asyncio.Protocol:
-        """A new protocol for a connection to there. Raises the OSError of one that fails, such as
-        ConnectionRefusedError; TimeoutError for one that is never made."""
+        """Return a new protocol for a connection to *address* and *port*.
+
+        Raises the OSError of one that fails, such as ConnectionRefusedError, or TimeoutError for
+        one that is never established.
+        """
         made = self._listening.get((address, port))
         if made is None:
             raise ConnectionRefusedError(111, "Connection refused")
         return made()
 
     def answer(self, address: str, port: int, question: bytes) -> bytes | None:
-        """The answer to a datagram, None for silence."""
+        """Return the answer to a datagram, None for silence."""
         return reply(self.world.find, question) if (address, port) == DNS else None

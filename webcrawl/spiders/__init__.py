@@ -1,1 +1,1 @@
-"""Spiders: ``web``, and those of users."""
+"""Spiders of the project: ``web`` and ``walk``."""

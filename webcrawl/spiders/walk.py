@@ -2,16 +2,19 @@
 
     scrapy crawl walk -a seeds=seeds.txt -a steps=10000 -O sample.jsonl
 
-Henzinger, Heydon, Mitzenmacher and Najork, "On Near-Uniform URL Sampling" (WWW9, 2000), run on
-Mercator as here: walkers follow random links, and with a probability of 1/7, or where none leads
-on, restart at a random page of a random host of those visited. Each URL that was visited is one
-item. For the shares that are logged at the end it counts once for itself, and for the URLs that
-were only seen, as links, by the inverse of its PageRank among those visited: the paper's second
-method. Their errors are those of a sample of hosts, and by how much the weights have moved them.
+It implements Henzinger, Heydon, Mitzenmacher and Najork, "On Near-Uniform URL Sampling" (WWW9,
+2000), which ran on Mercator. Walkers follow random links. With a probability of 1/7, or where no
+link leads on, a walker restarts at a random page of a random visited host. Each visited URL is one
+item.
 
-Requests go past the eliminator, and through the frontier with all of its clocks. What was visited,
-200 bytes a URL and 8 a link, is in memory and in each checkpoint; after kill -9 it is that of the
-last one.
+The shares that are logged at the end use the paper's second method. A visited URL counts once for
+itself. For the URLs that were only seen as links, it also counts by the inverse of its PageRank
+among the visited URLs. The errors are those of a sample of hosts, plus how far the weights moved
+the shares.
+
+Requests bypass the eliminator, but wait for their hosts like all others. What was visited is kept
+in memory and in each checkpoint: 200 bytes a URL and 8 a link. After kill -9 the walk continues
+from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -56,15 +59,15 @@ logger = logging.getLogger(__name__)
 
 _RESTARTS = 1 / 7
 _MAX_LINKS = 1000
-# Of a seed list of one URL a line.
+# Lines read from the seed list, one URL each.
 _MAX_SEEDS = 100_000
 
 
 class _Walk(msgspec.Struct):
     """State of a walk.
 
-    Steps begun; the content types of the URLs that were visited, and these by host; fingerprints of
-    their links, 8 bytes each.
+    Steps begun; the content types of the visited URLs; these URLs by host; fingerprints of their
+    links, 8 bytes each.
     """
 
     steps: int = 0
@@ -77,7 +80,7 @@ _decode = msgpack_decoder(_Walk)
 
 
 class RandomWalkSpider(Spider):
-    """The spider ``walk``: *walkers* (100) take *steps* (10,000) in all, from *seeds*, a file."""
+    """The spider ``walk``: *walkers* (100) take *steps* (10,000) in all, from the file *seeds*."""
 
     name = "walk"
 
@@ -94,17 +97,20 @@ class RandomWalkSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, seeds: str = "", **given: str) -> Self:
-        """FatalError for arguments that cannot be, and in a hive: its drones share no walk."""
+        """Build the spider.
+
+        Raises FatalError for invalid arguments, and in a hive: drones share no walk.
+        """
         values = BaseSettings({"walkers": "100", "steps": "10000", **given})
         lines = Path(seeds).read_text().split()[:_MAX_SEEDS] if Path(seeds).is_file() else []
         urls = [url for line in lines if (url := normalize_seed(line))]
         if crawler.settings.get("HIVE") or not urls or len(values) > 2:
-            raise FatalError("walk takes seeds=FILE of URLs, walkers=N and steps=N, and no HIVE.")
+            raise FatalError("walk needs seeds=FILE, and takes walkers=N and steps=N, but no HIVE.")
         counts = {name: whole(values, name, at_least=1) for name in ("walkers", "steps")}
         return super().from_crawler(crawler, seeds=urls, settings=crawler.settings, **counts)
 
     async def start(self) -> AsyncIterator[Any]:
-        """Send the walkers out, unless they are under way: in a crawl that was stopped."""
+        """Start the walkers, unless the crawl is resumed and they are already on their way."""
         scheduler = cast("MercatorScheduler", self.crawler.engine.scheduler)
         if saved := scheduler.attach("walk", self):
             self._walk = _decode(saved)
@@ -113,18 +119,18 @@ class RandomWalkSpider(Spider):
                 yield request
 
     def snapshot(self) -> bytes:
-        """The walk so far, for a checkpoint."""
+        """Return the walk so far, for a checkpoint."""
         return msgspec.msgpack.encode(self._walk)
 
     def written(self) -> list[Path]:
-        """Nothing: all is in the snapshot."""
+        """Return no files: everything is in the snapshot."""
         return []
 
     def forget(self) -> None:
-        """Nothing to delete."""
+        """Delete nothing."""
 
     def parse(self, response: Response, **_: Any) -> Iterator[Any]:
-        """A visit: the item of a URL that is new, and the walker's next step."""
+        """Yield the item of a new URL, and the walker's next step."""
         kind, charset = content_type_of(response.headers.getlist("Content-Type"))
         url, host = response.url, host_of(response.url)
         walk = self._walk
@@ -138,18 +144,18 @@ class RandomWalkSpider(Spider):
             links = [link.url for link in found if "nofollow" not in link.rel]
             links = [link for link in links if self._filters.refusal(link, 0, host) is None]
         walk.links[url] = array("Q", fingerprints({*links})).tobytes()
-        goes_on = links and self._rng.random() >= _RESTARTS
-        yield from self._step(links) if goes_on else self.restart()
+        continues = links and self._rng.random() >= _RESTARTS
+        yield from self._step(links) if continues else self.restart()
 
     def restart(self, _: object = None) -> Iterator[Request]:
-        """The walker's next step after one that led nowhere, or by chance: at a random page."""
+        """Yield the walker's next step at a random page, after a dead end or by chance."""
         hosts = self._walk.hosts
         yield from self._step(hosts[self._rng.choice([*hosts])] if hosts else self._seeds)
 
     def _step(self, urls: list[str]) -> Iterator[Request]:
         if self._walk.steps < self._steps:
             self._walk.steps += 1
-            step = {"step": self._walk.steps}  # no two Requests are one
+            step = {"step": self._walk.steps}  # makes each Request unique
             url = self._rng.choice(urls)
             yield Request(url, errback=self.restart, cb_kwargs=step, dont_filter=True)
 

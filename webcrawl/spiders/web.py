@@ -1,10 +1,10 @@
-"""The web spider: seeds in, Pages and link batches out.
+"""The web spider: turns seeds into Pages and batches of links.
 
     scrapy crawl web -a seeds=seeds/top1m.csv
 
-Mercator's worker, steps 3 to 8 (figure 1). The scheduler and the downloader have fetched the
-document. The crawl's intake tests it, submits its links, and gives back the Page for the processing
-modules (item pipelines).
+It does steps 3 to 8 of Mercator's worker (figure 1). The scheduler and the downloader have fetched
+the document. The crawl's intake tests it, submits its links, and returns the Page for the
+processing modules (item pipelines).
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Above the project, which Scrapy applies once more when the crawl is begun.
+# Above the project's priority: Scrapy applies the project's settings again when the crawl starts.
 _WIRING = SETTINGS_PRIORITIES["project"] + 1
 _SEEDS_PER_BATCH = 500
 _NOTHING: tuple[Any, ...] = ()
-# How often an offline crawl looks whether few hosts are left.
+# How often an offline crawl checks whether few hosts are left.
 _HOSTS_LOOK_SECS = 0.1
 
 
@@ -66,8 +66,8 @@ class WebSpider(Spider):
     """The spider ``web``, which crawls from seed lists.
 
     ``-a seeds=`` names the lists, joined by commas: see seeds/README.md. With ``-a offline=1`` it
-    names a queue (``scrapy queue-build``), or one segment; what they list is fetched and nothing is
-    followed. ``-a min_hosts=N``: with fewer hosts left the next segment is read.
+    names a queue (``scrapy queue-build``) or one segment; only what they list is fetched, and no
+    links are followed. ``-a min_hosts=N``: the next segment is read when fewer hosts are left.
     """
 
     name = "web"
@@ -76,24 +76,30 @@ class WebSpider(Spider):
 
     def __init__(self, *, seeds: SeedReader, queue: SegmentQueue | None = None) -> None:
         super().__init__()
-        #: Where the segments of an offline crawl come from; None in a crawl that follows links.
+        #: Source of the segments of an offline crawl; None in a crawl that follows links.
         self.segment_queue = queue
         self._seeds = seeds
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
-        """Set ``web_spider`` of settings.py where the project, an add-on, the ``custom_settings``
-        of a spider derived from this one, or the command line set nothing else."""
-        # Scrapy's tools need no job, and no modules for it.
+        """Set ``web_spider`` of settings.py where nothing more specific is set.
+
+        More specific are the project, an add-on, the ``custom_settings`` of a derived spider, and
+        the command line.
+        """
+        # Scrapy's tools need no job and no modules.
         is_tool = settings["SCHEDULER"] == default_settings.SCHEDULER
         for name, value in ({} if is_tool else web_spider).items():
-            # The wiring, on top of which comes what users name, is in the project's settings too.
+            # The project's settings contain the wiring, too; what users add comes on top of it.
             settings.set(name, value, priority=_WIRING if name.endswith("_BASE") else "addon")
         super().update_settings(settings)
 
     @classmethod
     def handles_request(cls, request: Request) -> bool:  # noqa: ARG003  # Scrapy's interface
-        """False: Scrapy's commands look for the spider of a URL's site, and this one has none."""
+        """Return False, because this spider belongs to no site.
+
+        Scrapy's commands look for the spider of a URL's site.
+        """
         return False
 
     @classmethod
@@ -107,12 +113,15 @@ class WebSpider(Spider):
         _job: str = "",
         **unknown: str,
     ) -> Self:
-        """*_job* is scrapyd's name of the job: it names the JOBDIR, unless one is given."""
+        """Build the spider.
+
+        *_job* is scrapyd's job name; it names the JOBDIR unless one is given.
+        """
         settings = crawler.settings
         if _job and (settings.getpriority("JOBDIR") or 0) < SETTINGS_PRIORITIES["project"]:
             own = Path(settings["JOBDIR"]).with_name(_job)
             settings.set("JOBDIR", str(own), priority="spider")
-        # Others of scrapyd's begin with an underscore, too.
+        # Scrapyd's other arguments also begin with an underscore.
         names = ", ".join(sorted(name for name in unknown if not name.startswith("_")))
         if names:
             here = {*filter(None, (OF_OTHER_CRAWLERS.get(one.upper()) for one in unknown))}
@@ -124,11 +133,11 @@ class WebSpider(Spider):
             raise FatalError(f"offline must be 0 or 1, not {offline!r}.")
         fewest = whole(BaseSettings({"min_hosts": min_hosts}), "min_hosts", at_least=1)
         if not is_mercator(load_object(settings["SCHEDULER"])):
-            # One of Scrapy's tools: there is a page to be parsed, and no crawl.
+            # One of Scrapy's tools: it parses a page, without a crawl.
             reader = SeedReader(sources=[], spool_dir=Path(), stdin=io.BytesIO())
             return super().from_crawler(crawler, seeds=reader)
         if not crawler.settings["JOBDIR"]:
-            raise FatalError("JOBDIR is empty: the web spider's crawl lives in a directory.")
+            raise FatalError("JOBDIR is empty: the web spider needs a directory for its crawl.")
         sources = split_sources(seeds)
         if not sources and not flag(settings, "LIVE_SEEDS"):
             raise FatalError(
@@ -140,13 +149,13 @@ class WebSpider(Spider):
             for name in ("HIVE", "OUTPUT_STORE", "LIVE_SEEDS"):
                 if settings.get(name):
                     raise FatalError(
-                        "offline=1 is for one process that keeps its pages here and fetches what "
-                        f"its queue has: leave {name} empty."
+                        "offline=1 is for one process that stores its pages here and fetches only "
+                        f"its queue: leave {name} empty."
                     )
             queue = SegmentQueue.of(sources, fewest)
             sources = queue.names()
-            # It was compared when the segment was made. What redirects lead to may be of the same
-            # form as what led there. All of a segment is wanted, and no links are counted.
+            # URLs were compared when the segment was made, and the target of a redirect may be
+            # equivalent to its source. All URLs of a segment are wanted, and no links are counted.
             overrides = {"URL_EQUIVALENCES": "", "REPUTATION_BASE_PAGES": 0}
             settings.setdict(overrides, priority="cmdline")
         reader = SeedReader(
@@ -157,10 +166,10 @@ class WebSpider(Spider):
         return super().from_crawler(crawler, seeds=reader, queue=queue)
 
     async def start(self) -> AsyncIterator[Any]:
-        """Feed the seeds to the eliminator, batch by batch, as fast as it takes them.
+        """Feed the seeds to the eliminator, batch by batch, as fast as it accepts them.
 
-        Yields nothing: a seed is a link, not a Request. The cursor is saved with every
-        checkpoint, so a resumed crawl goes on where it stopped reading.
+        Yields nothing: a seed is a link, not a Request. The cursor is saved with every checkpoint,
+        so a resumed crawl continues where it stopped reading.
         """
         try:
             process = self._checked_process()
@@ -170,22 +179,25 @@ class WebSpider(Spider):
             self.crawler.stats.set_value("finish/error", str(error))
             logger.error("%s", error)  # noqa: TRY400  # bad input needs no traceback
             raise CloseSpider("unusable_seeds") from error
-        for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
+        for item in _NOTHING:  # Scrapy expects an asynchronous generator
             yield item
 
     async def _read_seeds(self, state: StateDirectory, process: Process) -> None:
-        """Read on where the cursor in *state* is, which it saves from now on. FatalError."""
+        """Read the seeds from the cursor in *state*, and save the cursor there.
+
+        Raises FatalError.
+        """
         intake, shards, queue = process.intake, process.shards, self.segment_queue
         if not self._seeds.has_sources:
             intake.seeds_are_read()
             return
-        # Standard input may take its time.
+        # Reading standard input may block for long.
         await _in_daemon_thread(partial(self._seeds.open, state.saved("seeds")))
         state.attach("seeds", self._seeds)
         self._count_seeds()  # of earlier runs
-        if queue is not None and state.resumed:  # its URLs are in the frontier
+        if queue is not None and state.resumed:  # the frontier has its URLs
             queue.remainder(state.path).unlink(missing_ok=True)
-        # The engine leaves this running when it closes.
+        # The engine does not stop this loop when it closes.
         while intake.may_read_seeds(state):
             if queue is not None and not queue.lets_read(self._seeds, shards):
                 await asyncio.sleep(_HOSTS_LOOK_SECS)
@@ -198,7 +210,7 @@ class WebSpider(Spider):
             intake.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             self._count_seeds()
             await asyncio.sleep(0)
-            # It empties by its own slices.
+            # The crawl makes room in its background work.
             while intake.is_full and intake.may_read_seeds(state):  # noqa: ASYNC110  # as said
                 await asyncio.sleep(0.1)
 
@@ -211,8 +223,10 @@ class WebSpider(Spider):
     async def parse(
         self, response: Response, **_: Any
     ) -> list[Page] | list[Page | Request] | AsyncIterator[Page]:
-        """As ``Intake.take``. In one of Scrapy's tools the Page of *response*, followed by Requests
-        for its links."""
+        """Process *response* as ``Intake.take`` does.
+
+        In one of Scrapy's tools, return its Page, followed by Requests for its links.
+        """
         assert response.request is not None
         if "fetch" in response.request.meta:
             return await self._intake.take(response)
@@ -243,16 +257,20 @@ class WebSpider(Spider):
 
 
 def _standard_input() -> BinaryIO:
-    """Unbuffered standard input: Python cannot end while a daemon thread holds the lock of a
-    buffer."""
+    """Return unbuffered standard input.
+
+    With a buffer, Python could not exit while a daemon thread holds the buffer's lock.
+    """
     if sys.stdin is None:
         return io.BytesIO()
     return cast("BinaryIO", io.FileIO(sys.stdin.fileno(), "rb", closefd=False))
 
 
 async def _in_daemon_thread(call: Callable[[], None]) -> None:
-    """Await *call* in a thread that does not keep the process from ending: a read from standard
-    input cannot be broken off, and a crawl that is being stopped must not wait for it."""
+    """Await *call* in a thread that does not keep the process from exiting.
+
+    A read from standard input cannot be interrupted, and a stopping crawl must not wait for it.
+    """
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     called: concurrent.futures.Future[None] = concurrent.futures.Future()

@@ -72,7 +72,7 @@ def borrowed():
 def test_a_crawl_does_without_a_borrowed_name(names, seed, tmp_path):
     run = crawl_without(names, seed, tmp_path)
     assert run.returncode == 0, run.stderr
-    assert "Scrapy is 2.20.0, not 2.19: the crawl goes Scrapy's own ways" in run.stderr
+    assert "Scrapy is 2.20.0, not 2.19: the crawl takes Scrapy's own path" in run.stderr
     assert '"outcome":"http_200"' in (tmp_path / "logs" / "info.jsonl").read_text()
 
 

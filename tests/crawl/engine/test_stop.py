@@ -121,7 +121,7 @@ def test_damage_met_by_the_background_work_ends_the_crawl(web):
 
     wait_until(is_over)
     output = output_of(crawl, code=3)
-    assert is_last_sentence(output, f"JOBDIR {web.job} is damaged", "discovered-", "begin anew")
+    assert is_last_sentence(output, f"JOBDIR {web.job} is damaged", "discovered-", "start over")
 
 
 @pytest.mark.parametrize("fails", [True, False])

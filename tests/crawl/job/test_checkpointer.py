@@ -148,7 +148,7 @@ async def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_be
     assert crawl.saved() == b"0"
     (told,) = (one for one in caplog.records if one.name == "webcrawl.crawl.job.checkpointer")
     assert len(caplog.records) == 1 + raised  # Scrapy's, with a traceback
-    assert told.getMessage().endswith("stays the live one: no room")
+    assert told.getMessage().endswith("stays current: no room")
     assert told.exc_info is None
 
 

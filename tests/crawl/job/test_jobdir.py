@@ -178,7 +178,7 @@ def test_a_path_that_is_no_directory_is_refused_in_a_sentence(tmp_path):
 
 
 def test_a_full_disk_at_the_start_is_a_sentence(jobdir):
-    with file_size_limit(0), pytest.raises(DiskError, match="is full: make room"):
+    with file_size_limit(0), pytest.raises(DiskError, match="is full: free some space"):
         Job(path=jobdir).open()
     with begun(jobdir):
         pass
@@ -454,11 +454,11 @@ def test_a_directory_with_other_things_in_it_is_no_job(tmp_path, jobdir):
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
-    with pytest.raises(FatalError, match=r"has other things in it, such as thesis\.txt: name an"):
+    with pytest.raises(FatalError, match=r"contains other things, such as thesis\.txt: choose an"):
         Job(path=other).open()
     assert names(other) == {"thesis.txt"}
     (other / "drones").mkdir()
-    with pytest.raises(FatalError, match=r"a hive goes on by scrapy hive\."):
+    with pytest.raises(FatalError, match=r"to continue a hive, use scrapy hive\."):
         Job(path=other).open()
     (other / "drones").rmdir()
     with begun(other, beside={"thesis.txt"}):

@@ -154,7 +154,7 @@ def test_a_kept_checkpoint_is_refused_and_left_as_it_is(kept, jobdir, tmp_path):
             Job(path=path).open()
         assert str(caught.value) == (
             f"JOBDIR {path} is a kept checkpoint, which never changes: copy it with "
-            f"cp -r {path} DIR, and go on in the copy with -s JOBDIR=DIR."
+            f"cp -r {path} DIR, and continue in the copy with -s JOBDIR=DIR."
         )
         assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
@@ -212,7 +212,7 @@ def test_a_disk_without_hard_links_keeps_nothing(jobdir, monkeypatch):
 def test_a_crawl_that_ends_does_not_wait_for_what_is_kept(jobdir):
     job, queue = opened(jobdir)
     queue.push_many(items(30))
-    job.kept.give_way()
+    job.kept.abort_keeping()
     assert not checkpoint(job)
     assert kept_in(jobdir) == []
     job.close()

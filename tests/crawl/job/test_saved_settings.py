@@ -6,7 +6,7 @@ import re
 
 from scrapy.settings import Settings
 
-from webcrawl.crawl.job.saved_settings import as_given, given
+from webcrawl.crawl.job.saved_settings import as_given, settings_to_save
 
 
 def project_settings(**values):
@@ -18,18 +18,18 @@ def project_settings(**values):
 
 
 def test_what_the_project_has_and_what_decides_nothing_about_urls_is_not_kept():
-    found = given(project_settings(URL_SCOPE="seeds", JOBDIR="x", FTP_PASSWORD="y"))
+    found = settings_to_save(project_settings(URL_SCOPE="seeds", JOBDIR="x", FTP_PASSWORD="y"))
     assert found == {"URL_SCOPE": "seeds"}
 
 
 def test_settings_that_json_cannot_hold_are_not_saved():
     settings = project_settings(URL_REFUSE=[re.compile("x")], URL_RESTRICT_TO=["x", "y"])
-    assert given(settings) == {"URL_RESTRICT_TO": ["x", "y"]}
+    assert settings_to_save(settings) == {"URL_RESTRICT_TO": ["x", "y"]}
 
 
 def test_a_dictionary_of_scrapy_s_is_saved_as_it_was_given():
     settings = project_settings(DOWNLOAD_HANDLERS='{"gemini": "mine.Gemini", "ftp": null}')
-    found = given(settings)
+    found = settings_to_save(settings)
     assert found == {"DOWNLOAD_HANDLERS": {"gemini": "mine.Gemini", "ftp": None}}
     asked = as_given(project_settings(), {"settings": found})
     assert asked.getwithbase("DOWNLOAD_HANDLERS")["gemini"] == "mine.Gemini"
@@ -53,4 +53,4 @@ def test_a_kept_setting_that_is_a_constant_now_stands_in_no_way():
     kept = {"settings": {"TRAP_RETRY_SECS": "60", "URL_SCOPE": "seeds"}}
     own = as_given(project_settings(), kept)
     assert own["URL_SCOPE"] == "seeds"
-    assert given(own).keys() == {"TRAP_RETRY_SECS", "URL_SCOPE"}
+    assert settings_to_save(own).keys() == {"TRAP_RETRY_SECS", "URL_SCOPE"}

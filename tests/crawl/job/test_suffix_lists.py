@@ -101,7 +101,7 @@ def test_job_keeps_the_list_that_it_began_with(tmp_path, caplog):
     assert domain_under(OLD) == "co.uk"
     caplog.set_level("INFO")
     assert domain_under(NEW) == "co.uk"
-    assert "keeps the public suffix list that it began with (old)" in caplog.text
+    assert "keeps the public suffix list that it started with (old)" in caplog.text
 
     use(SuffixList(NEW))
     assert registered_domain("a.b.co.uk") == "b.co.uk"

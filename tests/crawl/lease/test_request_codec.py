@@ -208,13 +208,13 @@ def test_requests_of_a_crawl_spider_have_a_plain_form(spider, hive):
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ({"callback": "_hidden"}, "_hidden is no public method"),
-        ({"callback": "_parse_sitemap"}, "no public method"),
-        ({"errback": "__init__"}, "no public method"),
-        ({"callback": "name"}, "no public method"),
-        ({"errback": "gone"}, "no public method"),
+        ({"callback": "_hidden"}, "_hidden is not a public method"),
+        ({"callback": "_parse_sitemap"}, "not a public method"),
+        ({"errback": "__init__"}, "not a public method"),
+        ({"callback": "name"}, "not a public method"),
+        ({"errback": "gone"}, "not a public method"),
         ({"callback": 7}, "."),
-        ({"_class": "subprocess.Popen"}, "subprocess.Popen is no Request class"),
+        ({"_class": "subprocess.Popen"}, "subprocess.Popen is not a Request class"),
         ({"meta": 7}, "."),
         ({"url": None}, "."),
         ({"headers": 7}, "."),
@@ -243,12 +243,12 @@ def test_the_crawler_s_own_meta_does_not_come_in_either(codec):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"meta": {"deep": [Product("ball")]}}, "Product is none of None, bool, int"),
+        ({"meta": {"deep": [Product("ball")]}}, "Product is not plain"),
         ({"meta": {"big": 1 << 64}}, "can't serialize ints"),
         ({"meta": {"half": "\udc80"}}, "surrogates"),
         ({"meta": {("a", 1): 1}}, "a dict has keys"),
-        ({"callback": "_hidden"}, "_hidden is no public method"),
-        ({"meta": LOCKED}, "lock is none of"),
+        ({"callback": "_hidden"}, "_hidden is not a public method"),
+        ({"meta": LOCKED}, "lock is not plain"),
     ],
     ids=["object", "large number", "half a pair", "key", "private", "lock"],
 )

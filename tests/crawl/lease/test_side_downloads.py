@@ -128,12 +128,12 @@ def test_side_downloads_are_refused_when_the_crawl_is_closed(desk):
         desk.completion.put_back_pages()
         desk.side_downloads.close()
 
-    with pytest.raises(IgnoreRequest, match="being closed"):
+    with pytest.raises(IgnoreRequest, match="crawl is closing"):
         in_turn(desk, "http://a.test/aside", close)
     desk.end(request, page())
     assert desk.outcomes == {}
     assert len(desk.frontier) == 2
-    with pytest.raises(IgnoreRequest, match="being closed"):
+    with pytest.raises(IgnoreRequest, match="crawl is closing"):
         asyncio.run(desk.side_downloads.turn(Request("http://b.test/")))
 
 

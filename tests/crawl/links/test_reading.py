@@ -157,7 +157,7 @@ def test_poison_holds_up_no_crawl_and_can_be_freed(user_module, tmp_path, monkey
         assert done.returncode == 0, done.stdout
         assert outcomes(job, {endless, deadly}) == {endless: "poison", deadly: "poison"}
         output = "".join(run.stdout for run in (*died, done))
-        assert output.count(f"{endless} took more than 0.5 s to be read") == 1
+        assert output.count(f"{endless} took more than 0.5 s to read") == 1
 
         frontier = [sys.executable, "-m", "scrapy", "frontier", "-s", f"JOBDIR={job}"]
         freed = run_crawl([*frontier, "--retry", "poison"])

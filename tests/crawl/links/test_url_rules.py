@@ -21,8 +21,8 @@ from webcrawl.urls.filters.table import RefusedUrlError
 
 PORTS = {"ftp": 21, "gopher": 70, "https": 443}
 TOO_MANY = (
-    "URL_REFUSE has more than 100 regular expressions; EXCLUSION_FILE takes 10,000, a line "
-    "/EXPRESSION/ each."
+    "URL_REFUSE has more than 100 regular expressions; EXCLUSION_FILE takes 10,000, one "
+    "/EXPRESSION/ a line."
 )
 UNBALANCED = "missing ), unterminated subpattern at position 0"
 
@@ -248,13 +248,13 @@ def test_filters_of_users_stand_where_their_numbers_say():
 @pytest.mark.parametrize(
     ("filters", "sentence"),
     [
-        ({MINE: "first"}, "URL_FILTERS, the place of .*Mine, must be a number, not 'first'"),
-        ({"calender": None}, "URL_FILTERS switches off 'calender', which is no filter"),
+        ({MINE: "first"}, "URL_FILTERS: the place of .*Mine must be a number, not 'first'"),
+        ({"calender": None}, "URL_FILTERS switches off 'calender', which is not a filter"),
         ({"lenght": 1}, "URL_FILTERS names 'lenght', which cannot be loaded: .*"),
         ({f"{__name__}.NoFilter": 1}, "URL_FILTERS is .*, which lacks def process_url"),
         ({f"{__name__}.Async": 1}, "URL_FILTERS is .*, which lacks def process_url"),
         ({f"{__name__}.Made": 1}, ".* does not fit: .* missing 1 required .* 'hosts'"),
-        ({f"{__name__}.Scheme": 1}, "URL_FILTERS: .*Scheme needs .* name of its own .*'scheme'"),
+        ({f"{__name__}.Scheme": 1}, "URL_FILTERS: .*Scheme needs a unique name .*'scheme'"),
     ],
 )
 def test_what_is_no_filter_ends_with_one_sentence(filters, sentence):

@@ -53,5 +53,5 @@ def test_domains_that_do_not_fit_are_an_error(table):
     domains = SeedDomains(table)
     domains.add([f"a{number}.com" for number in range(4)])
     domains.add(["www.a3.com"])
-    with pytest.raises(FatalError, match=r"^The seeds have more than 4 domains, the most"):
+    with pytest.raises(FatalError, match=r"^The seeds have more than 4 domains, the limit"):
         domains.add(["a4.com"])

@@ -106,15 +106,15 @@ class TestNames:
         assert urls_of("b.com") == ["http://in-the-file.com/"]
         for name in ("hosts.txt", "seeds/top1m.csv", "localhost", "x" * 5000):
             assert f"Cannot read the seeds in {name}" in refusal(name)
-        assert "It is no URL or known domain either" in refusal("hosts.txt")
-        assert "not a URL this crawler fetches" in refusal("http://[x")
+        assert "It is not a URL or known domain either" in refusal("hosts.txt")
+        assert "not a URL that this crawler can fetch" in refusal("http://[x")
 
     def test_a_cursor_of_a_url_is_kept_and_other_seeds_are_said(self, caplog):
         _, saved = read("http://a.com/")
         assert is_read("http://a.com/", snapshot=saved)
         assert "other seeds" not in caplog.text
         assert urls_of("b.com", snapshot=saved) == ["http://b.com/"]
-        assert "This crawl was begun with other seeds; added to it: b.com." in caplog.text
+        assert "This crawl was started with other seeds; added now: b.com." in caplog.text
 
 
 NEITHER = [
@@ -172,9 +172,9 @@ class TestLine:
             ("example.com\n".encode("utf-16"), "NUL byte"),
             (b"a" * (MAX_LINE_BYTES + 1), f"longer than {MAX_LINE_BYTES} bytes"),
             (b'1,"a"\rb', "new-line character seen in unquoted field"),
-            (b"javascript:alert(1)", "not a URL this crawler fetches"),
-            (b"example.com:99999", "not a URL this crawler fetches"),
-            (b"http://[::1", "not a URL this crawler fetches"),
+            (b"javascript:alert(1)", "not a URL that this crawler can fetch"),
+            (b"example.com:99999", "not a URL that this crawler can fetch"),
+            (b"http://[::1", "not a URL that this crawler can fetch"),
             *((text, "neither a domain nor a URL") for text in NEITHER),
         ],
     )
@@ -209,7 +209,7 @@ class TestBadLines:
         assert caplog.messages == [
             f"seeds: {path}:2: neither a domain nor a URL: b'no seed'",
             f"seeds: {path}:4: not UTF-8: b'\\xff'",
-            f"seeds: {path}: 2 seeds, 2 bad lines of 4",
+            f"seeds: {path}: 2 seeds, 2 bad lines, 4 lines",
         ]
 
     def test_only_the_first_twenty_are_shown(self, write, caplog):
@@ -218,7 +218,7 @@ class TestBadLines:
         assert all("neither" in message for message in caplog.messages[:20])
         assert caplog.messages[20:] == [
             "seeds: further bad lines are only counted",
-            f"seeds: {path}: 1 seed, 100 bad lines of 101",
+            f"seeds: {path}: 1 seed, 100 bad lines, 101 lines",
         ]
 
     def test_an_endless_line_is_one_bad_line_and_shown_in_part(self, write, caplog):
@@ -237,11 +237,11 @@ class TestBrokenSources:
     @pytest.mark.parametrize("content", [b"", b"\n\n", b"# nothing\n", b"rank,domain\n"])
     def test_list_without_seeds_is_refused(self, write, content):
         path = write(content)
-        assert refusal(path) == f"No seed in {path}."
+        assert refusal(path) == f"No seeds in {path}."
 
     def test_list_of_bad_lines_is_refused_with_the_first_of_them(self, write):
         first, second = write(b"# x\nno seed\n17\n", "a.txt"), write(b"\0", "b.txt")
-        expected = f"No seed in {first}, {second} ({first}:2: neither a domain nor a URL)."
+        expected = f"No seeds in {first}, {second} ({first}:2: neither a domain nor a URL)."
         assert refusal(first, second) == expected
 
     def test_one_list_with_seeds_is_enough(self, write):
@@ -329,7 +329,9 @@ class TestBrokenSources:
             first.unlink()
             assert [seed.url for seed in drain(reader)] == ["http://b.example/"]
             snapshot = reader.snapshot()
-        assert f"seeds: cannot read on in {first}: No such file or directory" in caplog.messages
+        assert (
+            f"seeds: cannot read the rest of {first}: No such file or directory" in caplog.messages
+        )
         write(b"a.example", "a")
         os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
         assert urls_of(first, second, snapshot=snapshot) == ["http://a.example/"]
@@ -362,7 +364,7 @@ class TestCursor:
         _, snapshot = read(path)
         write(b"a.example\nb.example\nc.example\n")
         assert len(urls_of(path, snapshot=snapshot)) == 3
-        assert f"seeds: {path} has changed, it is read again from its start" in caplog.messages
+        assert f"seeds: {path} has changed and is read again from its start" in caplog.messages
 
     def test_list_added_on_resume_is_read_and_the_others_continue(self, write):
         first, second = write(b"a.example\nb.example", "a"), write(b"c.example", "c")
@@ -380,7 +382,7 @@ class TestCursor:
         path = write(b"a.example")
         fields = msgspec.msgpack.decode(read(path)[1])
         newer = msgspec.msgpack.encode({**fields, "version": 2})
-        assert "has format 2; this code knows 1" in refusal(path, snapshot=newer)
+        assert "has format 2; this code reads 1" in refusal(path, snapshot=newer)
 
     @pytest.mark.parametrize("garbage", [b"", b"\xff\xff", msgspec.msgpack.encode({"version": 1})])
     def test_damaged_snapshot_is_refused(self, write, garbage):
@@ -405,7 +407,7 @@ class TestStandardInput:
         assert [path.name for path in tmp_path.iterdir()] == [SPOOL_NAME]
 
     def test_empty_input_is_refused_and_the_next_run_reads_its_own(self):
-        assert refusal("-") == "No seed in -."
+        assert refusal("-") == "No seeds in -."
         assert len(urls_of("-", stdin=b"a.example")) == 1
 
     def test_input_read_to_its_end_is_not_asked_for_again(self):

@@ -35,7 +35,7 @@ def test_lines_of_a_ranks_file_are_read_as_those_of_a_seed_list():
 )
 def test_other_lines_are_bad_and_change_nothing(line):
     made = Ranks()
-    with pytest.raises(ValueError, match="is no rank of"):
+    with pytest.raises(ValueError, match="is not a rank of"):
         made.add(line)
     assert len(made) == 0
 

@@ -57,7 +57,7 @@ def close(state, *, publish=False):
 
 def test_a_crawl_without_the_domains_of_its_seeds_is_not_narrowed(tmp_path):
     close(opened(tmp_path / "job"), publish=True)
-    with pytest.raises(FatalError, match="begun with URL_SCOPE open"):
+    with pytest.raises(FatalError, match="started with URL_SCOPE open"):
         opened(tmp_path / "job", URL_SCOPE="seeds")
     close(opened(tmp_path / "job"))
     close(opened(tmp_path / "other", URL_SCOPE="seeds"), publish=True)

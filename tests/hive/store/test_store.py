@@ -25,7 +25,7 @@ from published_shard import (
 from records_rig import damage_of, put
 from xxhash import xxh3_128_hexdigest
 
-from webcrawl.errors import ObjectStoreError, explained
+from webcrawl.errors import ObjectStoreError, disk_message
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hive.store.upload import SupersededError
 
@@ -437,8 +437,8 @@ def test_a_store_that_cannot_be_reached_is_named_in_one_sentence(url, sentence):
 def test_a_crawl_that_cannot_go_on_without_the_store_names_it_alone(tmp_path):
     with pytest.raises(ObjectStoreError) as caught:
         CheckpointStore(url=str(tmp_path)).newest(0)
-    assert explained(caught.value, tmp_path / "job") == (
-        f"HIVE_STORE {tmp_path} has no hive.json: it is not mounted, or was emptied: mend that and "
+    assert disk_message(caught.value, tmp_path / "job") == (
+        f"HIVE_STORE {tmp_path} has no hive.json: it is not mounted, or was emptied: fix that and "
         "run the same command again; nothing is lost."
     )
 

@@ -238,7 +238,7 @@ def test_the_crawl_continues_completely_and_politely(tmp_path):
         spoil(only(job, f"{SHARD}/snapshot-*.log"))
         refused = run_crawl(line(web))
         assert refused.returncode == 2
-        assert f"; scrapy job check {job} says how to go on.\n" in refused.stdout
+        assert f"; run scrapy job check {job} to see what can be done.\n" in refused.stdout
         restored(job)
         restored_at = time.time()
         rest = {"POLITENESS_MIN_DELAY": MIN_DELAY, "POLITENESS_MAX_DELAY": MAX_DELAY}

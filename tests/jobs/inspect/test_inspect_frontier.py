@@ -310,7 +310,7 @@ def test_an_incomplete_list_is_imported_and_reported(stored, tmp_path):
     assert " 1 bad line, " in run.stdout
     assert "\x1b" not in run.stderr
     assert re.search(
-        r"frontier: \S*/half\\x1b\.gz is damaged \(.*\): the seeds behind that are missing\.\n",
+        r"frontier: \S*/half\\x1b\.gz is damaged \(.*\): the seeds after that are missing\.\n",
         run.stderr,
     )
 

@@ -1,7 +1,7 @@
-"""Engine: where the crawl touches Scrapy's engine.
+"""Engine: the places where the crawl touches Scrapy's engine.
 
-Private attributes of Scrapy are read in _engine.py and _fast_path.py only, behind a check at the
-start that they are what they were; without them pages go Scrapy's own way, and are slower.
-`MicroBatch` lets pages that come together be worked on together. `CrawlStop` ends the crawl on an
-error of the disk, with the exit code that a supervisor needs.
+Only _engine.py and _fast_path.py use private attributes of Scrapy. A check at the start makes sure
+that these are still what they were; otherwise pages take Scrapy's own path, which is slower.
+`MicroBatch` processes pages together that arrive together. `CrawlStop` ends the crawl on a disk
+error, with the exit code that a supervisor needs.
 """

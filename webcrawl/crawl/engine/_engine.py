@@ -1,20 +1,21 @@
-"""Private parts of Scrapy's engine that the crawl needs, as no public name offers them.
+"""Private parts of Scrapy's engine that the crawl needs, because no public name offers them.
 
-Together with ``_fast_path`` the only module that touches Scrapy's private names. They were
-read in Scrapy 2.19: with another one the crawl goes Scrapy's own ways, which are slower, and with
-one that lacks what is used here it does not begin (``check_engine``). What replaces a part of an
-engine is to be called while the spider is being opened: the engine's slot exists from then on.
+Together with ``_fast_path``, this is the only module that touches Scrapy's private names. They were
+read in Scrapy 2.19. With another version the crawl takes Scrapy's own path, which is slower; with
+one that lacks what is used here it does not start (``check_engine``). Functions that replace a part
+of an engine must be called while the spider is being opened: only then does the engine's slot
+exist.
 
 * ``wake`` and ``Alarm``: when ``next_request()`` returned None the engine sleeps until its 5 s
   heartbeat; a polite frontier knows when the next host is ready and must wake it then.
 * ``watch_requests``: no signal marks the end of a request on every path (response, exception,
   ignored by a middleware, replaced by another request, dropped item). The engine's slot forgets
   a request exactly once, after its download, callback and item pipelines: that is the moment.
-* ``go_on_for_pages_in_process``: the engine stops asking while much is in process; pages that wait
-  for a download of their own would wait for ever.
-* ``past_spider_middlewares``: those are made for pages, and Scrapy's never see a robots.txt.
-* ``stop_when_opened``: Scrapy ends the process at a signal that comes while the spider is opened.
-* ``never_opened``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
+* ``keep_asking_for_waiting_pages``: the engine stops asking while much is in process; pages that
+  wait for a download of their own would wait for ever.
+* ``bypass_spider_middlewares``: spider middlewares expect pages; Scrapy's never see a robots.txt.
+* ``stop_when_opened``: Scrapy ends the process on a signal that arrives while the spider is opened.
+* ``skip_closing``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
 * ``name_failed_closing``: Scrapy does not say which processing module could not be closed.
 * ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
   ``PlainMetaRefreshMiddleware`` likewise.
@@ -54,10 +55,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The Scrapy whose private parts are known; the last number is that of its corrections.
+#: The Scrapy version whose private parts are known; any patch release of it will do.
 SCRAPY = "2.19"
 _OPENING_POLL_SECS = 0.01
-# What the functions below use of an engine that is being opened.
+# Attributes of an engine being opened that the functions below use.
 _USED = attrgetter(
     *("_slot.remove_request", "_slot.nextcall.schedule", "_slot.closing", "scheduler"),
     *("close_async", "needs_backout", "scraper.slot", "scraper.open_spider_async"),
@@ -67,17 +68,17 @@ _USED = attrgetter(
 
 
 def is_known_scrapy() -> bool:
-    """Whether this is the Scrapy that the private parts were read in."""
+    """Return whether this is the Scrapy version whose private parts are known."""
     return scrapy.__version__.startswith(f"{SCRAPY}.")
 
 
 def takes_fast_path(settings: BaseSettings) -> bool:
-    """Whether ``_fast_path`` may take the place of Scrapy's own parts: FAST_PATH_ENABLED."""
+    """Return whether ``_fast_path`` may replace Scrapy's own parts: FAST_PATH_ENABLED."""
     return flag(settings, "FAST_PATH_ENABLED") and is_known_scrapy()
 
 
 def check_engine(engine: ExecutionEngine) -> None:
-    """Warn of a Scrapy that is not the known one; FatalError if it lacks what is used here."""
+    """Warn of an unknown Scrapy version; raise FatalError if it lacks what is used here."""
     if is_known_scrapy():
         return
     version = scrapy.__version__
@@ -89,7 +90,7 @@ def check_engine(engine: ExecutionEngine) -> None:
             "requirements.txt says."
         ) from error
     logger.warning(
-        "Scrapy is %s, not %s: the crawl goes Scrapy's own ways, which are slower", version, SCRAPY
+        "Scrapy is %s, not %s: the crawl takes Scrapy's own path, which is slower", version, SCRAPY
     )
 
 
@@ -100,7 +101,7 @@ def wake(engine: ExecutionEngine) -> None:
 
 
 class Alarm:
-    """One timer that wakes the engine at the earliest time it was set to."""
+    """A timer that wakes the engine at the earliest time that was set."""
 
     def __init__(self, *, crawler: Crawler, clock: TimeSource) -> None:
         self._crawler = crawler
@@ -109,7 +110,7 @@ class Alarm:
         self._at = 0.0
 
     def set(self, at: float | None) -> None:
-        """Wake the engine at *at*; None is never."""
+        """Wake the engine at *at*; None means never."""
         if at is None or (self._timer is not None and self._at <= at):
             return
         self.cancel()
@@ -128,7 +129,7 @@ class Alarm:
 
 
 def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) -> None:
-    """Call *on_done* once for every request when the engine is through with it."""
+    """Call *on_done* once for every request, when the engine has finished with it."""
     slot = engine._slot
     assert slot is not None
     remove_request = slot.remove_request
@@ -142,8 +143,8 @@ def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) 
     slot.remove_request = remove_and_tell  # type: ignore[method-assign]  # the seam itself
 
 
-def past_spider_middlewares(engine: ExecutionEngine, passes: Callable[[Request], bool]) -> None:
-    """Let the answers to requests that *passes* go past the spider middlewares to the callback."""
+def bypass_spider_middlewares(engine: ExecutionEngine, passes: Callable[[Request], bool]) -> None:
+    """Let the responses to requests that *passes* accepts bypass the spider middlewares."""
     middlewares = engine.scraper.spidermw
     scrape: Any = middlewares.scrape_response_async
 
@@ -156,14 +157,17 @@ def past_spider_middlewares(engine: ExecutionEngine, passes: Callable[[Request],
 
 
 def scraper_is_full(engine: ExecutionEngine) -> bool:
-    """Whether the pages in process are as many bytes as the engine lets in."""
+    """Return whether the pages in process have as many bytes as the engine allows."""
     slot = engine.scraper.slot
     return slot is not None and slot.needs_backout()
 
 
-def go_on_for_pages_in_process(engine: ExecutionEngine, wait: Callable[[], bool]) -> None:
-    """Let the engine ask for requests also while the scraper is full, if pages in it *wait* for
-    downloads that come by way of the scheduler: otherwise both would wait for each other."""
+def keep_asking_for_waiting_pages(engine: ExecutionEngine, wait: Callable[[], bool]) -> None:
+    """Let the engine ask for requests even while the scraper is full, if pages in it *wait*.
+
+    Such pages wait for downloads that the scheduler hands out: otherwise both would wait for each
+    other.
+    """
 
     def needs_backout() -> bool:
         return (
@@ -180,8 +184,10 @@ def go_on_for_pages_in_process(engine: ExecutionEngine, wait: Callable[[], bool]
 def bound_items(
     engine: ExecutionEngine, bound: Callable[..., Any], watch: Callable[[Any], Any]
 ) -> None:
-    """Put what *bound* makes of it in the place of the way of an item through the pipelines, and
-    what *watch* makes of it in the place of ``process_item`` of each pipeline."""
+    """Wrap an item's path through the pipelines with *bound*.
+
+    Wrap each pipeline's ``process_item`` with *watch*.
+    """
     pipelines: Any = engine.scraper.itemproc
     methods = getattr(pipelines, "methods", {}).get("process_item", ())
     for place, method in enumerate(methods):
@@ -192,10 +198,10 @@ def bound_items(
 
 
 async def process_item(engine: ExecutionEngine, item: object) -> None:
-    """Send *item*, which came of no response, through the item pipelines.
+    """Send *item*, which belongs to no response, through the item pipelines.
 
-    The scraper counts such items, but looks only after those of a response whether the last one
-    has ended that it waits for to close.
+    The scraper counts such items. But only after items of a response does it check whether the last
+    item is done that it waits for before it closes.
     """
     scraper = engine.scraper
     await scraper.start_itemproc_async(item, response=None)
@@ -204,9 +210,9 @@ async def process_item(engine: ExecutionEngine, item: object) -> None:
 
 
 def stop_when_opened(crawler: Crawler) -> None:
-    """Let a signal that comes while the spider is being opened stop the crawl when that is done.
+    """Let a signal that arrives while the spider is being opened stop the crawl after the opening.
 
-    Scrapy stops what runs, which is nothing yet, and ends the process as if it had been killed.
+    Scrapy would stop what runs, which is nothing yet, and end the process as if it had been killed.
     """
     stop = crawler.stop_async
 
@@ -219,10 +225,12 @@ def stop_when_opened(crawler: Crawler) -> None:
     crawler.stop_async = stop_async  # type: ignore[method-assign]  # the seam itself
 
 
-def never_opened(engine: ExecutionEngine) -> None:
-    """The scheduler could not be opened, so nothing else was: there is nothing to close.
+def skip_closing(engine: ExecutionEngine) -> None:
+    """Make closing *engine* do nothing.
 
-    Scrapy would close all of it, and log tracebacks of parts that were never opened in place of
+    To be called when the scheduler, and so everything after it, failed to open.
+
+    Scrapy would close everything, and log tracebacks of parts that were never opened instead of
     what is wrong.
     """
 
@@ -235,7 +243,7 @@ def never_opened(engine: ExecutionEngine) -> None:
 def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[None]]) -> None:
     """Close what was opened, and call *undo*, when a processing module cannot be opened.
 
-    As with ``never_opened``, what Scrapy would log while it closes the rest would hide the reason.
+    As with ``skip_closing``, the messages that Scrapy logs while closing would hide the reason.
     """
     open_spider = engine.scraper.open_spider_async
     close_spider = engine.scraper.close_spider_async
@@ -246,7 +254,7 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
         except CloseSpider:
             raise
         except Exception:
-            never_opened(engine)
+            skip_closing(engine)
             try:
                 await close_spider()
             except Exception:
@@ -258,8 +266,10 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
 
 
 def name_failed_closing(engine: ExecutionEngine, then: Callable[[], None]) -> None:
-    """Name the processing module that could not be closed, in place of the engine's part, and call
-    *then*."""
+    """Report the processing module that could not be closed, and call *then*.
+
+    Replaces the engine's own closing of the modules.
+    """
     close_spider = engine.scraper.close_spider_async
 
     async def close_or_name() -> None:
@@ -269,7 +279,7 @@ def name_failed_closing(engine: ExecutionEngine, then: Callable[[], None]) -> No
             module = module_of(error, "close_spider")
             if module is None:
                 raise
-            sentence = f"The module {path_of(module)} failed in close: {error!r}"
+            sentence = f"The module {path_of(module)} failed to close: {error!r}"
             logger.exception(sentence)
             print_error(f"webcrawl: {sentence}\n")
             then()
@@ -278,24 +288,24 @@ def name_failed_closing(engine: ExecutionEngine, then: Callable[[], None]) -> No
 
 
 def is_closing(engine: ExecutionEngine) -> bool:
-    """Whether the engine takes no new requests any more and waits for those under way."""
+    """Return whether the engine accepts no more requests and waits for those in process."""
     return engine._slot is not None and engine._slot.closing is not None
 
 
 class PlainStats(MemoryStatsCollector):
-    """``STATS_CLASS`` without the search for a deprecated argument in every call.
+    """``STATS_CLASS`` that does not check each call for a deprecated argument.
 
-    Scrapy's makes a dozen such calls for a page, 1 us each.
+    Scrapy's stats collector makes a dozen such checks for a page, 1 us each.
     """
 
     __getattribute__ = object.__getattribute__
 
 
 class _Plain:
-    """Behaviour of the middlewares beyond Scrapy's.
+    """Base class of the middlewares, with what they do beyond Scrapy's.
 
-    A redirect to where no link may lead (a mail server's port) is not followed, and a crawl without
-    RefererMiddleware is no reason for a warning.
+    They do not follow a redirect to where no link may lead (a mail server's port). They do not warn
+    of a crawl without RefererMiddleware.
     """
 
     crawler: Crawler
@@ -319,8 +329,8 @@ class _Plain:
 
 
 class PlainRedirectMiddleware(_Plain, RedirectMiddleware):  # type: ignore[misc]  # Scrapy warns of the third parameter
-    """Scrapy's for ordinary Requests; links are redirected by the frontier."""
+    """Scrapy's redirects, for ordinary Requests; the frontier redirects links."""
 
 
 class PlainMetaRefreshMiddleware(_Plain, MetaRefreshMiddleware):  # type: ignore[misc]  # as above
-    """As that one, for ``<meta http-equiv=refresh>``."""
+    """Scrapy's redirects by ``<meta http-equiv=refresh>``, for ordinary Requests."""

@@ -1,16 +1,17 @@
-"""The fast path: what only makes a crawl faster, in place of private parts of Scrapy 2.19.
+"""The fast path: replacements for private parts of Scrapy 2.19 that only make a crawl faster.
 
-``_engine.takes_fast_path`` says whether it may be taken. Without it the same pages go Scrapy's own
-ways. A test compares the source of what is replaced with what it was.
+``_engine.takes_fast_path`` says whether it may be used. Without it the same pages take Scrapy's own
+path. A test compares the source of what is replaced with the version that was read.
 
 * ``_Service``: between the scheduler and the item pipelines Scrapy has a dozen Deferreds, four
-  tasks and three turns of the loop for each page, which is a quarter of all CPU time.
-* its ``handle_output``: for each response Scrapy starts a queue and two tasks or more, which for
-  one Page is a tenth of all CPU time.
-* ``DirectSignals``: and a task for each handler of a signal, which is 27 us for an item.
+  tasks and three turns of the loop for each page: a quarter of all CPU time.
+* its ``handle_output``: for each response Scrapy starts a queue and two tasks or more. With one
+  Page, that is a tenth of all CPU time.
+* ``DirectSignals``: Scrapy starts a task for each handler of a signal, which is 27 us for an item.
 * ``schedule``: Scrapy asks the scheduler in the next turn of the loop after each request. Here it
-  waits a little, so that several requests begin together: the same code for one after another stays
-  in the processor's caches, which saves no instruction and 2 % of a page with a host of its own.
+  waits a little, so that several requests start together. Running the same code for one after
+  another keeps it in the processor's caches: no fewer instructions, but 2 % less time for a page
+  with a host of its own.
 * ``_Middlewares``, ``_through_handler``, ``_through_pipelines``: for each call of a method Scrapy
   makes a coroutine and a name for warnings, and parses each URL for its scheme.
 
@@ -62,16 +63,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A callback may yield thousands of Requests, 0.1 ms each, and none of them waits for anything.
+# A callback may yield thousands of Requests without ever waiting, at 0.1 ms each.
 _OUTPUTS_AT_ONCE = 100
 # The methods of spider middlewares that every page goes through.
 _OF_PAGES = ("process_spider_input", "process_spider_output", "process_spider_exception")
-# What all of Scrapy's wrappers run that only warn of an argument that is not passed any more.
+# The code of Scrapy's wrappers that only warn of an argument no longer passed.
 _WARNS_OF_SPIDER = cast("Any", UserAgentMiddleware.process_request).__code__
 
 
 def take_fast_path(engine: ExecutionEngine) -> None:
-    """Put the functions below in the place of the engine's own.
+    """Replace the engine's own functions with those below.
 
     To be called while the spider is being opened.
     """
@@ -98,13 +99,13 @@ def take_fast_path(engine: ExecutionEngine) -> None:
 
 
 class _Service:
-    """The way of a request through engine and scraper, with Scrapy's signals, log lines and counts.
+    """Takes a request through engine and scraper, with Scrapy's signals, log lines and counts.
 
-    Rare cases go Scrapy's way from the callback on: failures, and all pages where there are spider
+    Rare cases take Scrapy's path from the callback on: failures, and all pages if there are spider
     middlewares.
 
-    Pages go in step: all that have come together are taken over, then all are read, then
-    the links of all submitted (the spider waits before that), which saves a sixth of all CPU time.
+    Pages advance in step: all that arrived together are taken over, then all are read, then the
+    links of all are submitted (the spider waits before that). This saves a sixth of all CPU time.
     """
 
     def __init__(self, engine: ExecutionEngine) -> None:
@@ -120,7 +121,10 @@ class _Service:
         warn_on_generator_with_return_value(self._spider, self._spider._parse)
 
     def start_request(self) -> bool:
-        """The engine's ``_start_scheduled_request``: False when the scheduler has none now."""
+        """Start the next request; return False if the scheduler has none now.
+
+        This is the engine's ``_start_scheduled_request``.
+        """
         slot = self._engine._slot
         assert slot is not None
         request = slot.scheduler.next_request()
@@ -130,7 +134,7 @@ class _Service:
             return False
         slot.add_request(request)
         serving = self._serve(request, self._downloader.download(request))
-        # Not asyncio's own, which gives each a name.
+        # asyncio.create_task would give each task a name.
         self._tasks.add(asyncio.get_running_loop().create_task(serving))
         return True
 
@@ -164,7 +168,7 @@ class _Service:
             size = max(len(result.body), size)
             if result.request is None:
                 result.request = request
-            self._tell_of(result, result.request)
+            self._announce_response(result, result.request)
         slot.active.add(request)
         slot.active_size += size
         try:
@@ -177,7 +181,7 @@ class _Service:
             slot.active_size -= size
             scraper._check_if_closing()
 
-    def _tell_of(self, response: Response, request: Request) -> None:
+    def _announce_response(self, response: Response, request: Request) -> None:
         spider = self._spider
         line = self._engine.logformatter.crawled(request, response, spider)
         if line is not None:
@@ -200,7 +204,7 @@ class _Service:
                 output = await output
             if type(output) is not list:
                 output = await ensure_awaitable(iterate_spider_output(output))
-        except Exception:  # noqa: BLE001  # whatever a callback raises
+        except Exception:  # noqa: BLE001  # a callback may raise anything
             failure: Failure = Failure()  # type: ignore[no-untyped-call]  # Twisted's
             self._scraper.handle_spider_error(failure, request, response)
         else:
@@ -212,7 +216,10 @@ class _Service:
         request: Request,
         response: Response | Failure,
     ) -> None:
-        """The output of a callback, one by one, as CONCURRENT_ITEMS = 1 means, without tasks."""
+        """Process the output of a callback one by one, without tasks.
+
+        This is what CONCURRENT_ITEMS = 1 means.
+        """
         scraper = self._scraper
         process, on_error = scraper._process_spidermw_output_async, scraper.handle_spider_error
         if isinstance(result, AsyncIterator):
@@ -227,7 +234,7 @@ class _Service:
 
 
 class _Middlewares:
-    """The downloader middlewares of *manager*, without a coroutine for what a method returns."""
+    """The downloader middlewares of *manager*, called without a coroutine for each."""
 
     def __init__(self, manager: DownloaderMiddlewareManager) -> None:
         self._manager = manager
@@ -238,7 +245,7 @@ class _Middlewares:
     async def download(
         self, download: Callable[[Request], Awaitable[Response]], request: Request
     ) -> Response | Request:
-        """The manager's ``download_async``."""
+        """Do the manager's ``download_async``."""
         result: Any
         try:
             for method in self._of_requests:
@@ -249,7 +256,7 @@ class _Middlewares:
                         break
             else:
                 result = await download(request)
-        except Exception as error:  # noqa: BLE001  # a middleware may make an answer of it
+        except Exception as error:  # noqa: BLE001  # a middleware may turn it into a response
             await _process_pending_io()
             result = await self._manager._process_exception(error, request)
         for method in self._of_responses:
@@ -264,7 +271,7 @@ class _Middlewares:
 
 
 async def _returned(result: Any, method: Any) -> Any:
-    """The Response, the Request or the None that *method* of a middleware returned."""
+    """Return the Response, Request or None that *method* of a middleware returned."""
     if not isinstance(result, Response | Request):
         result = await ensure_awaitable(result, _warn=global_object_name(method))
     if not isinstance(result, Response | Request | None):
@@ -274,8 +281,11 @@ async def _returned(result: Any, method: Any) -> Any:
 
 
 def _direct(method: Any) -> Any:
-    """*method* of a middleware without Scrapy's wrapper, or what does the same for those that set
-    header fields, whose names and values Scrapy brings into their form for each request."""
+    """Return *method* of a middleware without Scrapy's wrapper.
+
+    For middlewares that set header fields, return a function that does the same. Scrapy would
+    normalize the names and values of these fields for each request.
+    """
     middleware = method.__self__ if inspect.ismethod(method) else None
     if type(middleware) is DefaultHeadersMiddleware:
         fields = [*Headers(middleware._headers).items()]
@@ -300,7 +310,7 @@ def _direct(method: Any) -> Any:
 def _through_handler(
     handlers: DownloadHandlers,
 ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    """The download by one of *handlers*, without a coroutine around the handler's own."""
+    """Return a function that downloads with *handlers*, without an extra coroutine."""
     any_handler = handlers.download_request_async
 
     def download(request: Request) -> Coroutine[Any, Any, Response]:
@@ -314,7 +324,7 @@ def _through_handler(
 
 
 def _through_pipelines(pipelines: ItemPipelineManager) -> Callable[[Any], Coroutine[Any, Any, Any]]:
-    """The way of an item through all *pipelines*, without Scrapy's wrapper around each."""
+    """Return a function that takes an item through all *pipelines*, without Scrapy's wrappers."""
     methods = cast("Iterable[Any]", pipelines.methods["process_item"])
 
     async def process(item: Any) -> Any:
@@ -334,17 +344,17 @@ class DirectSignals(SignalManager):
     """Signals whose handlers are called one after the other, without a task for each."""
 
     def send_catch_log(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
-        """As Scrapy's, at a quarter of its price."""
+        """Send *signal* as Scrapy does, at a quarter of the cost."""
         named |= {"signal": signal, "sender": self.sender}
-        return [(receiver, _told(receiver, named)) for receiver in self._receivers(signal)]
+        return [(receiver, _call_receiver(receiver, named)) for receiver in self._receivers(signal)]
 
     async def send_catch_log_async(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
-        """As Scrapy's."""
+        """Send *signal* as Scrapy does, and await the handlers."""
         named |= {"signal": signal, "sender": self.sender}
         answers = []
         for receiver in self._receivers(signal):
-            answer = _told(receiver, named)
-            if _is_to_come(answer):
+            answer = _call_receiver(receiver, named)
+            if _is_awaitable(answer):
                 try:
                     answer = await (
                         answer
@@ -358,31 +368,31 @@ class DirectSignals(SignalManager):
 
     def _receivers(self, signal: Any) -> list[Any]:
         own = connections.get(id(self.sender), {})
-        if id(Any_) in connections or Any_ in own:  # some listen to all senders, or to all signals
+        if id(Any_) in connections or Any_ in own:  # handlers for all senders or signals
             return [*liveReceivers(getAllReceivers(self.sender, signal))]
         return [*liveReceivers(own.get(signal, ()))]
 
 
-def _told(receiver: Any, named: dict[str, Any]) -> Any:
+def _call_receiver(receiver: Any, named: dict[str, Any]) -> Any:
     code = getattr(getattr(receiver, "__func__", receiver), "__code__", None)
     try:
         if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
             return robustApply(receiver, **named)
-        return receiver(**{name: named[name] for name in _takes(code) if name in named})
+        return receiver(**{name: named[name] for name in _parameters_of(code) if name in named})
     except Exception as error:  # noqa: BLE001  # logged
         return _log_caught(receiver, named, error)
 
 
 @lru_cache(256)
-def _takes(code: CodeType) -> tuple[str, ...]:
+def _parameters_of(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount]
 
 
 def _log_caught(receiver: Any, named: dict[str, Any], error: Exception) -> Exception:
-    told = "Error caught on signal handler: %s"
-    logger.error(told, receiver, exc_info=error, extra={"spider": named.get("spider")})
+    message = "Error caught on signal handler: %s"
+    logger.error(message, receiver, exc_info=error, extra={"spider": named.get("spider")})
     return error
 
 
-def _is_to_come(answer: object) -> bool:
+def _is_awaitable(answer: object) -> bool:
     return answer is not None and (inspect.isawaitable(answer) or isinstance(answer, Deferred))

@@ -1,7 +1,7 @@
-"""JSON lines as log: LOG_JSON, one object for each record.
+"""Log in JSON lines, one object for each record (LOG_JSON).
 
-Its keys are time (ISO 8601, with the offset of the local time), level, logger, message, and where
-there are any spider and traceback.
+The keys are time (ISO 8601, with the offset of the local time), level, logger, message, and, if
+there are any, spider and traceback.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class JsonFormatter(logging.Formatter):
-    """Formatter of a record as one line of JSON."""
+    """Formatter of a log record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).astimezone()
@@ -41,14 +41,14 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_json() -> None:
-    """Let the log of this process be of JSON lines. Scrapy makes its handler up to four times."""
+    """Let this process log in JSON lines. Scrapy creates its handler up to four times."""
 
     def formatter(handler: logging.Handler, settings: Settings) -> logging.Formatter:  # noqa: ARG001  # Scrapy's
         return JsonFormatter()
 
     if not hasattr(log, "_get_formatter"):
-        logger.warning("LOG_JSON does nothing with this Scrapy: its log is text")
+        logger.warning("LOG_JSON has no effect with this version of Scrapy: the log stays text")
         return
     log._get_formatter = formatter
-    # Else Twisted prints errors of its own besides, as text.
+    # Otherwise Twisted would also print its errors as text.
     globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)

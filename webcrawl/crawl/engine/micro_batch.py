@@ -1,15 +1,15 @@
-"""Micro-batching: pages that arrive within 2 ms run each stage back to back.
+"""Micro-batching: pages that arrive within 2 ms go through each stage back to back.
 
-Without that they alternate as their packets come, each in another part of the crawl. The same code
-for one page after another stays in the processor's caches.
+Otherwise they would alternate as their packets arrive, each in another part of the crawl. Running
+the same code for one page after another keeps it in the processor's caches.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-#: Seconds until all have come that came together: a broad crawl's turn of the loop takes 20 to 50
-#: ms, and the next one begins when that is over.
+#: Seconds to wait for pages that arrive together: one turn of a broad crawl's loop takes 20 to 50
+#: ms, and the batch starts when it is over.
 TOGETHER_SECS = 0.002
 
 
@@ -20,7 +20,10 @@ class MicroBatch:
         self._waiting: list[asyncio.Future[None]] = []
 
     def wait(self) -> asyncio.Future[None]:
-        """To be awaited before the step; the others go on if one of them is cancelled."""
+        """Return a future to await before the stage.
+
+        If one is cancelled, the others still continue.
+        """
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_later(TOGETHER_SECS, self._begin)
@@ -31,5 +34,5 @@ class MicroBatch:
     def _begin(self) -> None:
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
-            if not waiter.done():  # else it was cancelled
+            if not waiter.done():  # otherwise it was cancelled
                 waiter.set_result(None)

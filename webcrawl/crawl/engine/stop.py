@@ -1,9 +1,9 @@
-"""The end of a crawl that cannot go on, with its reason in one sentence.
+"""Ends a crawl that cannot continue, with its reason in one sentence.
 
-Called by the scheduler and its parts with what a log, a checkpoint or the background work raised.
-The invariant: nothing is lost. From the first trouble on no URL is finished and no checkpoint made,
-so that the last checkpoint and the logs after it hold all there is to do, and the same command goes
-on from there.
+The scheduler and its parts call it with what a log, a checkpoint or the background work raised. The
+invariant: nothing is lost. From the first error on, no URL is finished and no checkpoint is made.
+So the last checkpoint and the logs after it contain everything that is left to do, and the same
+command continues from there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from webcrawl.crawl.engine._engine import is_closing
-from webcrawl.errors import FatalError, explained, is_disk_full
+from webcrawl.errors import FatalError, disk_message, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 
 class CrawlStop:
-    """End of a crawl. Nothing is finished any more when one before its time ``has_begun``."""
+    """End of a crawl. Once an early one ``has_begun``, no more URLs are finished."""
 
     #: Whether the crawl is open.
     is_open = False
-    #: Whether what is left is the last checkpoint: nothing is under way any more.
+    #: Whether only the last checkpoint is left to make: nothing is in process any more.
     is_over = False
 
     def __init__(self, *, crawler: Crawler, jobdir: Path) -> None:
@@ -44,20 +44,22 @@ class CrawlStop:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the crawl is being closed: what feeds it must stop, and loses nothing by it."""
+        """Return whether the crawl is closing: its sources must stop, and lose nothing by that."""
         return not self.is_open or self.has_begun or is_closing(self._crawler.engine)
 
     def listen(self) -> None:
-        """Close what has failed already as soon as the spider is open. To be called while it is
-        being opened."""
+        """Close a crawl that has already failed as soon as the spider is open.
+
+        To be called while the spider is being opened.
+        """
         self._crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
 
     def fail(self, error: Exception) -> None:
-        """End the crawl because of *error*; only the first one counts. Returns at once."""
+        """End the crawl because of *error*; only the first error counts. Returns immediately."""
         if self.has_begun:
             return
         self.has_begun = True
-        cause, sentence = _explained(error, self._jobdir)
+        cause, sentence = _cause_and_sentence(error, self._jobdir)
         stats, spider = self._crawler.stats, self._crawler.spider
         stats.set_value("finish/cause", cause)
         stats.set_value("finish/error", sentence)
@@ -68,14 +70,16 @@ class CrawlStop:
             self._close()
 
     def ask(self, reason: str) -> None:
-        """End the crawl, which could go on, with a checkpoint. Returns at once."""
+        """End the crawl with a checkpoint, though it could continue. Returns immediately."""
         self._reason = reason
         if self._is_opened and not self.has_begun:
             self._close()
 
     def _spider_opened(self) -> None:
-        """What cannot go on is closed now: before, the processing modules were being opened, and
-        Scrapy would have closed them in the middle of it."""
+        """Close a crawl that has already failed.
+
+        Before, the processing modules were being opened, and Scrapy would have closed them halfway.
+        """
         self._is_opened = True
         if self.has_begun:
             self._close()
@@ -86,18 +90,18 @@ class CrawlStop:
             self._closing = asyncio.ensure_future(engine.close_spider_async(reason=self._reason))
 
 
-def _explained(error: Exception, jobdir: Path) -> tuple[str, str]:
-    """The finish reason and the sentence for the user."""
+def _cause_and_sentence(error: Exception, jobdir: Path) -> tuple[str, str]:
+    """Return the finish reason and the sentence for the user."""
     if isinstance(error, FatalError):
         return "unusable_settings", str(error)
     if isinstance(error, CorruptRecordError):
         return "disk_error", (
-            f"JOBDIR {jobdir} is damaged ({error}): mend the disk, bring back a copy of JOBDIR, "
-            "or begin anew in another one."
+            f"JOBDIR {jobdir} is damaged ({error}): repair the disk, restore a copy of JOBDIR, or "
+            "start over in another one."
         )
     if isinstance(error, OSError):
-        return "disk_full" if is_disk_full(error) else "disk_error", explained(error, jobdir)
+        return "disk_full" if is_disk_full(error) else "disk_error", disk_message(error, jobdir)
     return "program_error", (
-        f"An error of the program ended the crawl ({type(error).__name__}: {error}): the log has "
-        "the traceback, and the same command goes on; nothing is lost."
+        f"A bug in the program ended the crawl ({type(error).__name__}: {error}): the log has "
+        "the traceback. Run the same command again to continue; nothing is lost."
     )

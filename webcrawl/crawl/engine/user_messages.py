@@ -1,4 +1,7 @@
-"""Messages for the user: on standard error, and in the log if that is a file or of JSON lines."""
+"""Messages for the user.
+
+They are written to standard error, and to the log if that is a file or JSON lines.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +25,29 @@ logger = logging.getLogger(__name__)
 
 
 def tell(text: str, *, level: int = logging.ERROR) -> None:
-    """Write *text*. A log file, as every job of scrapyd has, gets it too."""
+    """Write *text* to standard error, and to the log if that is a file.
+
+    Every job of scrapyd logs to a file.
+    """
     print_error(text)
     if _log_is_file() or _log_is_json():
         logger.log(level, "%s", text.rstrip("\n"))
 
 
 def use_log_level(level: int | str) -> None:
-    """Log from *level* on, where Scrapy logs."""
+    """Set the level of Scrapy's log."""
     handler = get_scrapy_root_handler()
     if handler is not None:
         handler.setLevel(level)
 
 
 def print_error(text: str) -> None:
-    """Write *text*, which the log has, too, to standard error, if it is still there: the crawl may
-    outlive its terminal or daemon. Control characters are escaped, as names of files may have them,
-    and credentials of URLs masked. Nothing is written among lines of JSON."""
+    """Write *text*, which the log also has, to standard error.
+
+    The crawl may outlive its terminal or daemon, so a missing standard error is ignored. Control
+    characters, which file names may contain, are escaped, and credentials in URLs are masked.
+    Nothing is written between lines of JSON.
+    """
     if _log_is_json() and not _log_is_file():
         return
     try:
@@ -49,8 +58,10 @@ def print_error(text: str) -> None:
 
 
 def give_up(stream: TextIO) -> None:
-    """The terminal or pipe of *stream* is gone: what its buffer still holds would be written again
-    at the end, and give an exit code."""
+    """Redirect *stream*, whose terminal or pipe is gone, to the null device.
+
+    Otherwise Python would write its buffer again at the end, and fail with an exit code.
+    """
     with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 

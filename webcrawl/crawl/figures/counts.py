@@ -1,9 +1,9 @@
-"""Pages, redirects and URLs given up: what the counts of outcomes amount to.
+"""Counts of pages, redirects and URLs given up, summed up from the counts of outcomes.
 
 One word each, wherever the user reads them: a *page* is a URL that gave a document (2xx), a
 *redirect* one that leads elsewhere (3xx), and any other end means that the URL was *given up*. A
-*contact* is one request to a host, whatever came of it: pages, redirects, failures, each try of
-these, and robots.txt files.
+*contact* is one request to a host, whatever its result: pages, redirects, failures, retries and
+robots.txt files all count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PREFIXES = ("", "k", "M", "G", "T")
 
 
 def behind(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:
-    """The numbers in *stats* whose names begin with *prefix*, by the rest of these; no zeros."""
+    """Return the non-zero numbers in *stats* with *prefix*, by the rest of their name."""
     return {
         name.removeprefix(prefix): int(value)
         for name, value in list(stats.items())  # modules count in threads
@@ -28,23 +28,22 @@ def behind(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:
 
 
 def refused_seeds(stats: Mapping[str, Any], prefix: str = "") -> str:
-    """How many seeds each filter has refused, the most first, in words; "" if none has."""
+    """Describe how many seeds each filter has refused, the most first; "" if none has."""
     found = behind(f"{prefix}seeds/refused/", stats).items()
     most_first = sorted(found, key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{name} {number:,}" for name, number in most_first)
 
 
 def module_failures(stats: Mapping[str, Any], prefix: str = "") -> dict[str, int]:
-    """How many pages each processing module has failed on, by its class."""
+    """Return how many pages each processing module has failed on, by its class."""
     found = sorted(behind(f"{prefix}critical/", stats).items())
     return {name: number for name, number in found if name not in ("callback", "download")}
 
 
 def short(number: int) -> str:
-    """*number* as a progress line has it: exact up to a hundred thousand.
+    """Return *number* for a progress line: exact up to a hundred thousand.
 
-    >>> [short(number) for number in (99_999, 123_456, 12_345_678)]
-    ['99,999', '123k', '12.3M']
+    >>> [short(number) for number in (99_999, 123_456, 12_345_678)] ['99,999', '123k', '12.3M']
     """
     if number < _EXACT:
         return f"{number:,}"
@@ -52,19 +51,18 @@ def short(number: int) -> str:
 
 
 def per_second(rate: float) -> str:
-    """*rate* as a progress line has it.
+    """Return *rate* for a progress line.
 
-    >>> [per_second(rate) for rate in (0, 0.25, 17.8)]
-    ['0', '0.2', '18']
+    >>> [per_second(rate) for rate in (0, 0.25, 17.8)] ['0', '0.2', '18']
     """
     return f"{rate:,.{int(0 < rate < 1)}f}"
 
 
 def size(number: float) -> str:
-    """*number* of bytes in three digits.
+    """Return *number* of bytes in three digits.
 
-    >>> [size(number) for number in (900, 12_345, 7.1e6, 2.25e12)]
-    ['900B', '12.3kB', '7.10MB', '2.25TB']
+    >>> [size(number) for number in (900, 12_345, 7.1e6, 2.25e12)] ['900B', '12.3kB', '7.10MB',
+    '2.25TB']
     """
     power = 0
     while number >= 999.5 and power < len(_PREFIXES) - 1:
@@ -75,17 +73,16 @@ def size(number: float) -> str:
 
 
 def elapsed(secs: float) -> str:
-    """*secs* as a progress line has them.
+    """Return *secs* as hours, minutes and seconds.
 
-    >>> elapsed(3_725.6)
-    '1:02:05'
+    >>> elapsed(3_725.6) '1:02:05'
     """
     minutes, seconds = divmod(int(secs), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
 class Counts(NamedTuple):
-    """*given_up* by outcome; *visits* are of URLs that had come to their end before."""
+    """Counts of pages, redirects, URLs *given_up* by outcome, and repeat *visits*."""
 
     pages: int
     redirects: int
@@ -94,7 +91,7 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, stats: Mapping[str, Any], prefix: str = "") -> Self:
-        """From the counts ``outcome/…`` in *stats*; with a *prefix*, from those behind it."""
+        """Sum up the counts ``outcome/…`` in *stats*, or those with a *prefix*."""
         from webcrawl.net.outcomes import is_document  # noqa: PLC0415  # it loads a package
 
         outcomes = behind(f"{prefix}outcome/", stats)

@@ -1,4 +1,7 @@
-"""Sample of a crawl for its projection: what is left, and what the longest queues will take."""
+"""Samples of a crawl for its projection.
+
+A sample says what is left, and how long the longest queues will take.
+"""
 
 from __future__ import annotations
 
@@ -19,47 +22,50 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shards import Shards
     from webcrawl.hosts.budgets.quotas import Quota
 
-# What a URL that is tried again costs its host, as its rests double from 10 s on and it goes to the
-# end of the queue; and the most of such URLs.
+# Seconds that a retried URL costs its host, whose pauses double from 10 s on; and the largest share
+# of such URLs.
 _RETRY_SECS = 20.0
 _MOST_RETRIED = 0.5
 
 
 def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
-    """That of *shards* now; *quotas* of pages end some queues early. 1 ms for each shard."""
+    """Return a sample of *shards* now.
+
+    *quotas* of pages end some queues early. 1 ms for each shard.
+    """
     stats = defaultdict(int, shards.stats())
     new = stats["seen/new"] / max(stats["seen/submitted"] - stats["seen/waiting"], 1)
     parked = sum(sum(shard.admission.postponed.values()) for shard in shards)
     known = stats["frontier/waiting"] + stats["seen/waiting"] * new + parked
-    least = most = bound = each = 0.0
+    min_secs = max_secs = bound = each = 0.0
     found = [(shard, queue) for shard in shards for queue in shard.frontier.longest_tails()]
     usual = median([queue.period for _, queue in found if queue.period] or [0.0])
     for shard, queue in found:
         host, ready_in = host_of_key(queue.host), max(queue.ready_at - shard.clock(), 0.0)
         rest, period = queue.min_rest or usual, max(queue.min_rest, queue.period) or usual
-        # A host that fails rests ever longer, until it answers or is given up.
+        # The pauses of a failing host grow until it answers or is given up.
         if shard.hosts.records.get(host).failures:
             rest = period = usual
         allowed = _allowed(shard, host, quotas)
         urls = min(len(queue), allowed)
         known -= len(queue) - urls
-        least = max(least, ready_in + (urls - 1) * rest)
+        min_secs = max(min_secs, ready_in + (urls - 1) * rest)
         bound = max(bound, ready_in + allowed * period)
-        # One more may be found in any case.
-        most, each = max((most, each), (ready_in + (urls + 1) * period, period))
-    again = stats["frontier/requeued"] / max(stats["frontier/finished"], 1) * _RETRY_SECS
+        # Assume that one more URL is found.
+        max_secs, each = max((max_secs, each), (ready_in + (urls + 1) * period, period))
+    retry_secs = stats["frontier/requeued"] / max(stats["frontier/finished"], 1) * _RETRY_SECS
     ready, resting = (stats[f"frontier/hosts/{state}"] for state in ("ready", "snoozed"))
     return Sample(
-        *(now(), int(stats["frontier/finished"]), known, least, most + parked * each),
+        *(now(), int(stats["frontier/finished"]), known, min_secs, max_secs + parked * each),
         bound=bound or math.inf,
-        again=min(again / (each or 1), _MOST_RETRIED),
+        again=min(retry_secs / (each or 1), _MOST_RETRIED),
         ready=ready / max(ready + resting, 1),
         due=int(stats["frontier/due"]),
     )
 
 
 def _allowed(shard: Shard, host: str, quotas: Mapping[str, Quota]) -> float:
-    """How many more pages *quotas* allow *host*."""
+    """Return how many more pages *quotas* allow *host*."""
     used = {"domain": shard.hosts.records.domains.find(registered_domain(host)).pages}
     if shard.settings.key == "host":
         used["host"] = shard.hosts.records.get(host).begun

@@ -1,9 +1,9 @@
-"""Summary of a crawl for its end: results, files, the command to go on, from its stats."""
+"""Summary printed when a crawl ends: result, what waits, what failed, what to do next."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
@@ -14,23 +14,63 @@ from webcrawl.net.walls import WALLS
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 # Columns of a line.
-_WIDTH = 100
+_WIDTH = 80
 _ENDS = {
     "shutdown": "stopped by a signal",
     "hive_stopped": "stopped by scrapy hive stop",
     "control_stopped": "stopped by scrapy control stop",
-    "closespider_timeout": "stopped: the time set by CLOSESPIDER_TIMEOUT is over",
-    "closespider_itemcount": "stopped: CLOSESPIDER_ITEMCOUNT pages are there",
-    "closespider_pagecount": "stopped: CLOSESPIDER_PAGECOUNT answers are there",
-    "closespider_errorcount": "stopped: CLOSESPIDER_ERRORCOUNT errors of callbacks are there",
-    "memusage_exceeded": "stopped: MEMUSAGE_LIMIT_MB of memory are used",
-    HAS_FEW_HOSTS: "stopped: few hosts are left, as CLOSESPIDER_FEW_HOSTS or min_hosts says",
-    "no_answer": "stopped: no host has ever answered; look at the network and at DNS_SERVERS",
-    "start_error": "the spider's start() raised: the log has the traceback",
+    "closespider_timeout": "stopped: CLOSESPIDER_TIMEOUT was reached",
+    "closespider_itemcount": "stopped: CLOSESPIDER_ITEMCOUNT was reached",
+    "closespider_pagecount": "stopped: CLOSESPIDER_PAGECOUNT was reached",
+    "closespider_errorcount": "stopped: CLOSESPIDER_ERRORCOUNT was reached",
+    "memusage_exceeded": "stopped: MEMUSAGE_LIMIT_MB was reached",
+    HAS_FEW_HOSTS: "stopped: fewer hosts are left than CLOSESPIDER_FEW_HOSTS or min_hosts",
+    "no_answer": "stopped: no host has ever answered; check the network and DNS_SERVERS",
+    "start_error": "the spider's start() raised an exception; the log has the traceback",
 }
+# The name of a row, and its text; rows without a text are left out.
+_Rows: TypeAlias = list[tuple[str, str]]
+
+
+class _Figures(NamedTuple):
+    """Figures of the whole crawl, from *stats*, where their names begin with *prefix*."""
+
+    stats: Mapping[str, Any]
+    prefix: str
+    crawl: Counts
+
+    @classmethod
+    def of(cls, stats: Mapping[str, Any]) -> _Figures:
+        prefix = PREFIX if f"{PREFIX}elapsed_time_seconds" in stats else ""
+        return cls(stats, prefix, Counts.of(stats, prefix))
+
+    def count(self, name: str) -> int:
+        return int(self.stats.get(self.prefix + name, 0))
+
+    @property
+    def seconds(self) -> float:
+        return float(self.stats.get(f"{self.prefix}elapsed_time_seconds", 0.0))
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the process's own counts are complete: a kill loses their last minute."""
+        return not self.count(CUT_OFF)
+
+    @property
+    def reason(self) -> str:
+        return str(self.stats.get("finish_reason", "unknown"))
+
+    @property
+    def waiting(self) -> int:
+        return sum(int(self.stats.get(name, 0)) for name in ("frontier/waiting", "seen/waiting"))
+
+    @property
+    def held(self) -> Mapping[str, int]:
+        """URLs that are held back, by reason."""
+        return behind("frontier/parked/", self.stats)
 
 
 def summary(
@@ -41,118 +81,131 @@ def summary(
     files: str = "",
     may_resume: bool = True,
 ) -> str:
-    """The summary, from *stats*, of the whole crawl and of this run of it, as text. *places* are
-    the directories of what modules stored, *files* that of log and stats, if not *jobdir*; that
-    is empty if nothing of the crawl is kept."""
-    run, run_secs = Counts.of(stats), float(stats.get("elapsed_time_seconds", 0.0))
-    resumed = "job/resumed" in stats
-    prefix = PREFIX if f"{PREFIX}elapsed_time_seconds" in stats else ""
+    """Return the summary of the whole crawl and of this run as text.
 
-    def count(name: str) -> int:
-        return int(stats.get(prefix + name, 0))
-
-    crawl = Counts.of(stats, prefix)
-    errors = crawl.given_up
-    seconds = float(stats.get(f"{prefix}elapsed_time_seconds", run_secs))
-    reason, held = stats.get("finish_reason", "unknown"), behind("frontier/parked/", stats)
-    # Those of the web spider are its pages.
-    items = 0 if "seeds/read" in stats else count("item_scraped_count")
-    repeated, flagged = (
-        count("content/duplicates"),
-        count("walls/flagged") + count("walls/soft_errors"),
+    *places* are the directories of what modules stored. *files* is the directory of the log and the
+    stats, if it is not *jobdir*, as in a hive. *jobdir* is empty if the crawl keeps nothing.
+    """
+    found = _Figures.of(stats)
+    groups = {
+        "Result": _result(found) + (_stored(found, places) if jobdir else []),
+        "Waiting": _waiting(found),
+        "Failed": _failed(found),
+        "Next": _next(found, jobdir, files, may_resume=may_resume),
+    }
+    return "\n=== crawl summary ===\n" + "".join(
+        f"{name}\n{lines}"
+        for name, rows in groups.items()
+        if (lines := "".join(_lines(*row) for row in rows if row[1]))
     )
+
+
+def _result(found: _Figures) -> _Rows:
+    stats, count, crawl, is_whole = found.stats, found.count, found.crawl, found.is_whole
+    ended = finished(found.held) if found.reason == "finished" else ""
+    # The items of the web spider are its pages.
+    items = 0 if "seeds/read" in stats else count("item_scraped_count")
     now, received = stats.get("control/now", ""), count("fetch/bytes")
     written = f", {count('warc/bytes'):,} written to WARC"
-    # Of what a process counts itself, the last minute before a kill is not known.
-    is_whole = not count(CUT_OFF)
-    waiting = int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
-    # Those without a text are left out.
-    rows = [
-        ("end", finished(held) if reason == "finished" else _ENDS.get(reason, reason)),
-        ("seeds", _seeds(stats, prefix)),
+    return [
+        ("end", ended or _ENDS.get(found.reason, found.reason)),
+        ("seeds", _seeds(stats, found.prefix)),
         ("seeds", stats.get("seeds/damaged", "")),
-        ("pages", f"{crawl.pages:,}, of them {repeated:,} with content seen before"),
+        ("pages", f"{crawl.pages:,}, of them {count('content/duplicates'):,} duplicates"),
         ("redirects", f"{crawl.redirects:,}"),
-        ("visits", _visits(behind(f"{prefix}visits/", stats))),
-        ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
-        ("lost", _lost(behind(f"{prefix}robots/lost/", stats))),
-        ("contacts", f"{counted(count('contacts'), 'request')}: each try of a URL, and robots.txt"),
-        ("hosts", f"{count('robots/origins'):,} asked for robots.txt" * is_whole),
-        ("walls", _walls(crawl.given_up, count("walls/hosts"))),
-        ("", f"{counted(flagged, 'page')} stored that may be one" if flagged else ""),
-        ("speed", _speed(crawl, seconds) if is_whole else ""),
-        *_bound(stats, prefix),
-        *_paused(stats, prefix),
+        ("visits", _visits(behind(f"{found.prefix}visits/", stats))),
+        ("requests", f"{count('contacts'):,}, including retries and robots.txt"),
+        ("hosts", f"{count('robots/origins'):,} contacted" * is_whole),
+        ("speed", _speed(crawl, found.seconds) if is_whole else ""),
+        *_bound(stats, found.prefix),
+        *_paused(stats, found.prefix),
         ("changed", now and f"in force: {now}"),
         ("bytes", f"{received:,} received{written * is_whole}"),
         ("", _volume(received, count("fetch/decoded_bytes"), count("fetch/sent_bytes")) * is_whole),
-        ("links", _links(count("links/submitted") * is_whole, crawl, waiting, held)),
+        ("links", _links(found) if is_whole else ""),
         (
             "" if is_whole else "links",
             _links_per_page(
                 count("links/pages"), count("links/found"), count("links/found_unique")
             ),
         ),
-        ("waiting", counted(waiting, "URL")),
-        *[("", line) for line in parked(held)],
         ("items", f"{items:,}" if items else ""),
-        ("errors", f"{counted(sum(errors.values()), 'URL')} given up" if errors else "none"),
+        ("this run", _this_run(stats) if "job/resumed" in stats else ""),
     ]
-    rows += [
-        ("", f"{number:>8,}  {name}{REMEDIES.get(name, '')}")
-        for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
-    ]
-    has_failed = count("outage/count") or not count("contacts")
-    of_outages = sorted(OF_OUTAGES & errors.keys()) if has_failed else []
-    again = [*(name for name in _REFUSALS if name in errors), *of_outages]
-    if again and jobdir and not files:  # a hive takes nothing from outside
-        what = "what was refused, or failed around an outage" if of_outages else "what was refused"
-        rows += [("again", f"{what}, when the reason is gone, before the next run:")]
-        rows += [("", f"scrapy frontier {jobdir} --retry {','.join(again)}")]
-    rows += [
-        ("modules", f"{counted(number, 'page')} that {name} failed on: logs/critical.jsonl has why")
-        for name, number in module_failures(stats, prefix).items()
-    ]
-    rows.append(("get again", stats.get("finish/again", "")))
-    if resumed:
-        tried = counted(int(stats.get("contacts", 0)), "contact")
-        lost = counted(sum(run.given_up.values()), "URL")
-        done = f"{counted(run.pages, 'page')}, {tried}, {lost} given up"
-        rows.append(("this run", f"{done}; {_speed(run, run_secs)}"))
-    if not jobdir:
-        return _text(rows)
-    warc = f"{places['WARC']}/*.warc.gz" if count("warc/bytes") else ""
-    rows.append(("WARC", warc))
+
+
+def _stored(found: _Figures, places: Mapping[str, str]) -> _Rows:
+    """Return where the pages are, with what modules made of them."""
+    rows = [("WARC", f"{places['WARC']}/*.warc.gz" if found.count("warc/bytes") else "")]
     rows += [(name, place) for name, place in places.items() if name != "WARC"]
-    if "output_store/files" in stats:
-        left = stats.get("output_store/pending", 0)
+    if "output_store/files" in found.stats:
+        left = found.stats.get("output_store/pending", 0)
         here = f"; {left:,} are still here" if left else ""
-        moved = counted(stats["output_store/files"], "file")
+        moved = counted(found.stats["output_store/files"], "file")
         rows.append(("moved", f"{moved} to OUTPUT_STORE{here}"))
-    files = files or jobdir
-    if count("links/submitted") or count("contacts"):
+    return rows
+
+
+def _waiting(found: _Figures) -> _Rows:
+    stats = found.stats
+    return [
+        ("waiting", counted(found.waiting, "URL")),
+        *[("", line) for line in parked(found.held)],
+        ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
+        ("denied", _denied_now(behind(f"{found.prefix}robots/lost/", stats))),
+    ]
+
+
+def _failed(found: _Figures) -> _Rows:
+    errors, count = found.crawl.given_up, found.count
+    return [
+        ("given up", counted(sum(errors.values()), "URL") if errors else "none"),
+        *[
+            ("", f"{number:>8,}  {name}{REMEDIES.get(name, '')}")
+            for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
+        ],
+        ("walls", _walls(errors, count("walls/hosts"))),
+        ("flagged", _flagged(count("walls/flagged") + count("walls/soft_errors"))),
+        *[
+            ("modules", f"{name} failed on {counted(number, 'page')}: see logs/critical.jsonl")
+            for name, number in module_failures(found.stats, found.prefix).items()
+        ],
+    ]
+
+
+def _next(found: _Figures, jobdir: str, files: str, *, may_resume: bool) -> _Rows:
+    rows = [*_retry(found, jobdir)] if jobdir and not files else []  # a hive takes no retries
+    rows.append(("reprocess", found.stats.get("finish/again", "")))
+    if not jobdir:
+        return rows
+    if found.count("links/submitted") or found.count("contacts"):
         rows += [
-            ("log", f"{files}/logs/info.jsonl: the outcome of each URL"),
-            ("stats", f"{files}/stats.json"),
-            ("report", f"scrapy report {jobdir}: a page of figures"),
-            ("why", f"scrapy why {jobdir} URL: what became of a URL"),
+            ("log", f"{files or jobdir}/logs/info.jsonl: the outcome of each URL"),
+            ("stats", f"{files or jobdir}/stats.json"),
+            ("report", f"scrapy report {jobdir}: charts and tables of this crawl"),
+            ("why", f"scrapy why {jobdir} URL: what happened to a URL"),
         ]
-    if not may_resume:
-        return _text(rows)
-    if reason == "finished":
-        rows.append(("resume", "with more seeds in the list, run the same command again"))
-        rows.append(("anew", f"remove {jobdir}, or choose another with -s JOBDIR=DIR"))
-    else:
-        rows.append(("resume", "run the same command again: it goes on where this one stopped"))
-    return _text(rows)
+    if may_resume and found.reason == "finished":
+        rows.append(("continue", "add seeds to the list and run the same command again"))
+        rows.append(("start over", f"delete {jobdir}, or choose another with -s JOBDIR=DIR"))
+    elif may_resume:
+        rows.append(("resume", "run the same command again; it continues where this one stopped"))
+    return rows
 
 
-def _text(rows: Sequence[tuple[str, str]]) -> str:
-    return "\n=== crawl summary ===\n" + "".join(_lines(*row) for row in rows if row[1])
+def _retry(found: _Figures, jobdir: str) -> _Rows:
+    """Return the command that retries what was refused, or failed while the network did."""
+    errors = found.crawl.given_up
+    had_outage = found.count("outage/count") or not found.count("contacts")
+    of_outages = sorted(OF_OUTAGES & errors.keys()) if had_outage else []
+    outcomes = [*(name for name in _REFUSALS if name in errors), *of_outages]
+    when = "once the reason is gone, run this before the next crawl:"
+    command = f"scrapy frontier {jobdir} --retry {','.join(outcomes)}"
+    return [("retry", when), ("", command)] if outcomes else []
 
 
 def _lines(name: str, value: str) -> str:
-    """The lines of a row; a command, or a word that is too long, is not broken."""
+    """Return the lines of a row; commands and long words are not broken."""
     head = f"{name:>10}  "
     if value.startswith("scrapy "):
         return f"{head}{value}\n"
@@ -167,108 +220,127 @@ def _lines(name: str, value: str) -> str:
     return f"{filled}\n"
 
 
-# What URLs wait for.
+# What holds URLs back.
 _HELD = {
-    "host_budget": "over their host's budget",
-    "domain_budget": "over their domain's budget",
-    "reputation": "over their domain's reputation",
+    "host_budget": "their host's limit",
+    "domain_budget": "their domain's limit",
+    "reputation": "their domain's page budget",
+    "depth": "nearer pages, which go first",
+    "failing_origin": "a failing server",
+    "learned_trap": "a crawler trap",
+    "url_space": "their host's URL_SPACE_BASE_URLS",
 }
 # Outcomes whose reason is a setting or a rule of the site, which may be gone tomorrow.
 _REFUSALS = ("address_forbidden", "excluded", "robots_denied")
-#: What is said besides of an outcome.
-REMEDIES = {"address_forbidden": ": no public address; -s ALLOW_PRIVATE_ADDRESSES=1 allows it"}
+#: Advice that follows the name of an outcome.
+REMEDIES = {"address_forbidden": ": not a public address; -s ALLOW_PRIVATE_ADDRESSES=1 allows it"}
 
 
 def finished(held: Mapping[str, int]) -> str:
-    """The end, in words, of a finished crawl in which URLs are *held* back, by reason."""
+    """Describe the end of a finished crawl in which URLs are *held* back, by reason."""
     if not any(held.values()):
         return "finished: nothing is left to fetch"
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in held.items() if count)
-    return f"finished but for {counted(sum(held.values()), 'URL')} held back: {reasons}"
+    reasons = " and ".join(_HELD.get(reason, reason) for reason, count in held.items() if count)
+    return f"finished; {counted(sum(held.values()), 'URL')} held back by {reasons}"
 
 
 def parked(held: Mapping[str, int]) -> list[str]:
-    """A line for each reason for which URLs are *held* back, and how to release them."""
+    """Return a line for each reason for which URLs are *held* back, and how to release them."""
     return [
-        f"{_HELD.get(reason, reason)}: {counted(count, 'URL')}"
-        + (f"; raise {BUDGETS[reason]}, run again" if reason in BUDGETS else "")
+        f"{counted(count, 'URL')} held back by {_HELD.get(reason, reason)}"
+        + (f"; to fetch them, raise {BUDGETS[reason]} and run again" if reason in BUDGETS else "")
         for reason, count in held.items()
         if count
     ]
 
 
 def _seeds(stats: Mapping[str, Any], prefix: str) -> str:
-    """On the seeds if filters have refused some."""
+    """Describe the seeds, if filters refused some."""
     refused = refused_seeds(stats, prefix)
     return f"{stats.get('seeds/read', 0):,} read; refused by filters: {refused}" if refused else ""
 
 
 def _walls(given_up: Mapping[str, int], hosts: int) -> str:
-    """On *hosts* that gave something else than documents, if some did."""
+    """Describe the *hosts* that answered with a challenge, a login or a consent page."""
     found = ", ".join(f"{given_up[name]:,} {name}" for name in WALLS if given_up.get(name))
-    return f"of {counted(hosts, 'host')}; URLs: {found or 'none'}" if hosts else ""
+    sent = f"{counted(hosts, 'host')} sent challenge, login or consent pages"
+    return f"{sent}; URLs: {found or 'none'}" if hosts else ""
+
+
+def _flagged(pages: int) -> str:
+    """Describe the stored *pages* that may be walls or error pages."""
+    return f"{counted(pages, 'stored page')}, possibly not documents" if pages else ""
 
 
 def _visits(found: Mapping[str, int]) -> str:
-    """On visits of URLs that were finished before, if there were any."""
+    """Describe the visits of URLs that were finished before."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.items()))
     return f"{sum(found.values()):,} of URLs fetched before: {kinds}" if found else ""
 
 
-def _lost(found: Mapping[str, int]) -> str:
-    """On pages that were fetched and that robots.txt denies now, by host, if there are any."""
+def _denied_now(found: Mapping[str, int]) -> str:
+    """Describe the pages of an earlier fetch that robots.txt denies now, by host."""
     names = [f"{number:,} of {host}" for host, number in sorted(found.items()) if number > 0]
-    now = "their robots.txt denies them now; they come back once it allows them"
-    return f"pages fetched before: {', '.join(names)}; {now}" if names else ""
+    lead = "pages fetched before that robots.txt now denies, until it allows them again: "
+    return lead + ", ".join(names) if names else ""
 
 
 def _freshness(due: int, fresh: int) -> str:
-    """On the URLs that are visited again, if there are any."""
+    """Describe the URLs that are visited repeatedly."""
     seen = f"{counted(fresh, 'URL')} seen within 7 days"
     return f"{seen}; {due:,} wait for their next visit" if due or fresh else ""
 
 
 def _speed(counts: Counts, secs: float) -> str:
-    """On the pages and visits in *secs*."""
+    """Describe the rates of pages and visits over *secs*."""
     visits = f", {counts.visits / secs:.1f} visits/s" if counts.visits and secs else ""
     return f"{counts.pages / secs if secs else 0:.1f} pages/s{visits} over {secs:.0f} s"
 
 
-def _links(submitted: int, crawl: Counts, waiting: int, held: Mapping[str, int]) -> str:
-    """On links, if any were counted; new are those that the crawl knows."""
+def _this_run(stats: Mapping[str, Any]) -> str:
+    """Describe this run of a crawl that was resumed."""
+    run, secs = Counts.of(stats), float(stats.get("elapsed_time_seconds", 0.0))
+    requests = counted(int(stats.get("contacts", 0)), "request")
+    lost = counted(sum(run.given_up.values()), "URL")
+    return f"{counted(run.pages, 'page')}, {requests}, {lost} given up; {_speed(run, secs)}"
+
+
+def _links(found: _Figures) -> str:
+    """Describe the links; new are those that the crawl knows."""
+    crawl, submitted = found.crawl, found.count("links/submitted")
     ended = crawl.pages + crawl.redirects + sum(crawl.given_up.values())
-    known = ended + waiting + sum(held.values())
-    return f"{submitted:,} to the eliminator, {known:,} of them new" if submitted else ""
+    known = ended + found.waiting + sum(found.held.values())
+    return f"{submitted:,} found, of them {known:,} not seen before" if submitted else ""
 
 
 def _volume(received: int, decoded: int, sent: int) -> str:
-    """On bytes *decoded* and *sent*, if any were counted."""
+    """Describe the bytes after decompression, and those sent."""
     if not (received and decoded):
         return ""
-    return f"{decoded:,} decoded, {decoded / received:.1f} times as many; {sent:,} sent"
+    ratio = f"{decoded / received:.1f} times as many"
+    return f"{decoded:,} after decompression, {ratio}; {sent:,} sent"
 
 
 def _links_per_page(pages: int, found: int, unique: int) -> str:
-    """On the links of a page, if any were counted."""
+    """Describe the links of a page."""
     if not pages:
         return ""
     return f"{found / pages:.1f} links per page, {unique / pages:.1f} of them distinct"
 
 
-def _bound(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
-    """A row on what the crawl was bound by, and for one that is not finished rows on what it is
-    bound by, and when it would end."""
+def _bound(stats: Mapping[str, Any], prefix: str) -> _Rows:
+    """Return what has limited the crawl, and how an unfinished one stands."""
     if not (shares := shares_of(stats, prefix)):
         return []
-    rows = [("bound by", f"{shares} of the time")]
+    rows = [("limited by", f"{shares} of the time")]
     if stats.get("finish_reason") != "finished":
         end = stats.get("projection/now", "")
-        rows += [("", f"at last {stats['doctor/now']}"), ("", end and f"projected then: {end}")]
+        rows += [("", f"at the end: {stats['doctor/now']}"), ("", end and f"projected: {end}")]
     return rows
 
 
-def _paused(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
-    """A row for each reason for which the crawl has paused, and for those that still hold."""
+def _paused(stats: Mapping[str, Any], prefix: str) -> _Rows:
+    """Return a row for each reason the crawl paused for, and for those that still hold."""
     prefix, suffix = f"{prefix}pauses/", "_secs"
 
     def reason(name: str) -> str:
@@ -280,4 +352,4 @@ def _paused(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
         if name.startswith(prefix) and name.endswith(suffix)
     ]
     now = stats.get("pauses/now")
-    return [*rows, ("", f"and still when it ended: {now}")] if now else rows
+    return [*rows, ("", f"still paused at the end: {now}")] if now else rows

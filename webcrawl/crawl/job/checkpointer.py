@@ -1,6 +1,7 @@
-"""Makes checkpoints of a running crawl, one at a time: the steps of jobdir.py around a loop.
+"""Makes checkpoints of a running crawl, one at a time.
 
-Called by the scheduler: at an interval by way of the Checkpoints extension, and at the end.
+It runs the steps of jobdir.py and what surrounds them. Called by the scheduler: at intervals by the
+Checkpoints extension, and at the end.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Checkpointer:
-    """Checkpoints of one job.
+    """Makes the checkpoints of one job.
 
-    *facts* returns what the manifest has for readers; *stop* is called with the OSError that kept a
-    checkpoint from being written. *on_due* is called instead of ``start`` when one is due by the
-    clock. None is begun before the crawl ends if the job *is_temporary*.
+    *facts* returns what the manifest has for readers; *stop* is called with the OSError that
+    prevented a checkpoint from being written. *on_due* is called instead of ``start`` when the
+    interval is over. A job that *is_temporary* gets no checkpoint before the crawl ends.
     """
 
     job: Job
@@ -46,12 +47,15 @@ class Checkpointer:
     _is_ending: bool = dataclasses.field(default=False, init=False)
 
     def due(self) -> None:
-        """A checkpoint is due by the clock."""
+        """Start a checkpoint, or call *on_due*, because the interval is over."""
         (self.on_due or self.start)()
 
     def start(self) -> bool:
-        """Begin a checkpoint unless one is being made, or the crawl is ending, which makes one at
-        its end; returns immediately whether it has begun."""
+        """Start a checkpoint and return immediately whether it was started.
+
+        None is started while one is being made, or when the crawl is ending, which makes one at its
+        end.
+        """
         is_busy = self._running is not None and not self._running.done()
         if is_busy or self.is_temporary or self.stop.is_ending:
             return False
@@ -59,14 +63,18 @@ class Checkpointer:
         return True
 
     async def settle(self) -> None:
-        """Return when no checkpoint is being made: one that is begun in the same turn of the loop
-        has what is there then."""
+        """Return when no checkpoint is being made.
+
+        A checkpoint that starts in the same turn of the loop contains everything present now.
+        """
         while self._running is not None and not self._running.done():
             await asyncio.wait([self._running])
 
     async def make_another(self) -> bool:
-        """As ``make``, after one that is being made. False when the crawl ends: then the last one
-        is made beside no other."""
+        """Make a checkpoint after the one being made, as ``make`` does.
+
+        Returns False when the crawl is ending: nothing may run alongside the last checkpoint.
+        """
         await self.settle()
         if self._is_ending:
             return False
@@ -83,31 +91,36 @@ class Checkpointer:
         started = now()
         try:
             kept = await asyncio.to_thread(self.job.kept.keep)
-        except Exception as error:  # it does not concern the crawl
+        except Exception as error:  # the crawl can continue without it
             self.stats.inc_value("checkpoint/kept/failed")
-            told = "The checkpoint is good, but could not be kept for later: %s"
-            logger.warning(told, error, exc_info=_trace_of(error))
+            message = "The checkpoint is valid, but could not be kept for later: %s"
+            logger.warning(message, error, exc_info=_trace_of(error))
             return
         if kept:
             self.stats.inc_value("checkpoint/kept/count")
             logger.info("Checkpoint kept for later in %.2f s", now() - started)
 
     async def wait(self) -> None:
-        """The crawl ends: return when no checkpoint is being made any more, and none kept."""
+        """Return when no checkpoint is being made or kept any more, because the crawl is ending."""
         self._is_ending = True
-        self.job.kept.give_way()
+        self.job.kept.abort_keeping()
         if self._running is not None:
             await self._running
 
     def make_first(self) -> None:
-        """A crawl that dies before its first checkpoint since the machine was started must find one
-        to go on from. Blocks."""
+        """Make the first checkpoint since the machine booted. Blocks.
+
+        A crawl that dies before its next one must find one to resume from.
+        """
         self.job.publish(self.job.prepare(self.facts()))
         self.job.forget()
 
     async def make(self) -> bool:
-        """Make one now. False when the previous one stays the live one: then an error is logged,
-        or the crawl is ending and the parts do not agree any more about what was done."""
+        """Make a checkpoint now. Returns False if the previous one stays current.
+
+        Then an error was logged, or the crawl is ending and its parts no longer agree on what was
+        done.
+        """
         if self.stop.has_begun:
             return False
         started = now()
@@ -119,8 +132,8 @@ class Checkpointer:
             await asyncio.to_thread(self.job.publish, prepared)
         except Exception as error:
             self.stats.inc_value("checkpoint/failed")
-            told = "No checkpoint was made; the previous one stays the live one: %s"
-            logger.error(told, error, exc_info=_trace_of(error))  # noqa: TRY400  # by kind
+            message = "No checkpoint was made; the previous one stays current: %s"
+            logger.error(message, error, exc_info=_trace_of(error))  # noqa: TRY400  # by kind
             if isinstance(error, OSError):
                 self.stop.fail(error)
             return False
@@ -133,7 +146,10 @@ class Checkpointer:
         return True
 
     async def _gather(self, prepared: PreparedCheckpoint) -> float:
-        """Encode *prepared* a few ms at a time while the crawl goes on; the longest, in seconds."""
+        """Encode *prepared* a few ms at a time while the crawl continues.
+
+        Returns the longest of these, in seconds.
+        """
         longest = 0.0
         started = now()
         for _ in prepared.gather():
@@ -143,9 +159,13 @@ class Checkpointer:
         return longest
 
     async def _tell_modules(self) -> None:
-        """Return when all processing modules have stored their pages; raises what one answered."""
+        """Return when all processing modules have stored their pages.
+
+        Raises the error of a module that failed.
+        """
         for _, answer in await self.signals.send_catch_log_async(signal=checkpoint_signal):
-            # What it raised, where Scrapy's other senders give a Failure, or has returned.
+            # The answer is the exception that a handler raised or returned; other senders of Scrapy
+            # give a Failure.
             if isinstance(answer, BaseException):
                 raise answer
 
@@ -155,19 +175,19 @@ class Checkpointer:
         try:
             await self.on_published()
         except Exception:
-            logger.exception("The checkpoint is good, but not all could be told of it")
+            logger.exception("The checkpoint is valid, but not every process was notified of it")
 
     async def _forget(self) -> None:
         try:
             for _ in self.job.forgetting():
                 await asyncio.sleep(0)
         except OSError as error:
-            # The checkpoint is good: resuming deletes what is left over.
-            told = "Files of earlier checkpoints could not be deleted: %s"
-            logger.error(told, error)  # noqa: TRY400  # as ``_trace_of``
+            # The checkpoint is valid, and resuming deletes leftover files.
+            message = "Files of earlier checkpoints could not be deleted: %s"
+            logger.error(message, error)  # noqa: TRY400  # as ``_trace_of``
             self.stop.fail(error)
 
 
 def _trace_of(error: Exception) -> Exception | None:
-    """The part of *error* for the log besides its message: nothing if it is the disk's."""
+    """Return *error* if its traceback belongs in the log; None for an error of the disk."""
     return None if isinstance(error, OSError) else error

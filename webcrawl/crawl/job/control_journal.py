@@ -1,11 +1,12 @@
 """Journal of the commands to a crawl: ``JOBDIR/logs/control.jsonl``.
 
-Written by control/, and read by whatever tells of a job. A command is appended and fsynced before
-it has its effect, and its number once more, with the answer, when that is done and durable. What
-lasts is in force until another line of the same key takes its place or ends it; a command that does
-something once, and has no answer, is done again by the next process. The log is not divided into
-files, as nothing in force may be deleted with an old one. There is none before the first command.
-The last field of a line, ``sum``, is the XXH3 of the rest; a line of an earlier version has none.
+control/ writes it, and everything that describes a job reads it. A command is appended and fsynced
+before it takes effect. When it is done and durable, its number is appended again with the answer. A
+lasting change is in force until another line with the same key replaces or ends it. A command that
+does something once, and has no answer, is done again by the next process. The log is not split into
+files, because an old file could hold a change that is still in force. It does not exist before the
+first command. The last field of a line, ``sum``, is the XXH3 of the rest; lines of earlier versions
+have none.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ if TYPE_CHECKING:
 
 #: The journal in a job directory.
 JOURNAL = "logs/control.jsonl"
-# Of its end, for the last commands.
+# Bytes read from its end for the last commands.
 _END_BYTES = 1 << 20
-# Arguments are words, numbers, and lists of words.
+# Maximum nesting: arguments are words, numbers, and lists of words.
 _MOST_DEEP = 2
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A command as it comes, from *origin*."""
+    """A command as received from *origin*."""
 
     name: Annotated[str, msgspec.Meta(max_length=40)] = ""
     arguments: dict[str, Any] = {}
@@ -60,11 +61,11 @@ decode_request = json_decoder(Request)
 
 
 class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
-    """A line. With an *answer* it is the answer to the command of that number.
+    """A line of the journal. With an *answer* it answers the command of the same number.
 
-    *lasts* is the key of what it changes, *ends* that it ends what another line of that key has
-    changed, *undo* the command line that ends it; *again*: it is done again without an answer.
-    *hive* is its number in the journal of a hive.
+    *lasts* is the key of what the command changes. *ends* says that it ends an earlier change of
+    that key. *undo* is the command line that ends it. *again*: it is done again if it has no
+    answer. *hive* is its number in the journal of a hive.
     """
 
     at: Seconds
@@ -78,14 +79,16 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def order(self) -> int:
-        """Its number in the journal of a hive, 0 if it is not there. Before 2026-11-27 that was the
-        ID of a stream, which began with milliseconds."""
+        """Return its number in the journal of a hive, 0 if it is not there.
+
+        Before 2026-11-27 this was the ID of a stream, which began with milliseconds.
+        """
         digits = self.hive.partition("-")[0]
         return int(digits) if digits.isdecimal() else 0
 
     @property
     def told(self) -> str:
-        """In words."""
+        """Return the command, its time, origin and reason as a sentence."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at))
         reason = f" ({' '.join(self.reason.split())})" if self.reason else ""
         undo = f"; {self.undo} ends it" if self.undo else ""
@@ -93,7 +96,7 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def command(self) -> str:
-        """As it is typed."""
+        """Return the command line of the command."""
         values = self.arguments.values()
         words = (" ".join(one) if isinstance(one, list) else str(one or "all") for one in values)
         return " ".join([self.name, *words])
@@ -104,7 +107,7 @@ _SUM = re.compile(rb',"sum":"([0-9a-f]{16})"\}\Z')
 
 
 def encode(change: Change) -> bytes:
-    """*change* as a line of the journal, without its end."""
+    """Return *change* as a line of the journal, without the line end."""
     line = msgspec.json.encode(change)
     return b'%b,"sum":"%b"}' % (line[:-1], xxh3_64_hexdigest(line).encode())
 
@@ -114,15 +117,15 @@ def _decode(line: bytes) -> Change:
     if found is not None:
         line = line[: found.start()] + b"}"
         if xxh3_64_hexdigest(line).encode() != found[1]:
-            raise UndecodableError("its checksum is not that of what is there")
+            raise UndecodableError("its checksum does not match its content")
     return _decode_change(line)
 
 
 class Journal:
     """The journal of the job in *jobdir*.
 
-    *last* are the last changes by key, also those that ended one, in the order in which they were
-    made; *undone* the commands to be done again; *number* is that of the last command.
+    *last* has the last change for each key, also those that ended one, in the order in which they
+    were made. *undone* has the commands to be done again. *number* is that of the last command.
     """
 
     def __init__(self, jobdir: Path) -> None:
@@ -133,21 +136,24 @@ class Journal:
 
     @property
     def in_force(self) -> dict[str, Change]:
-        """The changes that last, by key, in the order in which they were made."""
+        """Return the changes in force, by key, in the order in which they were made."""
         return {key: one for key, one in self.last.items() if not one.ends}
 
     def read(self) -> None:
-        """Read it, but for a torn last line. Blocks. FatalError for a line that cannot be read."""
+        """Read the journal, except a torn last line.
+
+        Blocks. Raises FatalError for an unreadable line.
+        """
         for line in _lines(self._log.path):
             if isinstance(line, str):
                 raise FatalError(
-                    f"{self._log.path}, {line}: mend it, or remove it if nothing of it is to be in "
-                    "force."
+                    f"{self._log.path}, {line}: repair the file, or delete it if none of its "
+                    "changes should be in force."
                 )
             self._take(line)
 
     def append(self, line: Change) -> None:
-        """Append *line*; on the platter when this returns. Blocks. OSError."""
+        """Append *line*, which is durable when this returns. Blocks. Raises OSError."""
         with closing(self._log):
             self._log.open()  # a torn line is cut
             self._log.append(encode(line))
@@ -166,7 +172,7 @@ class Journal:
 
 
 def _lines(path: Path) -> Iterator[Change | str]:
-    """The lines in *path*, but for a torn last one; of one that cannot be read a clause."""
+    """Yield the lines in *path*, except a torn last one; for an unreadable one, a description."""
     data = path.read_bytes() if path.exists() else b""
     for place, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
@@ -176,13 +182,15 @@ def _lines(path: Path) -> Iterator[Change | str]:
 
 
 def damaged_lines(jobdir: Path) -> list[str]:
-    """A clause for each line of the journal in *jobdir* that cannot be read. OSError."""
+    """Return a description of each unreadable line of the journal in *jobdir*. Raises OSError."""
     return [line for line in _lines(jobdir / JOURNAL) if isinstance(line, str)]
 
 
 def last_changes(jobdir: Path, most: int) -> list[Change]:
-    """The last commands to the job in *jobdir*, the newest first, with their answers; what cannot
-    be read is left out."""
+    """Return the last commands to the job in *jobdir* with their answers, the newest first.
+
+    Unreadable lines are left out.
+    """
     found: dict[int, Change] = {}
     for line in _end(jobdir / JOURNAL).split(b"\n")[:-1]:
         with suppress(UndecodableError):
@@ -203,7 +211,7 @@ def _end(path: Path) -> bytes:
 def in_force(jobdirs: Iterable[Path]) -> list[Change]:
     """Return the changes in force in the crawl of *jobdirs*; the latest command wins.
 
-    FatalError.
+    Raises FatalError.
     """
     found: dict[str, Change] = {}
     for jobdir in jobdirs:
@@ -215,7 +223,7 @@ def in_force(jobdirs: Iterable[Path]) -> list[Change]:
 
 
 def put_on(rules: HostRules, changes: Iterable[Change]) -> None:
-    """Add the rules of hosts that are among *changes*, which are in force, to *rules*."""
+    """Apply the rules of hosts among *changes*, which are in force, to *rules*."""
     for one in changes:
         if one.name in COMMANDS:
             rules.command(one.name, source=one.told, **one.arguments)

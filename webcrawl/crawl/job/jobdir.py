@@ -4,7 +4,7 @@ On disk::
 
     LOCK                            see storage/lock.py
     CURRENT  manifest  snapshot     state_directory.py: totals, seed cursor, public suffix list
-    shards/NN/                      a shard: all that is known of some hosts
+    shards/NN/                      a shard: everything known about some hosts
     shards/NN/CURRENT  manifest  snapshot        frontier, eliminator, content-seen test, seeds
     shards/NN/{frontier,seen,content,...}        the files of these parts, and hosts/ (SQLite)
     checkpoints/NNNNNN/...          older checkpoints, see kept_checkpoints.py
@@ -12,16 +12,16 @@ On disk::
 
 A checkpoint has three steps, one checkpoint at a time::
 
-    prepare()  reactor thread: snapshot of every part, no file is read; what takes long is encoded
-               afterwards, in pieces, while the crawl goes on
-    publish()  any thread: snapshots of all shards and of the job are written and fsynced with all
-               that they name, then the manifests are published, the job's last
-    forget()   reactor thread: files that only older snapshots named are deleted
+    prepare()  reactor thread: take a snapshot of every part without reading files; large ones are
+               encoded afterwards, in pieces, while the crawl continues
+    publish()  any thread: write and fsync the snapshots of all shards and of the job, with all
+               files that they name; then publish the manifests, the job's last
+    forget()   reactor thread: delete files that only older snapshots named
 
-Dying between two lines of this leaves some shards with the new state, and others and the job with
-the one before. Nothing is missing then: the logs of all shards were fsynced first, so a link from a
-page that one shard has finished is in the log of another. The job's own state is never newer than
-its shards: seeds may be submitted again, and are known by then.
+A crash between two of these steps leaves some shards with the new state, and others and the job
+with the previous one. Nothing is missing then: the logs of all shards were fsynced first, so a link
+from a page that one shard has finished is in the log of another. The job's own state is never newer
+than its shards': seeds may be submitted again, and are then already known.
 """
 
 from __future__ import annotations
@@ -55,15 +55,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# What shows that a directory is a job's. The first of it, LOCK, no power failure takes away.
-_MARKS = frozenset({"LOCK", "CURRENT", SHARDS})
-# What a new one may have: of the file system, and of who starts the crawl, as scrapy hive does.
-_NOBODYS = frozenset({"lost+found", "logs"})
+# Names that identify a job directory. LOCK is made first, and no power failure takes it away.
+_JOB_NAMES = frozenset({"LOCK", "CURRENT", SHARDS})
+# Names allowed in a new job directory: from the file system, and from what starts the crawl, such
+# as scrapy hive.
+_IGNORED_NAMES = frozenset({"lost+found", "logs"})
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class Checkpoint:
-    """The live checkpoint of a job on disk: its *own* state, and its *shards*' by their names."""
+    """The current checkpoint of a job on disk.
+
+    It has the job's *own* state, and those of its *shards* by name.
+    """
 
     own: SavedState
     shards: Mapping[str, SavedState]
@@ -76,17 +80,16 @@ class PreparedCheckpoint:
     states: list[tuple[StateDirectory, PreparedState]]
 
     def gather(self) -> Iterator[None]:
-        """As ``PreparedState.gather``, of each."""
+        """Encode every state, as ``PreparedState.gather``."""
         for _, state in self.states:
             yield from state.gather()
 
 
 def read_checkpoint(jobdir: Path, *, without: Collection[str] = ()) -> Checkpoint | None:
-    """The live checkpoint of the job in *jobdir*, *without* some of its shards; None when there
-    never was one. Takes no lock and changes nothing on disk.
+    """Return the current checkpoint of the job in *jobdir*; None if it has none.
 
-    Raises CorruptRecordError, also when a newer checkpoint takes its place meanwhile, and
-    NewerFormatError.
+    *without* names shards to leave out. Takes no lock and changes nothing on disk. Raises
+    NewerFormatError, and CorruptRecordError, also when a newer checkpoint replaces it meanwhile.
     """
     own, shards = _read(jobdir, lambda name: name not in without)
     return None if own is None else Checkpoint(own, shards)
@@ -95,7 +98,7 @@ def read_checkpoint(jobdir: Path, *, without: Collection[str] = ()) -> Checkpoin
 def _read(
     jobdir: Path, is_wanted: Callable[[str], bool]
 ) -> tuple[SavedState | None, dict[str, SavedState]]:
-    """The live state of the job, and that of each shard that has one and *is_wanted*, by name."""
+    """Return the current state of the job, and those of its wanted shards by name."""
     own = read_state(jobdir)
     names = filter(is_wanted, shards_of(jobdir, own))
     states = {name: read_shard(jobdir, name, own) for name in names}
@@ -103,13 +106,16 @@ def _read(
 
 
 def seed_of(state: SavedState) -> int:
-    """The seed of the job with *state*, its own or a shard's: 0 if it is of before 2026-11-24."""
+    """Return the hash seed of the job with *state*, its own or a shard's; 0 before 2026-11-24."""
     return int(state.facts.get("seed", 0))
 
 
 def shards_of(jobdir: Path, own: SavedState | None) -> list[str]:
-    """The names of the shards of the job in *jobdir*, whose own state on disk is *own*. A shard
-    that is not there was moved away; if none is, their directory is lost, and all are named."""
+    """Return the names of the shards of the job in *jobdir*, whose own state on disk is *own*.
+
+    A shard without a directory was moved away. If no shard has one, their directory is lost, and
+    all are named.
+    """
     names = set(shard_names(jobdir))
     if own is not None and not (jobdir / SHARDS).is_dir():
         names.update(own.facts.get("shards", ()))
@@ -117,8 +123,10 @@ def shards_of(jobdir: Path, own: SavedState | None) -> list[str]:
 
 
 def read_shard(jobdir: Path, name: str, own: SavedState | None) -> SavedState | None:
-    """The live state of the shard *name* of the job in *jobdir*, whose own state on disk is *own*;
-    None for a shard that has none yet. Raises as ``read_state``."""
+    """Return the current state of the shard *name* of the job in *jobdir*, None if it has none yet.
+
+    *own* is the job's own state on disk. Raises as ``read_state``.
+    """
     path = shard_path(jobdir, name)
     state = read_state(path)
     if state is None and own is not None and name in own.facts.get("shards", ()):
@@ -127,10 +135,10 @@ def read_shard(jobdir: Path, name: str, own: SavedState | None) -> SavedState | 
 
 
 def unopened(error: Exception, jobdir: Path) -> FatalError:
-    """The sentence for a crawl in *jobdir* that cannot be opened."""
+    """Return the error for a crawl in *jobdir* that cannot be opened because of *error*."""
     sentence = f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}"
     if isinstance(error, CorruptRecordError):
-        sentence += f"; scrapy job check {jobdir} says how to go on"
+        sentence += f"; run scrapy job check {jobdir} to see what can be done"
     return refusal(error, jobdir, f"{sentence}.")
 
 
@@ -138,9 +146,9 @@ class Job:
     """One JOBDIR.
 
     ``open`` and ``publish`` block on the disk. *kept* are its older checkpoints. *beside* are names
-    that a new one may have in it. *only* are the names of the shards to be loaded, None: all that
-    are there; others may be taken in by ``adopt`` and given up by ``drop`` while it is open.
-    *draw_seed* gives the seed of a new one (hash_seed.py), which all its manifests have.
+    that a new one may already contain. *only* are the names of the shards to load, None for all
+    that exist; others can be added with ``adopt`` and removed with ``drop`` while it is open.
+    *draw_seed* gives the seed of a new job (hash_seed.py), which all its manifests contain.
     """
 
     def __init__(
@@ -161,23 +169,23 @@ class Job:
         self._boot = read_boot_id()
         self._draw_seed = draw_seed
         self.seed = 0
-        # What was in the directory when this run locked it; None until then.
-        self._before: frozenset[str] | None = None
-        self._is_made = False
-        #: The state of the job itself: totals, seed cursor, public suffix list.
+        # Content of the directory when this run locked it; None until then.
+        self._content_before: frozenset[str] | None = None
+        self._made_directory = False
+        #: State of the job itself: totals, seed cursor, public suffix list.
         self.own = StateDirectory(path=path, boot=self._boot)
         self._shards: dict[str, StateDirectory] = {}
-        # Held while states are published: a shard that was dropped meanwhile is written to until
-        # it is released.
+        # Held while states are published: until it is released, a shard dropped meanwhile may still
+        # be written to.
         self._publishing = threading.Lock()
         self._published: list[StateDirectory] = []
 
     def open(self, *, spider: str = "") -> None:
-        """Lock the directory and load the live state of the job, ``own``, and of all its shards.
+        """Lock the directory and load the current state of the job, ``own``, and of all its shards.
 
-        *spider* is the name of the spider whose crawl it must be; empty: anyone's. Raises
-        FatalError with one sentence for a directory that is not such a job, is in use or damaged,
-        and changes nothing then. DiskError if the disk is full or broken.
+        *spider* is the name of the spider whose crawl it must be; empty: any spider's. Raises
+        FatalError with one sentence for a directory that is not such a job, is in use or is
+        damaged, and then changes nothing. Raises DiskError if the disk is full or broken.
         """
         self._refuse_others()
         self.lock()
@@ -192,25 +200,25 @@ class Job:
             raise unopened(error, self.path) from error
 
     def _refuse_others(self) -> None:
-        """FatalError if the directory was never a job's, and has other things in it."""
-        with contextlib.suppress(OSError):  # it is not there, or is refused when it is locked
-            names = {path.name for path in self.path.iterdir()} - self._beside - _NOBODYS
-            if names and names.isdisjoint(_MARKS):
-                hive = "; a hive goes on by scrapy hive" if "drones" in names else ""
+        """Raise FatalError if the directory was never a job's and contains other things."""
+        with contextlib.suppress(OSError):  # it is missing, or ``lock`` will refuse it
+            names = {path.name for path in self.path.iterdir()} - self._beside - _IGNORED_NAMES
+            if names and names.isdisjoint(_JOB_NAMES):
+                hive = "; to continue a hive, use scrapy hive" if "drones" in names else ""
                 raise FatalError(
-                    f"JOBDIR {self.path} has other things in it, such as {min(names)}: name an "
-                    f"empty directory, or one that is not there{hive}."
+                    f"JOBDIR {self.path} contains other things, such as {min(names)}: choose an "
+                    f"empty or new directory{hive}."
                 )
 
     def lock(self) -> None:
-        """Lock the directory, whatever is in it. Raises FatalError as ``open``."""
+        """Lock the directory, whatever it contains. Raises FatalError as ``open``."""
         refuse_kept(self.path)
         try:
             is_made = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
             before = frozenset(path.name for path in self.path.iterdir())
             self._lock.acquire()
-            self._before, self._is_made = before, is_made
+            self._content_before, self._made_directory = before, is_made
             sync_path(self.path)
         except LockedError as error:
             raise FatalError(
@@ -237,16 +245,16 @@ class Job:
                     f"JOBDIR {self.path} holds a crawl of the spider {owner}, not of {spider}: "
                     "choose another one with -s JOBDIR=DIR."
                 )
-            self.own.go_on(own)
+            self.own.resume_from(own)
         for above in ("", f"{SHARDS}/*/"):
             for path in self.path.glob(f"{DIRECTORY}/*/{above}{MANIFESTS}"):
                 restrict(path)
         for name, state in shards.items():
             self._shards[name] = self._state_of(name)
-            self._shards[name].go_on(state)
+            self._shards[name].resume_from(state)
 
     def use(self, seed: int) -> None:
-        """Hash by *seed* from now on, and keep it."""
+        """Set the hash seed of the job and of this process."""
         self.seed = seed
         use_seed(seed)
 
@@ -255,64 +263,74 @@ class Job:
 
     @property
     def shards(self) -> list[str]:
-        """The names of the shards that have a saved state or were asked for."""
+        """Return the names of the shards that have a saved state or were asked for."""
         return sorted(self._shards)
 
     def shard(self, name: str) -> StateDirectory:
-        """The saved state of the shard *name*; a new one if there is none."""
+        """Return the saved state of the shard *name*; a new one if there is none."""
         if name not in self._shards:
             self._shards[name] = self._state_of(name)
             self._shards[name].begin()
         return self._shards[name]
 
     def adopt(self, name: str) -> StateDirectory:
-        """Take in the shard *name*, whose directory came from elsewhere or is new, while the job is
-        open; after ``settle`` if it was dropped before. Blocks. Raises as ``read_state``."""
+        """Add the shard *name*, whose directory came from elsewhere or is new, to the open job.
+
+        Call it after ``settle`` if the shard was dropped before. Blocks. Raises as ``read_state``.
+        """
         assert name not in self._shards, name
         state = read_state(shard_path(self.path, name))
         adopted = self._state_of(name)
         if state is None:
             adopted.begin()
         else:
-            adopted.go_on(state)
+            adopted.resume_from(state)
         self._shards[name] = adopted
         return adopted
 
     def drop(self, name: str) -> None:
-        """The shard *name* is no part of the job any more: no state of it is published from now on,
-        and its directory may be moved or deleted after ``settle``. Returns at once."""
+        """Remove the shard *name* from the job. Returns immediately.
+
+        No state of it is published from now on, and its directory may be moved or deleted after
+        ``settle``.
+        """
         self.kept.copied.pop(name, None)
         state = self._shards.pop(name, None)
         if state is not None:
             state.is_dropped = True
 
     def settle(self) -> None:
-        """Return when nothing is written any more to the shards that were dropped. Blocks."""
+        """Return when nothing writes to the dropped shards any more. Blocks."""
         with self._publishing:
             pass
 
     def delete(self, name: str) -> None:
-        """Delete the directory of the shard *name*, which was dropped and is closed. Blocks; what
-        cannot be deleted is left."""
+        """Delete the directory of the shard *name*, which was dropped and closed.
+
+        Blocks; files that cannot be deleted are left.
+        """
         with self._publishing:
             shutil.rmtree(shard_path(self.path, name), ignore_errors=True)
 
     @property
     def is_behind(self) -> bool:
-        """Whether the job or a shard has no state that was saved since the machine was started."""
+        """Return whether the job or a shard has no state saved since the machine booted."""
         states = [self.own, *self._shards.values()]
         return any(not state.resumed or state.rebooted for state in states)
 
     def prepare(self, facts: Mapping[str, Any]) -> PreparedCheckpoint:
         """Take the snapshots; *facts* are put into the job's manifest for people to read."""
         self.own.facts = {**facts, "shards": self.shards, "seed": self.seed}
-        # What is only in the job's own snapshot would be lost: see ``_of_older_job``.
+        # Data that is only in the job's own snapshot would be lost: see ``_of_older_job``.
         states = [state for _, state in sorted(self._shards.items()) if state.is_to_be_saved]
         return PreparedCheckpoint([(state, state.prepare()) for state in (*states, self.own)])
 
     def publish(self, prepared: PreparedCheckpoint) -> None:
-        """Make *prepared* the live checkpoint. On OSError some shards may have their new state, and
-        the others and the job have their previous one. In another thread only when gathered."""
+        """Make *prepared* the current checkpoint.
+
+        On OSError some shards may have their new state, and the others and the job their previous
+        one. May run in another thread only after ``gather``.
+        """
         for _ in prepared.gather():
             pass
         with self._publishing:
@@ -320,16 +338,18 @@ class Job:
                 for state, to_save in prepared.states:
                     _unless_dropped(state, lambda: step(state, to_save))  # noqa: B023  # at once
         self._published = [state for state, _ in prepared.states]
-        self.kept.make_own()
+        self.kept.become_ordinary()
 
     def forget(self) -> None:
-        """After ``publish``, before the next ``prepare``: let every part delete what the published
-        checkpoint does not name."""
+        """Let every part delete what the published checkpoint does not name.
+
+        To be called after ``publish``, before the next ``prepare``.
+        """
         for _ in self.forgetting():
             pass
 
     def forgetting(self) -> Iterator[None]:
-        """As ``forget``, one shard for each step: deleting files takes a file system a while."""
+        """Do ``forget``, one shard for each step: deleting files takes a file system a while."""
         published, self._published = self._published, []
         for state in published:
             if not state.is_dropped:
@@ -337,18 +357,20 @@ class Job:
             yield
 
     def close(self) -> None:
-        """Give the directory free. The parts are closed by their owner."""
+        """Release the lock of the directory. The parts are closed by their owner."""
         self._lock.release()
 
     def discard(self) -> None:
-        """Remove what came into the directory after this run had locked it, and the directory if
-        this run made it; nothing if another process has it now. Blocks; what cannot be removed is
-        left."""
-        if self._before is None:
+        """Remove what was added to the directory after this run had locked it.
+
+        Removes the directory, too, if this run made it, and nothing if another process has it now.
+        Blocks; files that cannot be removed are left.
+        """
+        if self._content_before is None:
             return
         with contextlib.suppress(LockedError, OSError):
             self._lock.acquire()
-            remove_new(self.path, None if self._is_made else self._before)
+            remove_new(self.path, None if self._made_directory else self._content_before)
         self._lock.release()
 
 

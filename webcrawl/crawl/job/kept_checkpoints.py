@@ -1,17 +1,17 @@
-"""Older checkpoints of a crawl, each a job directory of its own, whose copies can be resumed.
+"""Older checkpoints of a crawl, each a job directory whose copies can be resumed.
 
-Made after a checkpoint was published, at an interval. On disk::
+Made at an interval, after a checkpoint was published. On disk::
 
     checkpoints/NNNNNN/         what JOBDIR was when checkpoint NNNNNN was published: its pointer,
                                 manifest and snapshot, and its shards with all their files
     checkpoints/NNNNNN/KEPT     says that the files here may be those of a crawl
     checkpoints/NNNNNN.tmp/     one that is being made or deleted; disposable
 
-The files are hard links, which cost no space before the crawl deletes its own names for them; what
-is written in place is copied. The invariant: no byte that a snapshot names is ever written over,
-neither by the crawl, which only appends behind it, nor by a resumed one: a directory that still
-shares files is refused. Bytes appended since mean what they mean after ``kill -9``. Only the
-frontier's done log begins anew: it would tell of finished pages whose links are not here.
+The files are hard links, which take no space until the crawl deletes its own names for them. Files
+that are written in place are copied. The invariant: no byte that a snapshot names is ever
+overwritten. The crawl only appends after it, and a resumed crawl never runs in a directory that
+still shares files. Bytes appended since mean the same as after ``kill -9``. Only the frontier's
+done log starts empty: it would report finished pages whose links are not here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from webcrawl.storage.record_log import RecordLog
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    # Copies what a part has on disk into a directory; stops when it is told not to go on.
+    # Copies a part's files into a directory; stops when its second argument returns False.
     Copy = Callable[[Path, Callable[[], bool]], None]
 
 DIRECTORY = "checkpoints"
@@ -44,7 +44,7 @@ _HOSTS = "hosts"
 
 
 class KeptCheckpoints:
-    """Those of the job in *path*: the last *count*, made at least *every* seconds apart.
+    """The kept checkpoints of the job in *path*: the last *count*, at least *every* seconds apart.
 
     *clock* gives epoch seconds.
     """
@@ -61,40 +61,44 @@ class KeptCheckpoints:
         self._path = path / DIRECTORY
         self._count = count
         self._every = every
-        #: Host records, which are written in place, by the names of the shards; they need not
-        #: agree with the rest to the moment, but not be older.
+        #: Functions that copy host records, which are written in place, by name of the shard. The
+        #: records need not match the rest to the moment, but must not be older.
         self.copied: dict[str, Copy] = {}
         self._clock = clock
         self._is_hurried = False
 
     def open(self) -> None:
-        """Delete what a process that died has left half made. Blocks."""
+        """Delete what a process that died left half made. Blocks."""
         for path in self._path.glob(f"*{_ASIDE}"):
             shutil.rmtree(path)
 
     @property
     def is_copy(self) -> bool:
-        """Whether the job is a copy of a kept checkpoint and has none of its own yet: contacts that
-        were made after it are on no record."""
+        """Return whether the job is a copy of a kept checkpoint, with no checkpoint of its own.
+
+        Contacts made after the kept checkpoint are then not on record.
+        """
         return (self._job / _MARK).exists()
 
-    def make_own(self) -> None:
-        """A checkpoint was published: a copy is a job like any other now."""
+    def become_ordinary(self) -> None:
+        """Turn a copy into an ordinary job, because it has published a checkpoint."""
         if self.is_copy:
             (self._job / _MARK).unlink()
             sync_path(self._job)
 
-    def give_way(self) -> None:
-        """The crawl ends: what is being kept is given up within moments. From any thread."""
+    def abort_keeping(self) -> None:
+        """Abort the checkpoint being kept within moments, because the crawl ends.
+
+        From any thread.
+        """
         self._is_hurried = True
 
     def keep(self) -> bool:
-        """Keep the live checkpoint if it is time, and delete the oldest ones over *count*; whether
-        it was kept.
+        """Keep the current checkpoint if it is time, and delete the oldest over *count*.
 
-        For a worker thread: takes 0.15 ms for each file, and 10 ms while other threads never wait
-        (2026-11-20). Until it returns the next checkpoint must not be published. On OSError,
-        CorruptRecordError nothing new is kept.
+        Returns whether it was kept. For a worker thread: takes 0.15 ms for each file, and 10 ms
+        while other threads never wait (2026-11-20). The next checkpoint must not be published until
+        it returns. On OSError or CorruptRecordError nothing new is kept.
         """
         if not self._is_due():
             return False
@@ -105,7 +109,7 @@ class KeptCheckpoints:
             self._make(aside, name)
             if self._is_hurried:
                 return False
-            # A job directory that was put back from a copy may come to this number again.
+            # A job directory restored from a copy may reach this number again.
             if (self._path / name).exists():
                 self._delete(self._path / name)
             aside.rename(self._path / name)
@@ -118,17 +122,17 @@ class KeptCheckpoints:
         return True
 
     def _delete(self, path: Path) -> None:
-        """By way of a name that says that it is not whole."""
+        """Rename the checkpoint to .tmp, then delete it."""
         aside = path.with_name(f"{path.name}.old{_ASIDE}")
         path.rename(aside)
-        sync_path(self._path)  # before a file of it is gone
+        sync_path(self._path)  # before any of its files is gone
         shutil.rmtree(aside)
 
     def _is_due(self) -> bool:
         kept = kept_in(self._job)
         if not kept:
             return self._count > 0
-        # A clock that was put back must not keep it from being made for years.
+        # A clock set back must not prevent checkpoints from being kept for years.
         age = self._clock() - kept[-1].stat().st_mtime
         return self._count > 0 and not 0 <= age < self._every
 
@@ -149,19 +153,21 @@ class KeptCheckpoints:
         sync_paths(made)
 
     def _link_tree(self, source: Path, target: Path) -> list[Path]:
-        """Give all files below *source* names below *target*; returns what is to be synced. Files
-        that go meanwhile are none that the checkpoint names."""
+        """Link all files below *source* into *target*; return the paths to be synced.
+
+        Files that disappear meanwhile are not named by the checkpoint.
+        """
         made: list[Path] = []
         for directory, names, files in os.walk(source):
             names[:] = [name for name in names if name != _HOSTS]
             place = target / os.path.relpath(directory, source)
-            begins_anew = place.name == _DONE_LOG
+            starts_empty = place.name == _DONE_LOG
             if files:
                 made += [*make_directory(place), place]
             for file in files:
                 if self._is_hurried:
                     return made
-                if begins_anew:
+                if starts_empty:
                     RecordLog.open(place / file, size=0).close()
                     made.append(place / file)
                     continue
@@ -171,7 +177,10 @@ class KeptCheckpoints:
 
 
 def kept_in(path: Path) -> list[Path]:
-    """The kept checkpoints of the job in *path*, the oldest first; the name is the number."""
+    """Return the kept checkpoints of the job in *path*, the oldest first.
+
+    The name is the number.
+    """
     found = [one for one in (path / DIRECTORY).glob("*/") if _NAME.fullmatch(one.name)]
     return sorted(found, key=lambda one: int(one.name))
 
@@ -182,8 +191,11 @@ def mark_as_copy(path: Path) -> None:
 
 
 def refuse_kept(path: Path) -> None:
-    """Raise FatalError if the job directory *path* is a kept checkpoint, in its place or moved, and
-    not a copy of one: to crawl there would write into the files of the crawl that made it."""
+    """Raise FatalError if the job directory *path* is a kept checkpoint and not a copy of one.
+
+    It may be in its place or moved. To crawl there would write into the files of the crawl that
+    made it.
+    """
     if not (path / _MARK).exists():
         return
     in_place = path.parent.name == DIRECTORY and (path.parent.parent / "CURRENT").exists()
@@ -191,5 +203,5 @@ def refuse_kept(path: Path) -> None:
     if in_place or any(file.is_file() and file.stat().st_nlink > 1 for file in files):
         raise FatalError(
             f"JOBDIR {path} is a kept checkpoint, which never changes: copy it with "
-            f"cp -r {path} DIR, and go on in the copy with -s JOBDIR=DIR."
+            f"cp -r {path} DIR, and continue in the copy with -s JOBDIR=DIR."
         )

@@ -1,4 +1,4 @@
-"""Ports of a crawl that runs, of its metrics and its monitor: ``JOBDIR/ports.json``."""
+"""Ports of a running crawl's metrics and monitor: ``JOBDIR/ports.json``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _decode = json_decoder(dict[str, int])
 
 
 def note_port(jobdir: Path, name: str, port: int) -> None:
-    """Enter the *port* of *name*; 0 takes it out. A disk that fails ends the crawl elsewhere."""
+    """Record the *port* of *name*; 0 removes it. A failing disk ends the crawl elsewhere."""
     path = jobdir / FILE
     with suppress(OSError):
         ports = {**ports_of(jobdir), name: port}
@@ -31,7 +31,7 @@ def note_port(jobdir: Path, name: str, port: int) -> None:
 
 
 def ports_of(jobdir: Path) -> dict[str, int]:
-    """Ports by name; none that cannot be read."""
+    """Return the ports by name; {} if they cannot be read."""
     with suppress(OSError, UndecodableError):
         return _decode((jobdir / FILE).read_bytes())
     return {}

@@ -1,8 +1,8 @@
-"""Settings of a crawl beyond the project's own, kept with its checkpoints.
+"""Settings that a crawl was given beyond the project's, saved with its checkpoints.
 
-A question to a job directory is to be answered by the rules of its crawl, not by those of the
-command line that asks: which URLs are one, which are refused, why a host rests. Only settings that
-decide such things are kept, no password.
+A question about a job directory must be answered by the rules of its crawl, not by those of the
+command line that asks: which URLs are equivalent, which are refused, why a host pauses. Only
+settings that decide such things are saved, and no password.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ _KEPT = (
 _PROJECT = SETTINGS_PRIORITIES["project"]
 
 
-def given(settings: BaseSettings) -> dict[str, Any]:
-    """Those of *settings* that decide about URLs and were given by the spider or with ``-s``, as
-    far as JSON can say what they are."""
+def settings_to_save(settings: BaseSettings) -> dict[str, Any]:
+    """Return the *settings* that decide about URLs and were set by the spider or with ``-s``.
+
+    Values that JSON cannot represent are left out.
+    """
     kept = {
-        # Scrapy makes more of some dictionaries.
+        # Scrapy turns some dictionaries into BaseSettings.
         name: value.copy_to_dict() if isinstance(value, BaseSettings) else value
         for name, value in settings.items()
         if isinstance(name, str)
@@ -45,8 +47,10 @@ def given(settings: BaseSettings) -> dict[str, Any]:
 
 
 def as_given(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings:
-    """*settings* as the crawl had them whose checkpoint has *facts*. What *settings* themselves
-    were given with ``-s`` goes before."""
+    """Return *settings* as the crawl had them whose checkpoint has *facts*.
+
+    Settings given to this command with ``-s`` take precedence.
+    """
     own = settings.copy()
     kept = facts.get("settings")
     for name, value in kept.items() if isinstance(kept, dict) else ():
@@ -55,8 +59,8 @@ def as_given(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings:
 
 
 def settings_of(jobdir: Path, settings: Settings) -> Settings | None:
-    """``as_given`` for the crawl in *jobdir*; None if no checkpoint says how it had them."""
-    with suppress(CorruptRecordError, NewerFormatError):  # who opens the job says so
+    """Return ``as_given`` for the crawl in *jobdir*; None if no checkpoint has its settings."""
+    with suppress(CorruptRecordError, NewerFormatError):  # opening the job reports that
         own = read_state(jobdir)
         if own is not None and own.facts.get("settings") is not None:
             return cast("Settings", as_given(settings, own.facts))
@@ -64,7 +68,7 @@ def settings_of(jobdir: Path, settings: Settings) -> Settings | None:
 
 
 def is_plain(value: object) -> bool:
-    """Whether JSON can say what *value* is."""
+    """Return whether JSON can represent *value*."""
     try:
         return bool(json.loads(json.dumps(value)) == value)
     except (TypeError, ValueError):

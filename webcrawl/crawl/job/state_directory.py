@@ -6,8 +6,8 @@ A job directory is one, and so is each of its shards (jobdir.py). On disk::
     snapshot-NNNNNN.log              record log: part name, snapshot, part name, ...;
                                      a large snapshot in pieces, each after the name
 
-The files of the parts are in directories beside. Dying at any moment leaves the last published
-state, and the parts' own logs, which are replayed from it.
+The files of the parts are in directories next to them. A crash at any moment leaves the last
+published state, and the parts' own logs, which are replayed from it.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from webcrawl.storage.record_log import MAX_PAYLOAD, CorruptRecordError, RecordL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-#: Where the shards of a job are, within its directory.
+#: Directory of a job's shards, within its own.
 SHARDS = "shards"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SNAPSHOTS = "snapshot-*.log"
-#: All manifests of a directory.
+#: Pattern of all manifests of a directory.
 MANIFESTS = "manifest-*.json"
 
 
 class Part(Protocol):
-    """A part with state that a checkpoint saves.
+    """A part whose state checkpoints save.
 
-    ``snapshot`` is its state now, in pieces if that takes long; ``written`` is what a snapshot
-    names and was written since the last call, to be fsynced; ``forget`` deletes what only snapshots
-    before the latest named.
+    ``snapshot`` returns its state now, in pieces if that takes long. ``written`` returns the files
+    to fsync: those that a snapshot names and that were written since the last call. ``forget``
+    deletes what only snapshots before the latest named.
     """
 
     def snapshot(self) -> bytes | Iterator[bytes]: ...
@@ -69,10 +69,10 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class SavedState:
-    """The live state of a directory as it is on disk.
+    """The current state of a directory as it is on disk.
 
-    *written_at* is UTC as ``2026-11-20T10:15:00Z``, *boot_id* names the boot in which it was
-    written, *snapshots* are those of the parts by their names.
+    *written_at* is UTC as ``2026-11-20T10:15:00Z``, *boot_id* identifies the boot in which it was
+    written, *snapshots* are those of the parts by name.
     """
 
     sequence: int
@@ -83,15 +83,15 @@ class SavedState:
 
     @property
     def trusted(self) -> bool:
-        """Whether the machine has not gone down since: see ``StateDirectory.rebooted``."""
+        """Return whether the machine has been up ever since: see ``StateDirectory.rebooted``."""
         return bool(self.boot_id) and self.boot_id == boot_id()
 
 
 @dataclasses.dataclass(slots=True)
 class PreparedState:
-    """The state of all parts of a directory at one moment, that of each in pieces.
+    """The state of all parts of a directory at one moment, each in pieces.
 
-    *paths* are to be fsynced first; *size* is that of its snapshot file when it is written.
+    *paths* are to be fsynced first; *size* is that of its snapshot file once written.
     """
 
     snapshots: dict[str, Iterable[bytes]]
@@ -100,8 +100,10 @@ class PreparedState:
     size: int = 0
 
     def gather(self) -> Iterator[None]:
-        """Take the pieces that are still to be encoded, one for each step, in the thread of the
-        parts. What is not taken by then, ``StateDirectory.write`` takes."""
+        """Encode the remaining pieces, one for each step, in the thread of the parts.
+
+        ``StateDirectory.write`` encodes the pieces that are left.
+        """
         for name, pieces in self.snapshots.items():
             gathered = []
             for piece in pieces:
@@ -111,24 +113,26 @@ class PreparedState:
 
 
 def shard_name(number: int) -> str:
-    """The name of the shard *number*: two digits or more."""
+    """Return the name of the shard *number*: two digits or more."""
     return f"{number:02d}"
 
 
 def shard_path(jobdir: Path, name: str) -> Path:
-    """The directory of the shard *name* of the job in *jobdir*."""
+    """Return the directory of the shard *name* of the job in *jobdir*."""
     return jobdir / SHARDS / name
 
 
 def shard_names(jobdir: Path) -> list[str]:
-    """The names of the shards that have a directory in *jobdir*, in order."""
+    """Return the names of the shards that have a directory in *jobdir*, in order."""
     found = (jobdir / SHARDS).glob("[0-9][0-9]*/")
     return sorted(path.name for path in found if path.name.isdecimal())
 
 
 def boot_id() -> str:
-    """Names this run of the operating system; empty where the system does not tell, and then
-    every resume counts as one after a reboot."""
+    """Return the ID of this boot of the operating system.
+
+    It is empty where the system has none; then every resume counts as one after a reboot.
+    """
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -136,16 +140,15 @@ def boot_id() -> str:
 
 
 def date_of(at: float) -> str:
-    """*at*, epoch seconds, as manifests have it."""
+    """Return *at*, epoch seconds, in the form that manifests use."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def read_state(path: Path) -> SavedState | None:
-    """The live state of the directory *path*, None when there never was one. Takes no lock and
-    changes nothing on disk.
+    """Return the current state of the directory *path*, None if it never had one.
 
-    Raises CorruptRecordError, also when a newer state takes its place meanwhile, and
-    NewerFormatError.
+    Takes no lock and changes nothing on disk. Raises NewerFormatError, and CorruptRecordError, also
+    when a newer state replaces it meanwhile.
     """
     content = ManifestStore(path=path).load()
     if content is None:
@@ -164,7 +167,7 @@ def read_state(path: Path) -> SavedState | None:
 
 
 def _read_snapshots(file: Path, size: int) -> dict[str, bytes]:
-    """The parts in the first *size* bytes of the snapshot *file*, by name."""
+    """Return the parts in the first *size* bytes of the snapshot *file*, by name."""
     records = [record for _, record in read_records(file, end=size)]
     if len(records) % 2:
         raise CorruptRecordError(file, size, "a name without a snapshot")
@@ -183,21 +186,24 @@ class StateDirectory:
         self._manifests = ManifestStore(path=path)
         self._parts: dict[str, Part] = {}
         self._snapshots: dict[str, bytes] = {}
-        # Kept over a checkpoint that failed: its files still wait for their fsync.
+        # Kept after a failed checkpoint: its files still need their fsync.
         self._unsynced: list[Path] = []
         self.resumed = False
-        #: Whether the job has given it up: nothing is published any more.
+        #: Whether the job has dropped it: nothing is published any more.
         self.is_dropped = False
-        #: What the live state says for people, and for who resumes it; the next one will, too.
+        #: Facts of the current state, for people and for resuming; the next state has them, too.
         self.facts: Mapping[str, Any] = {}
-        #: True when the machine may have gone down since the live state was saved, or when that was
-        #: on another machine: what was written but not fsynced may be gone, so the logs' word that
-        #: a page is finished cannot be taken.
+        #: True when the machine may have gone down since the current state was saved, or if that
+        #: was on another machine. What was written but not fsynced may be lost, so an entry in the
+        #: logs does not prove that a page is finished.
         self.rebooted = False
 
     def begin(self) -> None:
-        """There is no saved state. A process that was killed may have made the directories: the
-        names on the way to the parts wait for their fsync."""
+        """Start without a saved state.
+
+        A killed process may have made the directories: all directories above the parts still need
+        their fsync.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         device = self.path.stat().st_dev
         above = [
@@ -207,13 +213,13 @@ class StateDirectory:
         ]
         self._unsynced = [*above, self.path, *self.path.glob("*/")]
 
-    def go_on(self, state: SavedState) -> None:
-        """Go on from *state*, which is the live one; what is left of others is deleted."""
+    def resume_from(self, state: SavedState) -> None:
+        """Continue from *state*, which is the current one, and delete leftovers of others."""
         self.facts = state.facts
         self._snapshots = dict(state.snapshots)
         self.number_after(state.sequence)
-        # Its process may have died before the last fsync. After a power failure CURRENT must not be
-        # found to name what is about to be deleted here and by the parts.
+        # Its process may have died before the last fsync. After a power failure CURRENT must not
+        # name files that are deleted here or by the parts.
         sync_path(self.path)
         for path in self.path.glob(MANIFESTS):  # of an earlier version, or from elsewhere
             restrict(path)
@@ -222,25 +228,28 @@ class StateDirectory:
         self.rebooted = not self._boot or state.boot_id != self._boot
 
     def number_after(self, sequence: int) -> None:
-        """The state number *sequence* may have been used: the next one has a larger one."""
+        """Give the next state a number above *sequence*, which may have been used."""
         self._manifests.go_on_after(sequence)
 
     @property
     def is_to_be_saved(self) -> bool:
-        """Whether a part was attached, or the live state is not in this directory yet."""
+        """Return whether a part is attached, or the current state is not in this directory yet."""
         return bool(self._parts) or not (self.path / "CURRENT").exists()
 
     def saved(self, name: str) -> bytes | None:
-        """The snapshot of part *name* to open it with; None when it is new."""
+        """Return the snapshot to open the part *name* with; None when it is new."""
         return self._snapshots.get(name)
 
     def keep(self, name: str, saved: bytes) -> None:
-        """From now on checkpoints include *saved* as the snapshot of part *name*."""
+        """Include *saved* in checkpoints as the snapshot of the part *name*."""
         self._snapshots[name] = saved
 
     def attach(self, name: str, part: Part) -> None:
-        """From now on checkpoints include *part*, and ``saved`` has it no more: hundreds of
-        megabytes, perhaps. A saved part that is never attached stays as it was saved."""
+        """Include *part* in checkpoints, and drop its saved snapshot.
+
+        The snapshot may have hundreds of megabytes. A saved part that is never attached stays as it
+        was saved.
+        """
         self._parts[name] = part
         self._snapshots.pop(name, None)
 
@@ -256,9 +265,9 @@ class StateDirectory:
         return PreparedState(snapshots, list(self._unsynced), self.facts)
 
     def write(self, prepared: PreparedState) -> None:
-        """Bring all of *prepared* to the disk but the manifest, fsynced. Blocks."""
+        """Write all of *prepared* except the manifest, and fsync it. Blocks."""
         with RecordLog.open(self._snapshot(self._manifests.next_sequence()), size=0) as log:
-            # Piece by piece: to put hundreds of megabytes together would hold up all threads.
+            # Piece by piece: joining hundreds of megabytes would hold up all threads.
             for name, pieces in prepared.snapshots.items():
                 for piece in pieces:
                     log.append(name.encode("utf-8"))
@@ -268,8 +277,10 @@ class StateDirectory:
         sync_paths(prepared.paths)
 
     def publish(self, prepared: PreparedState) -> None:
-        """Make *prepared*, which was written, the live state. On OSError the previous one stays
-        live. Blocks."""
+        """Make *prepared*, which was written, the current state. Blocks.
+
+        On OSError the previous state stays current.
+        """
         sequence = self._manifests.next_sequence()
         # The name of the snapshot file is synced with that of the manifest, before CURRENT is.
         self._manifests.publish(
@@ -298,7 +309,7 @@ class StateDirectory:
 
 
 def _in_pieces(saved: bytes) -> list[bytes]:
-    """*saved* in pieces that can be records."""
+    """Return *saved* in pieces small enough for records."""
     return [
         saved[start : start + MAX_PAYLOAD] for start in range(0, max(len(saved), 1), MAX_PAYLOAD)
     ]

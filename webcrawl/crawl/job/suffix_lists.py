@@ -1,9 +1,9 @@
-"""The public suffix list of a crawl: which one a new job takes, and the copy that it keeps.
+"""The public suffix list of a crawl: which list a new job uses, and the copy that it keeps.
 
-A new job takes SUFFIX_LIST_FILE, or the list of the package, and goes on with it whatever becomes
-of that: it is in each of its checkpoints, deflated to 90 kB. Under another one a host could belong
-to another domain than what is counted for it, and with POLITENESS_KEY "domain" have two queues and
-be contacted twice at once.
+A new job takes SUFFIX_LIST_FILE, or the list of the package, and keeps it even if that changes: a
+copy is in each of its checkpoints, compressed to 90 kB. With another list a host could move to
+another domain than the one it was counted for. With POLITENESS_KEY "domain" it could even have two
+queues, and get two requests at the same time.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _PART = "suffixes"
 
 
 def suffix_list_of(settings: BaseSettings) -> SuffixList:
-    """SUFFIX_LIST_FILE, or the list of the package if the project's own file is not there.
+    """Return the list of SUFFIX_LIST_FILE, or of the package if the project's own file is missing.
 
-    FatalError for a file that cannot be read or holds no list.
+    Raises FatalError for a file that cannot be read or contains no list.
     """
     name = "SUFFIX_LIST_FILE"
     path = Path(settings.get(name) or "")
@@ -45,28 +45,28 @@ def suffix_list_of(settings: BaseSettings) -> SuffixList:
         raise FatalError(f"{name} {path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         reason = "is not UTF-8" if isinstance(error, UnicodeError) else error
-        raise FatalError(f"{name} {path} {reason}: scrapy suffixlist --update.") from error
+        raise FatalError(f"{name} {path} {reason}: run scrapy suffixlist --update.") from error
 
 
 def open_suffix_list(job: Job, present: SuffixList) -> None:
-    """Go by the list of *job*, which is open; a job without one takes *present* for good."""
+    """Use the list of *job*, which is open; a job without one keeps *present* for good."""
     saved = job.own.saved(_PART)
     own = present if saved is None else _decoded(saved)
     if own.text != present.text:
         logger.info(
-            "This crawl keeps the public suffix list that it began with (%s); a new one would take "
-            "that of now (%s)",
+            "This crawl keeps the public suffix list that it started with (%s); a new crawl would "
+            "use the present one (%s)",
             own.version,
             present.version,
         )
     use(own)
-    site_of("")  # which reads the list: no page is to wait for that
+    site_of("")  # loads the list, so that no page has to wait for that
     if saved is None:
         job.own.keep(_PART, zlib.compress(own.text.encode("utf-8")))
 
 
 def use_suffix_list_of(own: SavedState) -> None:
-    """Go by the list of the crawl whose job has *own*, to answer questions about it."""
+    """Use the list of the crawl whose job has *own*, to answer questions about it."""
     saved = own.snapshots.get(_PART)
     if saved is not None:
         use(_decoded(saved))

@@ -1,10 +1,10 @@
-"""Counts of the whole crawl: those of its earlier runs, and this one's so far.
+"""Counts of the whole crawl: those of its earlier runs plus this one's so far.
 
-Contacts and what came of them are counted by the shards (``Frontier.crawl_counts``): these counts
+Contacts and their results are counted by the shards (``Frontier.crawl_counts``). These counts
 survive ``kill -9``, and in a hive they move with the shard, so that each page is counted once. The
-rest is a part of the job, saved with every checkpoint: ``kill -9`` takes what was counted since the
-last one. In the stats, a count of the whole crawl stands under ``crawl/`` and the name it has in a
-run.
+other counts are a part of the job, saved with every checkpoint: ``kill -9`` loses what was counted
+since the last one. In the stats, a count of the whole crawl has the prefix ``crawl/`` before its
+usual name.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from webcrawl.clock import TimeSource
 
-#: What the names of the totals begin with.
+#: Prefix of the names of the totals.
 PREFIX = "crawl/"
 _SECS = "elapsed_time_seconds"
-#: How many runs were cut off: what only the process counts is not known of their last minute.
+#: Number of runs that were cut off: the process's own counts of their last minute are lost.
 CUT_OFF = "job/cut_off"
-#: The beginnings of the names of what is counted in each run from 0 on.
+#: Prefixes of the stats that are counted from 0 in each run.
 COUNTED = (
     *("outcome/", "retry/", "robots/", "side_downloads/", "redirects/", "critical/", "outage/"),
     *(
@@ -46,12 +46,12 @@ COUNTED = (
     *("checkpoint/count", "scheduler/", "dupefilter/", "item_", "response_received_count"),
     *("walls/", "visits/", "doctor/"),
 )
-#: Those of them that the shards count.
+#: Prefixes of those that the shards count.
 OF_SHARDS = ("outcome/", "visits/", "contacts", "fetch/bytes", "content/duplicates")
 
 
 def added(*counts: Mapping[str, float]) -> dict[str, float]:
-    """The sums of *counts*, by name."""
+    """Return the sums of *counts*, by name."""
     sums: dict[str, float] = {}
     for names in counts:
         for name, number in names.items():
@@ -65,17 +65,20 @@ _decode = msgpack_decoder(dict[str, int | Seconds])
 
 
 def of_older_job(saved: bytes | None) -> dict[str, float]:
-    """Counts in *saved*, the totals of a job of before 2026-11-24, that the shards keep now; None
-    without."""
+    """Return the counts in *saved* that the shards keep now.
+
+    *saved* are the totals of a job from before 2026-11-24, or None.
+    """
     counts = {} if saved is None else _decode(saved)
     return {name: number for name, number in counts.items() if name.startswith(OF_SHARDS)}
 
 
 class Totals:
-    """Totals of the crawl, of which *stats* are those of this run.
+    """Totals of the crawl; *stats* are those of this run.
 
-    *clock* gives epoch seconds, *of_shards* what they count; *is_over* says whether a snapshot is
-    the run's last."""
+    *clock* gives epoch seconds, *of_shards* the counts of the shards. *is_over* says whether a
+    snapshot is the run's last.
+    """
 
     def __init__(
         self,
@@ -94,28 +97,28 @@ class Totals:
         self._began = 0.0
 
     def open(self, saved: bytes | None) -> None:
-        """This run begins; *saved* is ``snapshot`` of the last one, None of a crawl without."""
+        """Start this run; *saved* is the last ``snapshot``, None for a new crawl."""
         self._earlier = {} if saved is None else _decode(saved)
         self._began = self._clock()
 
     def publish(self) -> None:
         """Put the totals into the stats."""
-        # What a shard that has gone had counted is another process's.
+        # The counts of a shard that has left now belong to another process.
         self._published = dict.fromkeys(self._published, 0) | self._of_shards()
         for name, number in added(self._sums(), self._published).items():
             self._stats.set_value(PREFIX + name, number)
 
     def snapshot(self) -> bytes:
-        """See ``job.Part``."""
+        """Return the totals for a checkpoint: see ``job.Part``."""
         sums = self._sums()
         return _encode(sums if self._is_over() else added(sums, {CUT_OFF: 1}))
 
     def written(self) -> list[Path]:
-        """All of it is in the snapshot."""
+        """Return no files: everything is in the snapshot."""
         return []
 
     def forget(self) -> None:
-        """Nothing is on disk."""
+        """Delete nothing: no file is on disk."""
 
     def _sums(self) -> dict[str, float]:
         counted = {

@@ -1,4 +1,4 @@
-"""Lease: one URL on its way out to its host and back.
+"""Lease: one URL from the frontier to its host, and back.
 
 ::
 
@@ -6,16 +6,17 @@
          |                  LeaseRequests: its Request, plain or from the RequestCodec
     MercatorDownloader      sends it; `Fetch` holds what the download knows
          |
-    HostRelease             the contact is over: how long the host rests, what robots.txt says
+    HostRelease             the contact is over: how long the host pauses, what robots.txt says
          |
     page_of                 the response becomes a Page
          |
-    Completion              the page came to its end: finished, tried again, put back, dropped;
+    Completion              the URL is finished, retried, put back or dropped;
                             OutcomeLog: one line for each URL
 
-`ProcessServices` is what every contact goes by or is reported to. Requests that a callback, a
-pipeline or a middleware sends with ``engine.download_async`` wait in their host's queue like any
-URL (side_downloads.py).
+`ProcessServices` are the rules that every contact follows and the parts it reports to. Requests
+that a callback, a pipeline or a middleware sends with ``engine.download_async`` wait in their
+host's queue like any URL (side_downloads.py).
 
-A lease is in memory only: what it needs after a crash is in the frontier's snapshot and done log.
+A lease exists in memory only: what it needs after a crash is in the frontier's snapshot and done
+log.
 """

@@ -1,11 +1,11 @@
-"""The one way back of a lease: what becomes of its URL.
+"""Completes leases: decides whether a URL is finished, retried, parked or put back.
 
-Called by the dispatcher when nothing is sent, by the engine when it is through with a request, by
-the background work for leases that never came back. What callbacks and processing modules raise in
-between is noted here, too. The host goes another way back: host_release.py.
+Called by the dispatcher when nothing is sent, by the engine when it has finished with a request,
+and by the background work for leases that never came back. It also notes what callbacks and
+processing modules raise in between. The host is released separately: host_release.py.
 
-The invariant: a URL is finished only when everything that came of it (links, requests, retries)
-is on disk. After a log could not be written that is uncertain, so nothing is finished any more.
+The invariant: a URL is finished only when all its results (links, requests, retries) are on disk.
+After a log could not be written that is uncertain, so nothing more is finished.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Hosts whose pages that robots.txt denies are counted in a run, for the summary.
+# Maximum number of hosts whose newly denied pages are counted in a run, for the summary.
 _MOST_LOST_HOSTS = 16
 
 
 class Way(enum.Enum):
-    """The ways in which the URL of a lease can go on."""
+    """Ways in which the URL of a lease can continue."""
 
-    FINISH = "it has come to its end with an outcome"
-    RETRY = "it is tried again, behind the other URLs of its host"
-    PUT_BACK = "nothing came of it: it is the next of its host"
+    FINISH = "it is finished, with an outcome"
+    RETRY = "it is retried, after the other URLs of its host"
+    PUT_BACK = "it had no result, and is the next of its host"
     PARK = "it waits on disk for a reason"
-    DROP = "nothing waits for it any more"
+    DROP = "it is not needed any more"
 
 
 class Completion:
-    """Gives URLs back. When a log cannot be written the crawl is stopped."""
+    """Completes the leases of URLs. When a log cannot be written the crawl is stopped."""
 
     def __init__(
         self,
@@ -78,18 +78,18 @@ class Completion:
         self._outcome_log = services.outcome_log
         self._visits = services.visits
         self._stop = services.stop
-        #: The contacts that are not done, by the ids of their leases.
+        #: Contacts in process, by the ids of their leases.
         self.under_way: dict[int, Fetch] = {}
-        #: The crawl ends because of bugs: what meets one from now on goes back, for the next run.
+        #: The crawl ends because of bugs: URLs that meet one from now on are left to the next run.
         self.is_over_for_bugs = False
         self._lost_hosts: set[str] = set()
 
     def listen(self) -> None:
-        """Notice exceptions in callbacks and processing modules from now on."""
+        """Start noting exceptions in callbacks and processing modules."""
         self._signals.connect(self._spider_error, signal=signals.spider_error)
         self._signals.connect(self._item_error, signal=signals.item_error)
 
-    # --- the ways back
+    # --- completing a lease
 
     def begin(
         self,
@@ -101,7 +101,7 @@ class Completion:
         robots_line: str = "",
         history: History | None = None,
     ) -> Fetch:
-        """The contact for *lease* begins; see ``Fetch`` for the rest."""
+        """Start the contact for *lease*; see ``Fetch`` for the other arguments."""
         fetch = self.under_way[lease.id] = Fetch(
             lease=lease,
             release=self.host_release.after_contact,
@@ -124,15 +124,18 @@ class Completion:
         other: Entry | None = None,
         robots_line: str = "",
     ) -> None:
-        """Nothing is sent for *lease*: as ``end``, and its host rests for *rest* seconds."""
-        self.under_way.pop(lease.id, None)  # of a side download that does not wait any more
+        """Complete *lease* as ``end`` does, when nothing is sent for it.
+
+        Its host pauses for *rest* seconds.
+        """
+        self.under_way.pop(lease.id, None)  # of a side download that is not waiting any more
         if lease.entry.kind == ROBOTS_REDIRECT and way is Way.FINISH:
             self.host_release.learn(lease.entry.via, why, None)
         self.end(lease, way, why, other=other, robots_line=robots_line)
         lease.shard.frontier.release(lease.key, rest=rest)
 
     def done(self, request: Request) -> None:
-        """The engine is through with *request*, in whatever way it ended."""
+        """Complete the lease of *request*. Called once when the engine has finished with it."""
         fetch = fetch_of(request)
         if fetch is None:
             return
@@ -155,25 +158,24 @@ class Completion:
             return
         if state is PageState.POISON:
             outcome = ReadingTooLongError.outcome
-        again = None
+        retry = None
         if entry.kind not in NO_URLS:
             self._count_answer(fetch)
             why = BUG if state is PageState.UNREAD else outcome
             if fetch.lease.shard.hosts.politeness.is_final(entry.url, why):
                 fetch.lease.shard.hosts.budgets.ledger.put_back(entry)
             else:
-                again = self._next_try(entry, why)
-        way = Way.FINISH if again is None else Way.RETRY
+                retry = self._next_try(entry, why)
+        way = Way.FINISH if retry is None else Way.RETRY
         line = fetch.robots_line if fetch.refusal else ""
-        self.end(fetch.lease, way, outcome, other=again, fetch=fetch, robots_line=line)
+        self.end(fetch.lease, way, outcome, other=retry, fetch=fetch, robots_line=line)
 
     def expire(self, older_than: float, *, spares_pages: bool) -> None:
-        """Take back the leases that were not given back within *older_than* seconds; downloads
-        under way are broken off.
+        """Take back leases that were not completed within *older_than* seconds.
 
-        Not those of pages that are being processed: a slow module has its own limit, and with
-        *spares_pages* ordinary Requests may wait for a download in another host's turn. They would
-        be fetched again and again.
+        Their downloads are aborted. Leases of pages that are being processed are spared: a slow
+        module has its own limit. With *spares_pages*, so are those of ordinary Requests, which may
+        wait for a download in another host's turn. They would otherwise be fetched repeatedly.
         """
 
         def is_spared(lease: Lease[Shard]) -> bool:
@@ -184,17 +186,19 @@ class Completion:
         for lease in self._shards.expire(older_than, except_if=is_spared):
             self.host_release.expire(lease)
             fetch = self.under_way.pop(lease.id, None)
-            if fetch is not None:  # else it is done, but for a log that could not be written
+            if fetch is not None:  # otherwise it is done, except for an unwritable log
                 if fetch.abort is not None and not fetch.is_released:
                     fetch.abort()
                 fetch.expire()
-                self._take_back(fetch)
+                self._undo_page(fetch)
             self._stats.inc_value("scheduler/expired")
-            logger.error("Nobody gave %s back: it returns to its queue", lease.entry.url)
+            logger.error("Lease of %s expired; requeued", lease.entry.url)
 
     def forget_shard(self, shard: Shard) -> None:
-        """*shard* is not of this process any more: what is under way of it comes to nothing, and
-        its downloads are broken off."""
+        """Forget the contacts of *shard*, which has left this process.
+
+        Their downloads are aborted.
+        """
         for fetch in [one for one in self.under_way.values() if one.lease.shard is shard]:
             del self.under_way[fetch.lease.id]
             if fetch.abort is not None and not fetch.is_released:
@@ -203,13 +207,16 @@ class Completion:
         self.host_release.forget_shard(shard)
 
     def abort_downloads(self) -> None:
-        """Break off the downloads under way: their URLs go back."""
+        """Abort the running downloads: their URLs go back."""
         for fetch in [*self.under_way.values()]:
             if fetch.abort is not None:
                 fetch.abort()
 
     def put_back_pages(self) -> None:
-        """Pages in process go back when they are done, for the next run to fetch it again."""
+        """Put back the pages in process once they are done.
+
+        The next run fetches them again.
+        """
         for fetch in self.under_way.values():
             fetch.page.becomes(PageState.PUT_BACK)
 
@@ -223,11 +230,12 @@ class Completion:
         fetch: Fetch | None = None,
         robots_line: str = "",
     ) -> None:
-        """The URL of *lease* goes *way*. OSError when the disk is full.
+        """Complete *lease* in the given *way*.
 
-        *why* is the outcome of one that is finished, the reason of one that is parked. *other* is
-        the entry that is queued in the place of one that is tried again, or that goes before one
-        that is put back. *fetch* if there was one, *robots_line* if that is the reason.
+        Raises OSError when the disk is full. *why* is the outcome of a finished URL, or the reason
+        of a parked one. *other* is the entry that replaces a retried one, or that goes before one
+        that is put back. *fetch* is the contact, if there was one; *robots_line* the line of
+        robots.txt, if that is the reason.
         """
         shard = lease.shard
         match way:
@@ -244,7 +252,7 @@ class Completion:
                     other = None
                 shard.frontier.put_back(lease, behind=other)
                 if fetch is not None:
-                    self._take_back(fetch)
+                    self._undo_page(fetch)
             case Way.PARK:
                 shard.frontier.park_leased(lease, why)
             case Way.DROP:
@@ -269,14 +277,15 @@ class Completion:
         fetch: Fetch | None,
         robots_line: str,
     ) -> None:
-        """The URL of *lease* has come to its end; before the frontier knows, see outcome_log.py."""
+        """Log the outcome of *lease* before the frontier finishes it: see outcome_log.py."""
         entry, hosts = lease.entry, lease.shard.hosts
         if entry.kind in NO_URLS:
             if entry.kind == ASIDE:
                 self._stats.inc_value(f"side_downloads/{outcome}")
             return
         self._outcome_log.finished(entry, outcome, visit, fetch=fetch, robots=robots_line)
-        # A document that is like others of its host says nothing of it, or that it has none.
+        # A document like others of its host proves nothing, neither that the URL has content nor
+        # that it has none.
         tested = fetch is not None and fetch.page.score >= 0 and bool(fetch.page.tested)
         seen = fetch is not None and fetch.page.is_duplicate
         flags = fetch.page.flags if fetch is not None else ""
@@ -323,8 +332,8 @@ class Completion:
         elif visit.due is not None and visit.found != FAILED and not is_denied:
             shard.frontier.answered(visit.after.at, shard.clock())
 
-    def _take_back(self, fetch: Fetch) -> None:
-        """The page of *fetch* counts for nothing."""
+    def _undo_page(self, fetch: Fetch) -> None:
+        """Undo the effects of the page of *fetch*."""
         self._discard(fetch)
         if fetch.is_for_page:
             fetch.lease.shard.hosts.budgets.ledger.put_back(fetch.lease.entry)
@@ -350,8 +359,11 @@ class Completion:
     def drop_parked(
         self, shard: Shard, reason: str, limit: int, covers: Callable[[str], bool]
     ) -> int:
-        """Give up, of the next *limit* entries that are parked for *reason* in *shard*, those whose
-        host *covers* takes; the others join the end. How many. OSError."""
+        """Drop parked entries of *shard* whose host *covers* accepts; return their number.
+
+        Looks at the next *limit* entries parked for *reason*; the others join the end. Raises
+        OSError.
+        """
         dropped: list[Entry] = []
 
         def sort(batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
@@ -369,11 +381,13 @@ class Completion:
         shard.frontier.parked.release(reason, limit, sort)
         return len(dropped)
 
-    # --- further tries
+    # --- retries
 
     def _next_try(self, entry: Entry, outcome: str) -> Entry | None:
-        """*entry* as it is tried again after *outcome*; None if that is final. Ordinary Requests
-        have Scrapy's own retries."""
+        """Return *entry* for its retry after *outcome*; None if that is final.
+
+        Ordinary Requests have Scrapy's own retries.
+        """
         if entry.extra:
             return None
         if entry.attempts < self._rules.retries.rule(outcome).tries:
@@ -381,17 +395,18 @@ class Completion:
             return replace(entry, attempts=entry.attempts + 1)
         return None
 
-    # --- what becomes of a page
+    # --- failures of pages
 
     def not_stored(self, fetch: Fetch, error: Exception) -> None:
-        """Something of the page of *fetch* could not be written: its URL goes back, and the crawl
-        ends."""
+        """Put the URL of *fetch* back, whose page could not be stored, and end the crawl."""
         fetch.page.becomes(PageState.PUT_BACK)
         self._stop.fail(error)
 
     def _spider_error(self, response: Any, failure: Failure) -> None:
-        """A callback raised: its document was not processed, whatever Scrapy makes of it. Or a
-        page that goes through no processing module could not be stored."""
+        """Note that a callback raised, so its document was not processed.
+
+        Or a page that passes through no processing module could not be stored.
+        """
         fetch = _fetch_behind(response)
         if fetch is not None and ends_crawl(failure.value):
             self.not_stored(fetch, failure.value)
@@ -400,7 +415,10 @@ class Completion:
             fetch.page.becomes(PageState.POISON if is_poison else PageState.UNREAD)
 
     def _item_error(self, response: Any, failure: Failure) -> None:
-        """A processing module raised. Only a disk that fails concerns the crawl as a whole."""
+        """Note that a processing module raised.
+
+        Only a failing disk concerns the crawl as a whole.
+        """
         error = failure.value
         fetch = _fetch_behind(response)
         is_put_back = isinstance(error, ItemOverdueError) and error.at_end
@@ -412,7 +430,7 @@ class Completion:
 
 
 def _fetch_behind(response: Any) -> Fetch | None:
-    """The contact that *response* (an answer, a failure, None) came of."""
+    """Return the contact behind *response* (a response, a failure, None)."""
     meta = getattr(getattr(response, "request", None), "meta", {})
     fetch: Fetch | None = meta.get("fetch")
     return fetch

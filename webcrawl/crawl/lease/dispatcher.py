@@ -1,8 +1,8 @@
-"""The one way out of a lease: what is sent for it now, if anything.
+"""Decides what is sent for a lease now, if anything.
 
-``dispatch`` turns a lease into the Request for the URL, or for its host's robots.txt, or into
-nothing when the host must be looked up, must wait, or is to be let alone. What becomes of the lease
-from there on: fetch.py. The way back: completion.py.
+``dispatch`` turns a lease into the Request for its URL, or for its host's robots.txt. It returns
+nothing when the host must be looked up, must wait, or must be left alone. fetch.py describes the
+lease from then on, completion.py its end.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.preconditions import Decision
 
 
-# Seconds until a part of a host is looked at again while another one fetches robots.txt.
+# Seconds until a part of a host is checked again while another part fetches robots.txt.
 _ASKED_SECS = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dispatcher:
-    """Decides on every lease by the gates, the list of poison and the preconditions."""
+    """Decides about every lease by the gates, the list of poison and the preconditions."""
 
     services: ProcessServices
     side_downloads: SideDownloads
@@ -47,7 +47,7 @@ class Dispatcher:
     links: LinkSubmitter
 
     def dispatch(self, lease: Lease[Shard]) -> Request | None:
-        """The Request for Scrapy's engine to send for *lease*; None when it has nothing to send."""
+        """Return the Request to send for *lease*; None when there is nothing to send."""
         entry, completion = lease.entry, self.completion
         shard = lease.shard
         if not self._is_wanted(entry):
@@ -87,9 +87,12 @@ class Dispatcher:
         return None
 
     def _decide(self, lease: Lease[Shard], *, is_looked_up: bool = False) -> Decision:
-        """The decision about *lease*, whose robots.txt's sitemaps are submitted if it was read just
-        now: after its fetch, or by a later run from the host's record, so that no crash can lose
-        them. OSError when the disk is full."""
+        """Return the decision about *lease*.
+
+        Submit the sitemaps of a robots.txt that was just read. It was read after its fetch, or by a
+        later run from the host's record, so that no crash can lose them. Raises OSError when the
+        disk is full.
+        """
         entry = lease.entry
         decision = lease.shard.hosts.preconditions.decide(entry, is_looked_up=is_looked_up)
         if decision.sitemaps:
@@ -98,20 +101,26 @@ class Dispatcher:
         return decision
 
     def _is_wanted(self, entry: Entry) -> bool:
-        """False if the download beside the scheduler is over, or a newer robots redirect began."""
+        """Return whether *entry* is still needed.
+
+        False if the side download is over, or a newer robots redirect has replaced this one.
+        """
         if entry.kind == ASIDE:
             return entry.via in self.side_downloads
         if entry.kind != ROBOTS_REDIRECT:
             return True
-        shard = self.services.shards.find(entry.via)  # None: it has gone
+        shard = self.services.shards.find(entry.via)  # None: it has left
         return shard is not None and shard.hosts.robots.robots_redirect(entry.via) == entry.url
 
-    def go_on(self, lease: Lease[Shard]) -> Request | None:
-        """The host of *lease* was looked up, and its URL is back in its queue: a new host is asked
-        for its robots.txt without another turn, any other is released."""
+    def resume(self, lease: Lease[Shard]) -> Request | None:
+        """Continue after the host of *lease* was looked up, whose URL is back in its queue.
+
+        Return the Request for a new host's robots.txt, without another turn; release any other
+        host.
+        """
         shard = lease.shard
-        may_go_on = shard.hands_out and not self.services.rules.shares_clocks
-        decision = self._decide(lease, is_looked_up=True) if may_go_on else None
+        may_continue = shard.can_hand_out and not self.services.rules.shares_clocks
+        decision = self._decide(lease, is_looked_up=True) if may_continue else None
         if (
             decision is None
             or decision.verdict is not FetchAction.FETCH_ROBOTS
@@ -149,10 +158,10 @@ class Dispatcher:
         return None
 
     def _promise(self, lease: Lease[Shard], decision: Decision) -> float:
-        """The contact of *lease*'s host begins, or in so many seconds.
+        """Record the start of a contact; return the seconds to wait, 0 if it may start.
 
-        A host without a queue for a while is unknown to the frontier, and the host's record is not
-        looked at if this process dies now.
+        A host without a queue may for a while be unknown to the frontier, and if this process dies
+        now the host's record is not looked at.
         """
         entry, shard = lease.entry, lease.shard
         min_rest = shard.hosts.politeness.min_rest(
@@ -161,14 +170,14 @@ class Dispatcher:
         return shard.frontier.promise(lease.key, min_rest)
 
     def _is_asked(self, lease: Lease[Shard], decision: Decision) -> bool:
-        """Whether another part of the host asks it for its robots.txt."""
+        """Return whether another part of the host is fetching its robots.txt."""
         if lease.key == lease.entry.host or decision.verdict is not FetchAction.FETCH_ROBOTS:
             return False
         fetches = self.completion.under_way.values()
         return any(one.robots_url == decision.robots_url for one in fetches if not one.is_released)
 
     def _refuse(self, lease: Lease[Shard], outcome: str, robots_line: str = "") -> Request | None:
-        """Nothing is asked of the host, and the URL has come to its end."""
+        """Finish the URL with *outcome* without a request to its host."""
         entry = lease.entry
         if entry.extra:
             return self._send(lease, refusal=outcome, robots_line=robots_line)
@@ -180,8 +189,11 @@ class Dispatcher:
     def _send(
         self, lease: Lease[Shard], *, address: str = "", refusal: str = "", robots_line: str = ""
     ) -> Request | None:
-        """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
-        it, since an ordinary Request may have an errback that waits for it."""
+        """Return the Request for the URL itself.
+
+        With a *refusal* nothing is sent: the downloader fails the Request, because an ordinary
+        Request may have an errback waiting for it.
+        """
         history = history_of(lease.entry)
         headers = {}
         if history is not None:

@@ -1,8 +1,8 @@
-"""The downloader: middlewares, then the protocol module, and the host goes back to the frontier.
+"""The downloader: runs middlewares and the protocol module, then returns the host to the frontier.
 
 Between dispatcher and completion in the life of a lease. The engine builds it itself and calls
-``fetch``; requests of the frontier come by ``download``, see _fast_path.py. Scrapy's downloader
-keeps a slot with timers for every host, which the frontier makes superfluous: a host that is in
+``fetch``; requests of the frontier come through ``download``, see _fast_path.py. Scrapy's
+downloader keeps a slot with timers for every host. The frontier makes that unnecessary: a host in
 process is not in its heap, so two requests to one host are impossible, not merely delayed.
 """
 
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.lease.side_downloads import SideDownloads
 
-# The share of a lease that a download may take whose request has a timeout of its own.
+# Share of a lease that a download may take if its request has its own timeout.
 _OF_LEASE = 0.9
 
 
 class MercatorDownloader:
     """``DOWNLOADER`` without per-host slots, for ``MercatorScheduler`` only.
 
-    It notes in ``request.meta["fetch"]`` (fetch.py) whether anything was sent, how long it took
-    and what came of it, and releases the host at the end of the download, before callbacks and
-    pipelines run: the host's rest begins with the last byte.
+    It notes in ``request.meta["fetch"]`` (fetch.py) whether anything was sent, how long it took and
+    the result. It releases the host at the end of the download, before callbacks and pipelines run:
+    the host's pause begins with the last byte.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -60,15 +60,15 @@ class MercatorDownloader:
         self._signals = crawler.signals
         self._stats = crawler.stats
         self._first_byte = latencies_of(crawler).first_byte
-        #: How many workers there are.
+        #: Number of workers.
         self.total_concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
-        # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
+        # Seconds; the frontier takes back a URL not done within its lease, and hands it out again.
         lease = number(crawler.settings, "FRONTIER_LEASE_SECS", at_least=1)
         self._longest = _OF_LEASE * lease
         self.active: set[Request] = set()
         # The tasks of downloads, with the requests whose middlewares they run.
         self._tasks: dict[asyncio.Task[Any], Request] = {}
-        # Add-ons made for Scrapy's downloader look for slots; there are none.
+        # Add-ons for Scrapy's downloader look for slots; there are none.
         self.slots: dict[str, Any] = {}
         # DownloaderStats would count the same, and measure each request and response again.
         self._counts = not flag(crawler.settings, "DOWNLOADER_STATS")
@@ -76,23 +76,28 @@ class MercatorDownloader:
         self.middleware = build_from_crawler(DownloaderMiddlewareManager, crawler)
 
     def fetch(self, request: Request) -> Deferred[Response | Request]:
-        """Scrapy's interface to ``download``."""
+        """Return a Deferred of ``download``, as Scrapy expects."""
         return deferred_from_coro(self.download(request))
 
     def download(self, request: Request) -> Coroutine[Any, Any, Response | Request]:
-        """The download, to be awaited; its worker is busy from now on. The middlewares may answer
-        with another Request."""
+        """Return the download, to be awaited; its worker is busy from now on.
+
+        The middlewares may return another Request instead of a response.
+        """
         fetch = fetch_of(request)
         if fetch is None:
             task = asyncio.current_task()
             return self._fetch_beside(request, None if task is None else self._tasks.get(task))
-        # Now, not when the task first runs: the engine asks needs_backout() in the same breath.
+        # Now, not when the task first runs: the engine calls needs_backout() immediately after.
         self.active.add(request)
         return self._fetch(request, fetch)
 
     async def _fetch_beside(self, request: Request, outer: Request | None) -> Response | Request:
-        """A request that was given to the engine past the scheduler: it waits for its host's turn,
-        and no worker waits with it. *outer* is the request whose middleware has sent it, if any."""
+        """Download a request that bypassed the scheduler, in its host's turn.
+
+        No worker is occupied while it waits. *outer* is the request whose middleware has sent it,
+        if any.
+        """
         fetch = await self._turn(request, outer)
         self.active.add(request)
         try:
@@ -106,15 +111,18 @@ class MercatorDownloader:
         return await self._fetch(request, fetch)
 
     async def _turn(self, request: Request, outer: Request | None) -> Fetch:
-        """As ``SideDownloads.turn``. While a middleware of *outer* waits for it, *outer* holds a
-        host and a worker that the turn may need."""
+        """Wait for ``SideDownloads.turn``.
+
+        While a middleware of *outer* waits for it, *outer* holds a host and a worker that the turn
+        may need.
+        """
         side_downloads: SideDownloads = self._process.parts.leases.side_downloads
         holder = None if outer is None else fetch_of(outer)
         if outer is None or holder is None or holder.is_released:
             return await side_downloads.turn(request)
         if side_downloads.is_of(holder.lease.entry.host, request):
             if holder.on_wire is None or holder.robots_url:
-                raise IgnoreRequest(f"{request.url}: its host is in process for {outer}")
+                raise IgnoreRequest(f"{request.url}: its host is busy with {outer}")
             holder.release_host()  # it has answered
         self.active.discard(outer)
         try:
@@ -129,24 +137,24 @@ class MercatorDownloader:
         self._tasks[task] = request
         fetch.abort = task.cancel
         try:
-            if fetch.refusal:  # it fails as if it had been sent
+            if fetch.refusal:  # it fails like a request that was sent
                 raise error_of(fetch.refusal)(f"{request.url}: {fetch.refusal}")  # noqa: TRY301  # noted below
             result = await self.middleware.download_async(self._download, request)
         except asyncio.CancelledError:
-            # No errback: the request goes back to the frontier and will have its end there.
-            # And Scrapy's scraper never comes back from an exception that is no Exception.
+            # No errback: the request goes back to the frontier, which will finish it. And Scrapy's
+            # scraper never recovers from an exception that is not an Exception.
             fetch.page.becomes(PageState.PUT_BACK)
             fetch.end_download(None)
             request.errback = None
-            task.uncancel()  # what comes after the download goes on
-            raise IgnoreRequest(f"{fetch.url}: broken off") from None
+            task.uncancel()  # the steps after the download continue
+            raise IgnoreRequest(f"{fetch.url}: aborted") from None
         except Exception as error:
             if is_stale(error) and not fetch.robots_url:
-                # It is sent again in the host's next turn, and has its end there.
+                # It is sent again in the host's next turn, and finished there.
                 fetch.page.becomes(PageState.PUT_BACK)
                 fetch.end_download(error)
                 request.errback = None
-                raise IgnoreRequest(f"{fetch.url}: lost on a kept connection") from error
+                raise IgnoreRequest(f"{fetch.url}: lost on a reused connection") from error
             fetch.end_download(error)
             raise
         else:
@@ -159,15 +167,15 @@ class MercatorDownloader:
 
     @staticmethod
     def _of_robots(result: Response | Request, request: Request) -> Response:
-        """*result*, of which a middleware can make no page of the crawl."""
+        """Return *result* as the response for a robots.txt; a middleware must not replace it."""
         if isinstance(result, Request):
-            raise IgnoreRequest(f"{request.url}: a middleware has put {result} in its place")
+            raise IgnoreRequest(f"{request.url}: a middleware has replaced it by {result}")
         result.request = request
         return result
 
     async def _download(self, request: Request) -> Response:
         spider: Spider | None = self._crawler.spider
-        self._tell(signals.request_reached_downloader, request=request, spider=spider)
+        self._send_signal(signals.request_reached_downloader, request=request, spider=spider)
         fetch = fetch_of(request)
         assert fetch is not None
         if request.meta.get("download_timeout", 0) > self._longest:
@@ -187,15 +195,16 @@ class MercatorDownloader:
         else:
             self._end(fetch, response)
             if "time" in response.flags and not is_success(response.status):
-                # Its body, which decides nothing, did not come: the host was not busy with it.
+                # Its body, which does not matter, did not come in time: the host was not busy with
+                # it.
                 fetch.took = request.meta["download_latency"]
             self._first_byte.add(request.meta.get("download_latency", fetch.took))
-            self._tell(
+            self._send_signal(
                 signals.response_downloaded, response=response, request=request, spider=spider
             )
             return response
         finally:
-            self._tell(signals.request_left_downloader, request=request, spider=spider)
+            self._send_signal(signals.request_left_downloader, request=request, spider=spider)
 
     def _end(self, fetch: Fetch, result: Response | BaseException) -> None:
         if isinstance(result, Response):
@@ -217,21 +226,21 @@ class MercatorDownloader:
         if self._counts:
             self._stats.inc_value(name)
 
-    def _tell(self, signal: object, **facts: Any) -> None:
+    def _send_signal(self, signal: object, **facts: Any) -> None:
         if is_heard(self._signals, signal):
             self._signals.send_catch_log(signal, **facts)
 
     def get_slot_key(self, request: Request) -> str:
-        """As Scrapy's: the host, or what an add-on has put into ``meta["download_slot"]``."""
+        """Return the slot that an add-on has set, or the host, like Scrapy."""
         return str(request.meta.get("download_slot") or urlparse_cached(request).hostname or "")
 
     def _get_slot(self, request: Request) -> tuple[str, Any]:
-        """For add-ons that set the delay of a slot, which is nothing to the frontier."""
+        """Return a slot for add-ons that set its delay, which the frontier ignores."""
         return self.get_slot_key(request), SimpleNamespace(concurrency=1, delay=0.0, jitter=0.0)
 
     def needs_backout(self) -> bool:
-        """Whether all workers are busy; a concurrency of 0 means no limit."""
+        """Return whether all workers are busy; a concurrency of 0 means no limit."""
         return 0 < self.total_concurrency <= len(self.active)
 
     def close(self) -> None:
-        """The handlers close themselves when the engine stops."""
+        """Do nothing: the handlers close themselves when the engine stops."""

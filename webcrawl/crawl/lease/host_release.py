@@ -1,10 +1,10 @@
-"""The host's way back from a lease, as soon as nothing more is on the wire.
+"""Releases the host of a lease as soon as nothing more is on the wire.
 
-Called by the downloader, by way of ``Fetch.release``, when a contact has ended, and when a look-up
-has. It decides on the host's rest and keeps what the contact tells of the host: its record, its
-rules. While the network here is gone (hosts/politeness/outage.py), and after a request that was
-lost on a kept connection, it tells nothing: neither the host's patience nor a try of its URL is
-used up.
+Called by the downloader, through ``Fetch.release``, at the end of a contact, and at the end of a
+look-up. It decides how long the host pauses, and keeps what the contact says about the host: its
+record, its rules. A contact says nothing while the network here is down
+(hosts/politeness/outage.py), or when a request was lost on a kept connection. Then it counts
+neither as a failure of the host nor as a try of its URL.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ logger = logging.getLogger(__name__)
 
 
 class HostRelease:
-    """The release of hosts after a contact.
+    """Releases hosts after a contact.
 
-    On any error the crawl is stopped: a host that is never released would block its queue for ever.
-    *wake* is called when a host was looked up.
+    Any error stops the crawl: a host that is never released would block its queue for ever. *wake*
+    is called when a host was looked up.
     """
 
     def __init__(self, *, services: ProcessServices, wake: Callable[[], None]) -> None:
@@ -57,18 +57,21 @@ class HostRelease:
         self._shards = services.shards
         self._wake = wake
         self._latencies = latencies_of(services.crawler)
-        # The leases put back whose hosts, in process, are being looked up, by their ids.
+        # Leases that were put back and whose hosts, in process, are being looked up; by id.
         self._looked_up: dict[int, Lease[Shard]] = {}
-        # Likewise of those whose addresses were found, until a worker is free.
+        # Those whose addresses were found, until a worker is free.
         self._found: dict[int, Lease[Shard]] = {}
 
     @property
     def looking_up(self) -> int:
-        """Hosts in process that no worker is spent on, because they are being looked up."""
+        """Return the number of hosts in process that are being looked up.
+
+        They need no worker.
+        """
         return len(self._looked_up)
 
     def after_contact(self, fetch: Fetch) -> None:
-        """The download of *fetch* is over: its host's rest begins."""
+        """Start the pause of the host of *fetch*, whose download is over."""
         try:
             if fetch.expected_bytes is not None:
                 self._rules.rates.ended(fetch.expected_bytes)
@@ -81,7 +84,7 @@ class HostRelease:
         frontier, politeness = shard.frontier, shard.hosts.politeness
         outcome, response = fetch.outcome, fetch.response
         if response is None and fetch.on_wire is not None:
-            # A middleware may have made something else of it, such as a Request to try again.
+            # A middleware may have turned it into something else, such as a Request to try again.
             outcome = outcome_of(fetch.on_wire)
             response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
         if response is not None and outcome.startswith("http_"):
@@ -100,13 +103,13 @@ class HostRelease:
                 fetch.outcome = wall
         excused = fetch.reached_host and self._is_excused(fetch, outcome)
         if excused and not entry.extra:
-            # An ordinary Request comes to its end all the same: its errback has been called.
+            # An ordinary Request ends anyway: its errback has been called.
             fetch.page.becomes(PageState.PUT_BACK)
         if fetch.robots_url and fetch.outcome and not excused:
             origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
-            # By the shard that asks: what is learned may be another's.
+            # Counted by the shard that asks: the origin may belong to another.
             shard.hosts.robots.asked(origin)
-            # A challenge is no answer to it: "unreachable" (RFC 9309, section 2.3.1.4).
+            # A challenge does not answer the request: "unreachable" (RFC 9309, section 2.3.1.4).
             self.learn(origin, fetch.outcome, None if fetch.is_walled else fetch.response)
         if not fetch.reached_host:
             rest = 0.0
@@ -149,7 +152,7 @@ class HostRelease:
         )
 
     def _time(self, fetch: Fetch) -> None:
-        """Count how long the contact took, and what came before it."""
+        """Record how long the contact took, and how long its URL waited before."""
         latencies, entry = self._latencies, fetch.lease.entry
         latencies.download.add(fetch.took)
         if fetch.is_for_page and not (entry.attempts or entry.history):
@@ -161,7 +164,7 @@ class HostRelease:
             return True
         host = fetch.lease.entry.host
         has_answered = False
-        if outcome in SILENT:  # else nobody asks for it
+        if outcome in SILENT:  # otherwise it is not needed
             record = fetch.lease.shard.hosts.records.get(host)
             has_answered = record.answered == origin_of(fetch.url)
         failure = fetch.on_wire
@@ -174,10 +177,10 @@ class HostRelease:
         )
 
     def learn(self, url: str, outcome: str, response: Response | None) -> None:
-        """The robots.txt for *url* was tried."""
+        """Note the result of trying the robots.txt for *url*."""
         shard = self._shards.find(url)
         if shard is None:
-            return  # its shard has gone
+            return  # its shard has left
         hosts = shard.hosts
         robots = hosts.robots
         try:
@@ -185,7 +188,7 @@ class HostRelease:
                 is_final = hosts.politeness.is_final(url, outcome)
                 robots_redirect = robots.answered(url, outcome, response, is_final=is_final)
         except ReadingTooLongError:
-            logger.exception("Nothing is fetched of %s for the time being", origin_of(url))
+            logger.exception("Nothing is fetched from %s for now", origin_of(url))
             outcome = "robots_unreachable"
             robots_redirect = robots.answered(url, outcome, None)
         self._stats.inc_value(f"robots/{outcome}")
@@ -197,17 +200,20 @@ class HostRelease:
             self._shards.requeue(self.robots_redirect(url, robots_redirect), ahead=True)
 
     def robots_redirect(self, url: str, target: str) -> Entry:
-        """The robots redirect to *target* that *url* waits for."""
+        """Return the entry for the robots redirect to *target* that *url* waits for."""
         key = self._rules.key_of(target)
         return Entry(target, key, kind=ROBOTS_REDIRECT, via=origin_of(url))
 
     def look_up(self, lease: Lease[Shard]) -> None:
-        """Look up the host of *lease*, whose URL is back in its queue. The host stays in process,
-        so that name servers are asked once, and no worker waits for it: see ``next_found``."""
+        """Look up the host of *lease*, whose URL is back in its queue.
+
+        The host stays in process, so that name servers are asked once. No worker waits for it: see
+        ``next_found``.
+        """
         self._rules.outage.probed()
         self._looked_up[lease.id] = lease
         addresses = lease.shard.hosts.addresses
-        assert addresses is not None  # else no decision asks for it
+        assert addresses is not None  # otherwise no decision requires it
         name = host_of(lease.entry.url)
         addresses.look_up(name, lambda *found: self._after_look_up(lease, name, *found))
 
@@ -218,7 +224,7 @@ class HostRelease:
         is_found: bool,
         failure: Exception | None,
     ) -> None:
-        """If the name servers could not say, the next turn of the host shows that."""
+        """Continue after a look-up. If the name servers failed, the host's next turn shows that."""
         is_held = self._looked_up.pop(lease.id, None) is not None
         if failure is not None:
             self._stop.fail(failure)
@@ -232,12 +238,14 @@ class HostRelease:
         self._wake()
 
     def next_found(self) -> Lease[Shard] | None:
-        """One of the leases whose hosts, in process, were found by the name servers: the caller
-        contacts the host now, or releases it."""
+        """Return a lease whose host, in process, was found by the name servers, or None.
+
+        The caller must contact the host now, or release it.
+        """
         return self._found.popitem()[1] if self._found else None
 
     def release_found(self) -> None:
-        """No request is handed out for now: ``next_found`` is not called."""
+        """Release all hosts that were found, because no request can be handed out for now."""
         while lease := self.next_found():
             self._release(lease)
 
@@ -248,8 +256,10 @@ class HostRelease:
             self._stop.fail(error)
 
     def after_failed_look_up(self, lease: Lease[Shard], decision: Decision) -> float:
-        """For how long the host of *lease* rests, as *decision* says that its address could not be
-        found out."""
+        """Return how long a host pauses whose address could not be found.
+
+        *decision* has the details.
+        """
         entry = lease.entry
         self._stats.inc_value(f"retry/{decision.outcome}")
         excused = self._rules.outage.lookup_failed(host_of(entry.url))
@@ -260,17 +270,17 @@ class HostRelease:
         return secs
 
     def _hold(self, lease: Lease[Shard], secs: float) -> None:
-        """The rest of a part is that of all parts of its host."""
+        """Apply the pause of a part to all parts of its host."""
         if lease.key != lease.entry.host and secs:
             lease.shard.frontier.hold(lease.entry.host, secs)
 
     def expire(self, lease: Lease[Shard]) -> None:
-        """The frontier has taken the host of *lease* back."""
+        """Forget the host of *lease*, which the frontier has taken back."""
         for leases in (self._looked_up, self._found):
             leases.pop(lease.id, None)
 
     def forget_shard(self, shard: Shard) -> None:
-        """*shard* is not of this process any more."""
+        """Forget the hosts of *shard*, which has left this process."""
         for leases in (self._looked_up, self._found):
             for lease in [one for one in leases.values() if one.shard is shard]:
                 del leases[lease.id]

@@ -1,12 +1,12 @@
 """A time limit for items in processing modules (item pipelines), and handlers of ``unprocessed``.
 
-A module whose answer never comes would hold its page, its lease and the end of the crawl. Costs 1
-us an item: there is no timer for each. An item whose module has not answered within the limit fails
+A module that never answers would hold its page, its lease and the end of the crawl. An item costs 1
+us, because there is no timer for each. An item whose module has not answered within the limit fails
 with ``ItemOverdueError``, which counts like any exception of a module.
 
-The limit is for a module that does not answer, not for one that is slow. Items may queue in a
-module, which takes them in their order. So only the first one can be overdue, and its clock starts
-when those that came before it have left.
+The limit is for a module that does not answer, not for a slow one. Items may queue in a module,
+which processes them in order. So only the first one can be overdue, and its clock starts when the
+items before it have left.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ _page: ContextVar[Page | None] = ContextVar("page", default=None)
 
 
 class ItemOverdueError(Exception):
-    """The error of an item that was too long in processing modules.
+    """Error of an item that spent too long in processing modules.
 
-    *at_end*: as the crawl ends, whatever the limit is, so the item is to be processed by the next
-    run.
+    *at_end*: the crawl is ending, so the next run processes the item.
     """
 
     def __init__(self, secs: float, *, at_end: bool) -> None:
@@ -49,14 +48,14 @@ class ItemOverdueError(Exception):
 
 
 class _Processing(msgspec.Struct):
-    """An item in processing modules."""
+    """Time of an item in processing modules."""
 
     since: float
     cut: ItemOverdueError | None = None
 
 
 class ItemLimit:
-    """The items in processing modules, in the order in which they came there.
+    """Limits the time of items in processing modules, which are kept in order of arrival.
 
     *clock* gives epoch seconds.
     """
@@ -72,7 +71,7 @@ class ItemLimit:
     def bound(
         self, process: Callable[[Any], Coroutine[Any, Any, Any]]
     ) -> Callable[[Any], Coroutine[Any, Any, Any]]:
-        """*process*, which takes an item through all modules, under this limit."""
+        """Return *process*, which takes an item through all modules, with this time limit."""
 
         def process_in_time(item: Any) -> Coroutine[Any, Any, Any]:
             return self._in_time(process(item), item if isinstance(item, Page) else None)
@@ -81,29 +80,31 @@ class ItemLimit:
 
     @property
     def page(self) -> Page | None:
-        """The Page in whose processing this is called, in its task; None elsewhere."""
+        """Return the Page being processed in the current task; None outside of one."""
         return _page.get()
 
     async def _in_time(self, processing: Coroutine[Any, Any, Any], page: Page | None = None) -> Any:
         token = _page.set(page)
         task = asyncio.current_task()
         assert task is not None
-        mine = self._items[task] = _Processing(self._clock())
+        own = self._items[task] = _Processing(self._clock())
         try:
             return await processing
         except asyncio.CancelledError as error:
-            if mine.cut is None:
+            if own.cut is None:
                 raise
-            raise mine.cut from error
+            raise own.cut from error
         finally:
             _page.reset(token)
             self._items.pop(task, None)
-            while mine.cut is not None and task.cancelling():
+            while own.cut is not None and task.cancelling():
                 task.uncancel()
 
     async def hand_over(self, page: Page, fetch: Fetch, why: str) -> None:
-        """Return when all handlers of ``unprocessed`` are done with *page* of *fetch*, or too late.
-        Raises what one has raised if it ends the crawl; the rest Scrapy logs."""
+        """Return when all handlers of ``unprocessed`` are done with *page*, or too late.
+
+        Raises a handler's error if it ends the crawl; Scrapy logs the others.
+        """
         if not is_heard(self._signals, unprocessed):
             return
         signals = self._crawler.engine.scraper.signals  # the fast path's, if it is taken
@@ -113,7 +114,7 @@ class ItemLimit:
             )
         except ItemOverdueError as error:
             logger.warning(
-                "A handler of the signal unprocessed was given up for %s: %s", page.url, error
+                "A handler of the signal unprocessed was aborted for %s: %s", page.url, error
             )
             fetch.page.becomes(PageState.PUT_BACK if error.at_end else PageState.FAILED)
             return
@@ -122,15 +123,17 @@ class ItemLimit:
                 raise answer
 
     def cut(self, older_than: float, *, at_end: bool = False) -> None:
-        """Break off the first items if a module has had them for more than *older_than* seconds;
-        with *at_end* all that came so long ago, because the crawl ends. What goes on regardless is
-        broken off again. To be called every few moments."""
+        """Abort the first items if a module has had them for more than *older_than* seconds.
+
+        With *at_end*, because the crawl ends, it aborts all items that old. Items that continue
+        regardless are aborted again. To be called every few moments.
+        """
         now = self._clock()
         first = next(iter(self._items.values()), None)
         if first is not self._first:
             before, self._first = self._first, first
             if first and before and not before.cut:
-                first.since = now  # the others have got their answers
+                first.since = now  # the items before it have been answered
         for task, item in self._items.items():
             if now - item.since <= older_than:
                 if not at_end and item.cut is None:

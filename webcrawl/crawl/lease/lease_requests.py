@@ -1,9 +1,9 @@
-"""The Request that goes to Scrapy's engine for a lease, or before it for its host's robots.txt.
+"""Makes the Request for a lease, or first for its host's robots.txt.
 
-Made on the lease's way out, by dispatcher.py. Links are asked for as they stand: the frontier tries
-again, and redirects are links, so Scrapy's middlewares leave both alone. Ordinary Requests come
-back as they were, see request_codec.py. The rules of a robots.txt are learned when its host is
-released (host_release.py): its callback has only its Page to hand over.
+Called by dispatcher.py. Links are requested as they stand: the frontier retries them, and redirects
+are links, so Scrapy's middlewares leave both alone. Ordinary Requests come back as they were, see
+request_codec.py. The rules of a robots.txt are learned when its host is released (host_release.py):
+its callback only hands over its Page.
 """
 
 from __future__ import annotations
@@ -37,21 +37,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Of a robots.txt, whatever PAGE_MAX_BYTES is: half of it allows too much. With a byte more its
-#: reader sees that the last line is not whole.
+#: Size limit of a robots.txt, whatever PAGE_MAX_BYTES is: half of it would allow too much. With one
+#: byte more its reader sees that the last line is incomplete.
 ROBOTS_MAX_BYTES = MAX_BYTES + 1
 _LINK_META = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
-# Sitemaps and pages of more than 1 MiB at once: each may be held as received, decoded and stored.
+# Sitemaps and pages larger than 1 MiB at the same time: each may be held as received, decoded and
+# stored.
 _SITEMAPS_AT_ONCE = 4
 _PAGES_AT_ONCE = 16
-# Shorter than the time in which a server that sends nothing is given up (NET_MIN_RATE_SECS).
+# Shorter than the time after which a silent server is given up (NET_MIN_RATE_SECS).
 _PATIENCE_SECS = 10.0
 
 
 class LeaseRequests:
-    """Makes and ends them.
+    """Makes Requests for leases, and ends them.
 
-    A sitemap may have *sitemap_bytes* on the wire, and once more decoded, any other page
+    A sitemap may have *sitemap_bytes* on the wire, and again when decoded; any other page
     *page_bytes*.
     """
 
@@ -75,12 +76,12 @@ class LeaseRequests:
             max_bytes=page_bytes, at_once=_PAGES_AT_ONCE, patience=_PATIENCE_SECS
         )
         self._warned = False
-        # One object for all, as Scrapy remembers what it has found out about a callback.
+        # One object for all Requests, because Scrapy caches what it finds out about a callback.
         self._robots_callback = self._robots
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec, items: ItemLimit) -> Self:
-        """By PAGE_MAX_BYTES; FatalError for a value that cannot be."""
+        """Read PAGE_MAX_BYTES. Raises FatalError for an invalid value."""
         settings = crawler.settings
         return cls(
             crawler=crawler,
@@ -91,8 +92,8 @@ class LeaseRequests:
         )
 
     def for_robots(self, url: str) -> Request:
-        """For the robots.txt *url*."""
-        # Whatever its status is, modules get it.
+        """Return the Request for the robots.txt *url*."""
+        # Modules get it whatever its status is.
         meta = {
             **_LINK_META, "download_maxsize": ROBOTS_MAX_BYTES, "handle_httpstatus_all": True
         }  # fmt: skip
@@ -112,8 +113,10 @@ class LeaseRequests:
         return []
 
     def for_entry(self, entry: Entry, headers: dict[str, str]) -> Request | None:
-        """Return the Request for the URL of *entry*, with *headers* if it is a link; None for an
-        ordinary one that a restart has lost, or that may not be read."""
+        """Return the Request for the URL of *entry*, with *headers* if it is a link.
+
+        None for an ordinary Request that a restart has lost, or that may not be read.
+        """
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
             return Request(
@@ -123,8 +126,8 @@ class LeaseRequests:
             request = self._codec.unpack(entry.extra)
         except LostRequestError as error:
             return self._lost(entry, error)
-        if request.url != entry.url:  # by which host, robots.txt and rests were chosen
-            return self._lost(entry, LostRequestError(f"it is one for {request.url}"))
+        if request.url != entry.url:  # which chose host, robots.txt and pause
+            return self._lost(entry, LostRequestError(f"it is a request for {request.url}"))
         if "download_maxsize" not in request.meta:
             request.meta[LARGE_BODY] = self._permit(entry)
         return request
@@ -138,10 +141,10 @@ class LeaseRequests:
         return (self._large_sitemaps if entry.kind == SITEMAP else self._large_pages).permit()
 
     def adopt(self, request: Request) -> Request:
-        """The Request to enqueue for *request* of a spider or a middleware.
+        """Return the Request to enqueue for *request* of a spider or a middleware.
 
-        A middleware may have put it in the place of a link: then without the link's errback, which
-        is nothing to be saved, and free to be retried by Scrapy.
+        A middleware may have replaced a link by it. Then it loses the link's errback, which cannot
+        be saved, and Scrapy may retry it.
         """
         if request.errback == self.failed:
             meta = {name: value for name, value in request.meta.items() if name != "dont_retry"}
@@ -149,19 +152,21 @@ class LeaseRequests:
         return request
 
     def done(self, request: Request) -> None:
-        """The engine is through with *request*."""
+        """Release the permit of *request*, with which the engine has finished."""
         permit: Permit | None = request.meta.get(LARGE_BODY)
         if permit is not None:
             permit.give_back()
 
     def forget(self, entry: Entry) -> None:
-        """*entry* is finished."""
+        """Forget the Request of *entry*, which is finished."""
         if entry.extra:
             self._codec.forget(entry.extra)
 
     def failed(self, failure: Failure) -> None:
-        """Errback of the crawler's own requests. Outcomes are counted by completion.py; an
-        exception of no known kind is an error of the program and shown, the first time."""
+        """Log an unexpected exception, the first time: errback of the crawler's own requests.
+
+        completion.py counts outcomes. An exception of no known kind is a bug in the program.
+        """
         if outcome_of(failure) != "other":
             return
         url = getattr(getattr(failure, "request", None), "url", "")
@@ -170,7 +175,7 @@ class LeaseRequests:
             return
         self._warned = True
         logger.error(
-            "A download or a middleware raised an unforeseen exception; no more of these will be "
-            "logged, see the stat outcome/other",
+            "A download or a middleware raised an unexpected exception; further ones are not "
+            "logged, but counted in the stat outcome/other",
             exc_info=failure_to_exc_info(failure),
         )

@@ -1,4 +1,4 @@
-"""Leases: the way of a process's URLs out of the frontier, and back into it."""
+"""The parts of a process that take URLs out of the frontier, and complete them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class Leases:
     """Parts of one process that handle leases.
 
-    codec: ordinary Requests as entries of the frontier. requests: the Requests for leases.
-    dispatcher, completion: the way out and the way back. side_downloads: requests that wait for
-    their host's turn. items: pages in the processing modules.
+    codec: stores ordinary Requests as entries of the frontier. requests: makes Requests for leases.
+    dispatcher, completion: hand out leases and complete them. side_downloads: requests that wait
+    for their host's turn. items: pages in the processing modules.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Leases:
         )
 
     def close_side_downloads(self) -> None:
-        """Refuse side downloads, as the crawl is being closed.
+        """Refuse side downloads, because the crawl is closing.
 
         Pages whose processing may have waited for one are put back: the next run fetches and
-        processes them whole.
+        processes them again.
         """
         if self.side_downloads:
             self.completion.put_back_pages()

@@ -1,41 +1,40 @@
-"""The outcome of each URL: a count in the stats, a signal, a line in a log.
+"""Reports the outcome of each URL: a count in the stats, a signal, a line in a log.
 
-Called by completion.py for every URL that has come to its end, before the frontier finishes it: a
-URL that is finished has its line, and one whose process died in between gets a second one.
+Called by completion.py for every URL, just before the frontier finishes it. So a finished URL has
+its line, and one whose process died in between gets a second one.
 
-``JOBDIR/logs/info.jsonl`` has one JSON object a line, in the order of the ends; fields that say
-nothing are left out::
+``JOBDIR/logs/info.jsonl`` has one JSON object a line, in the order in which URLs were finished;
+fields with their default value are left out::
 
     at         when, epoch seconds
     url        as it was fetched
     host       its politeness key: the host's name, unless POLITENESS_KEY says otherwise
     outcome    a name of the table in docs/stats.md
-    form       fingerprint of what the URL is compared by (seen/fingerprint.py), 16 hex digits
-    status     of the answer
+    form       fingerprint of its form for comparing URLs (seen/fingerprint.py), 16 hex digits
+    status     of the response
     sent       when its request was sent, epoch seconds
     took       seconds from then to the last byte
     bytes      of the body, as received
     decoded    bytes of it without its content coding, if it had one
-    type       media type of the answer, empty if it was sent without; left out if text/html
+    type       media type of the response, empty if it had none; left out if text/html
     truncated  what ended the body early: length (PAGE_MAX_BYTES), time, disconnect
     undecodable  true if its content coding is broken
     not_decoded  true if its content coding is unknown, or was named and not applied
     flags      soft_error if its page may be an error page
     content    fingerprint of the body if the content-seen test saw it, 16 hex digits
     duplicate  true if a document with the same bytes had been seen under another URL
-    redirect   where the answer leads
-    redirect_refused  why that is not followed: redirect_loop, too_many_redirects
+    redirect   target of the redirect
+    redirect_refused  why it is not followed: redirect_loop, too_many_redirects
     robots     the line of robots.txt that denies the URL
     tries      if it took more than one
     depth      links from a seed
     kind, via  how the URL was found, and on which page
     etag, modified  validators of a document as they were sent, if they have 128 bytes at most
-    visit      what was found of a URL that had been finished before: unchanged, changed, moved,
-               gone, failed
-    stored     of such a one: when the last copy of its document was fetched; ``content``,
-               ``duplicate`` and the validators are then of that
-    links, text  of such a one: fingerprints of the document's links and text, 16 hex digits
-    denied     of such a one: since when robots.txt denies it, if it did at the visit before
+    visit      what a repeat visit found: unchanged, changed, moved, gone, failed
+    stored     on a repeat visit: when the last copy of its document was fetched; ``content``,
+               ``duplicate`` and the validators are then those of that copy
+    links, text  on a repeat visit: fingerprints of the document's links and text, 16 hex digits
+    denied     on a repeat visit: since when robots.txt denies it, if it did at the visit before
 """
 
 from __future__ import annotations
@@ -67,24 +66,25 @@ if TYPE_CHECKING:
     from webcrawl.revisit.visit import Visit
     from webcrawl.storage.line_log import LineLog
 
-#: Of a line. URLs are longer only where URL_MAX_LENGTH_BYTES is 0 or in ordinary Requests.
+#: Maximum size of a line. URLs are longer only if URL_MAX_LENGTH_BYTES is 0, or in ordinary
+#: Requests.
 MAX_LINE_BYTES = 1 << 16
-#: Of the field ``url``.
+#: Maximum length of the field ``url``.
 MAX_URL = 1 << 14
-#: Of the fields ``redirect`` and ``via``.
+#: Maximum length of the fields ``redirect`` and ``via``.
 MAX_OTHER_URL = 1 << 11
-#: The type that most answers have.
+#: The type of most responses.
 HTML = "text/html"
 _MAX_ROBOTS = 500
 _MAX_TYPE = 100
 
 INFO_LOG = "logs/info.jsonl"
 
-#: Of what robots.txt denies.
+#: Outcome of URLs that robots.txt denies.
 DENIED = "robots_denied"
-#: Of what was parked and is not wanted any more: control/table.py.
+#: Outcome of parked URLs that are not wanted any more: control/table.py.
 DROPPED = "dropped"
-#: Every outcome of a URL but ``http_NNN``: those of a fetch, and those of URLs for which nothing
+#: Every outcome of a URL except ``http_NNN``: those of a fetch, and those of URLs for which nothing
 #: was sent, or whose request a middleware replaced.
 NAMES = OUTCOMES | {
     DENIED,
@@ -95,13 +95,13 @@ NAMES = OUTCOMES | {
     DROPPED,
     "replaced",
 }
-#: Of these, the ones of URLs that are given up: a replaced Request goes on as another one.
+#: Outcomes of URLs that are given up: a replaced Request continues as another one.
 GIVEN_UP = NAMES - {"replaced"}
 _HTTP_ERROR = re.compile(r"http_[4-9]\d\d", re.ASCII)
 
 
 def is_given_up(outcome: str) -> bool:
-    """Whether a URL that ended so was given up, so that it may be tried again."""
+    """Return whether a URL with this outcome was given up, so that it can be retried."""
     return outcome in GIVEN_UP or bool(_HTTP_ERROR.fullmatch(outcome))
 
 
@@ -109,7 +109,7 @@ _Fingerprint: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{0,16}$"
 
 
 class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One line; the fields are described above."""
+    """One line of the log; the fields are described above."""
 
     at: Epoch
     url: str
@@ -145,7 +145,7 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def history(self) -> History:
-        """What it tells of the document of its URL."""
+        """Return what the line says about the document of its URL."""
         is_first = self.content and not self.visit
         stored_at = self.stored or (is_first and (self.sent or self.at)) or 0.0
         content, links, text = (
@@ -169,7 +169,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class OutcomeLog:
-    """Counts, signals and writes down outcomes. *comparison_form* is ``Equivalence``'s."""
+    """Counts, signals and logs outcomes. *comparison_form* is ``Equivalence``'s."""
 
     crawler: Crawler
     log: LineLog
@@ -177,7 +177,7 @@ class OutcomeLog:
     clock: TimeSource = wall_time
 
     def open(self) -> None:
-        """Go on with the log. OSError when it cannot be written."""
+        """Continue the log. Raises OSError when it cannot be written."""
         self.log.open()
         self.crawler.signals.connect(self.sync, signal=signals.checkpoint)
 
@@ -190,9 +190,10 @@ class OutcomeLog:
         fetch: Fetch | None = None,
         robots: str = "",
     ) -> None:
-        """*entry* has come to its end by *fetch*, if anything was asked for. 10 us.
+        """Report *outcome* of *entry*, from *fetch* if something was requested. 10 us.
 
-        OSError when the disk is full: then nothing was counted, and the URL must not be finished.
+        Raises OSError when the disk is full: then nothing was counted, and the URL must not be
+        finished.
         """
         self.log.append(self._line(entry, outcome, visit, fetch, robots))
         crawler = self.crawler
@@ -224,8 +225,10 @@ class OutcomeLog:
         )
 
     async def sync(self) -> OSError | None:
-        """Return when all lines are on the platter: a checkpoint is going to say of these URLs
-        that they are done; the error if they are not. Handler of ``checkpoint``."""
+        """Return when all lines are durable; return the error if they are not.
+
+        Handler of ``checkpoint``. A checkpoint is about to mark these URLs as done.
+        """
         try:
             await asyncio.to_thread(self.log.sync)
         except OSError as error:
@@ -233,12 +236,12 @@ class OutcomeLog:
         return None
 
     def close(self) -> None:
-        """Close the log. Everything is in it."""
+        """Close the log, which contains everything."""
         self.log.close()
 
 
 def _of_document(visit: Visit, outcome: str) -> dict[str, Any]:
-    """The fields that tell of the document; at a first fetch it is the one that was fetched."""
+    """Return the fields about the document; at a first visit it is the one just fetched."""
     facts = visit.after.facts()
     if visit.before is None:
         return facts | {"stored": 0.0}
@@ -247,7 +250,7 @@ def _of_document(visit: Visit, outcome: str) -> dict[str, Any]:
 
 
 def _of_fetch(fetch: Fetch) -> dict[str, Any]:
-    """The fields that tell of the download and of the page."""
+    """Return the fields about the download and the page."""
     page, response = fetch.page, fetch.response
     facts = {
         "sent": fetch.sent_wall,

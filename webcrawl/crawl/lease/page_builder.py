@@ -1,4 +1,4 @@
-"""Page builder: a Page from a Scrapy response and the facts of its fetch."""
+"""Builds a Page from a Scrapy response and the facts of its fetch."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _TEXT_AND_NUMBERS = [
 
 
 def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_SCHEMES) -> Page:
-    """The Page of *response*, without its links. A redirect leads to one of *schemes* or nowhere.
+    """Return the Page of *response*, without its links.
 
-    The handler leaves what was on the wire in the meta (net/http/handler.py); without it, as with a
-    user's own handler, Scrapy's view of headers and body stands for it. Header fields are sent as
-    UTF-8.
+    A redirect leads to one of *schemes* or nowhere. The handler leaves what was on the wire in the
+    meta (net/http/handler.py). Without it, as with a custom handler, Scrapy's view of headers and
+    body is used. Header fields are sent as UTF-8.
     """
     entry, request, meta = fetch.lease.entry, response.request, response.meta
     target = _redirect_target(response, fetch.url, schemes)
     flags = response.flags
-    # Not by the methods of Headers, which would bring the name into its form again.
+    # Not with the methods of Headers, which would normalize the name again.
     content_type, charset = content_type_of(dict.get(response.headers, b"Content-Type", ()))
     return Page(
         url=fetch.url,
@@ -84,8 +84,7 @@ def _wire_headers(response: Response) -> Headers:
 
 
 def truncation(flags: list[str]) -> Truncation:
-    """The reason that ended a body early, by the *flags* of its response; "" if it is whole as
-    received."""
+    """Return why a body ended early, by its response's *flags*; "" if it is complete."""
     if not flags:
         return ""
     if "truncated" in flags and "body_cut" not in flags:
@@ -105,16 +104,16 @@ def _redirect_target(response: Response, url: str, schemes: frozenset[str]) -> s
 class PageAdapter(AdapterInterface):
     """``ItemAdapter`` of a Page, for feed exports and ``scrapy parse``.
 
-    It lists text and numbers, and has all other fields by their names.
+    It lists text and numbers, and gives access to all other fields by name.
     """
 
     @classmethod
     def is_item_class(cls, item_class: type) -> bool:
-        """Whether it is Page, or made of it."""
+        """Return whether it is Page or a subclass."""
         return issubclass(item_class, Page)
 
     def get_field_meta(self, field_name: str) -> MappingProxyType[str, Any]:
-        """How a feed export writes the field."""
+        """Return how a feed export writes the field."""
         return _FIELDS[field_name]
 
     def __getitem__(self, field_name: str) -> Any:
@@ -135,5 +134,5 @@ class PageAdapter(AdapterInterface):
         return len(_TEXT_AND_NUMBERS)
 
 
-# Before the one for all dataclasses.
+# Before the adapter for all dataclasses.
 ItemAdapter.ADAPTER_CLASSES.appendleft(PageAdapter)  # type: ignore[attr-defined]  # a deque

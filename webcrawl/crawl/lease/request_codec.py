@@ -1,13 +1,13 @@
-"""Request codec: ordinary Scrapy Requests in the frontier, as bytes.
+"""Request codec: stores ordinary Scrapy Requests in the frontier, as bytes.
 
-A link needs no more than its URL. A Request that a spider yielded may carry a callback, meta,
-headers, a body: it is saved in its plain form (plain_requests.py) if it has one. What that cannot
-say is pickled. To unpickle is to run what the bytes say: a job directory is trusted with that, as
-Scrapy's own are. Redis and HIVE_STORE are not, so a hive neither writes nor reads a pickle.
+A link needs only its URL. A Request that a spider yielded may carry a callback, meta, headers, a
+body. It is saved in its plain form (plain_requests.py) if it has one, and pickled otherwise.
+Unpickling runs what the bytes say. A job directory is trusted with that, as with Scrapy itself.
+Redis and HIVE_STORE are not, so a hive neither writes nor reads a pickle.
 
-What cannot be pickled (a lock in meta, a callback that is no method of the spider) is kept in
-memory under a name, where nobody else needs it: it works as long as this process lives; a restart
-loses exactly these, counted.
+A Request that cannot be pickled (a lock in meta, a callback that is not a method of the spider) is
+kept in memory under a name. It works as long as this process lives. A restart loses exactly these,
+and counts them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Put into meta by the crawler for the request it handed out; must not travel to the next one
+# Put into meta by the crawler for a request that it handed out. It must not reach the next request
 # when a spider copies the meta of a response.
 INTERNAL_META = frozenset(
     {
@@ -60,12 +60,12 @@ INTERNAL_META = frozenset(
     }
 )
 
-# Begins what stands for a Request in memory; no pickle does.
+# Prefix of the name of a Request in memory; no pickle begins like that.
 _NAME = b"memory/"
 
 
 class LostRequestError(LookupError):
-    """The request was only in the memory of a process that is gone, or its code is.
+    """Error of a request that was only in the memory of a dead process, or whose code is gone.
 
     *stat* counts them.
     """
@@ -74,7 +74,7 @@ class LostRequestError(LookupError):
 
 
 class PickleRefusedError(LostRequestError):
-    """The request is pickled, and a hive reads none."""
+    """Error of a pickled request in a hive, which reads none."""
 
     stat = "hive/requests/refused"
 
@@ -83,9 +83,9 @@ class PickleRefusedError(LostRequestError):
 class RequestCodec:
     """Packs Requests to bytes and back, for one spider.
 
-    *key_of* gives a URL's politeness key, *comparison_form* what it is compared by. With
-    *in_memory* all Requests stay there, the very objects, as with Scrapy without JOBDIR; with
-    *only_plain*, in a hive, those that have no plain form are refused.
+    *key_of* gives a URL's politeness key, *comparison_form* the form in which URLs are compared.
+    With *in_memory*, all Requests stay in memory as they are, as with Scrapy without JOBDIR. With
+    *only_plain*, in a hive, those without a plain form are refused.
     """
 
     spider: Spider
@@ -96,7 +96,7 @@ class RequestCodec:
     in_memory: bool = False
     only_plain: bool = False
     _in_memory: dict[bytes, Request] = dataclasses.field(default_factory=dict, init=False)
-    # The names of an earlier process must never meet a request of this one.
+    # Names of an earlier process must never match a request of this one.
     _process: bytes = dataclasses.field(
         default_factory=lambda: random_hex("requests").encode(), init=False
     )
@@ -104,10 +104,10 @@ class RequestCodec:
     _warned: bool = dataclasses.field(default=False, init=False)
 
     def entry(self, request: Request, page: Page | None = None) -> Entry:
-        """*request* as the frontier keeps it, but for its rank: see ``Shard.enqueue``.
+        """Return *request* as an entry of the frontier, without its rank: see ``Shard.enqueue``.
 
-        *page* is that in whose processing it came up, if in any: it is one level deeper, unless its
-        meta says how deep it is.
+        *page* is the page during whose processing it was made, if any. The request is one level
+        deeper, unless its meta has a depth.
         """
         if page is not None:
             request.meta.setdefault("depth", page.depth + 1)
@@ -123,7 +123,7 @@ class RequestCodec:
         )
 
     def fingerprint(self, request: Request) -> int:
-        """A plain GET is the same document as a link to its URL; anything else is its own."""
+        """Return the fingerprint of *request*: a plain GET has that of a link to its URL."""
         if request.method == "GET" and not request.body:
             url = normalize(request.url)
             if url is not None:
@@ -133,8 +133,10 @@ class RequestCodec:
         return int.from_bytes(self.fingerprinter.fingerprint(request)[:8], "little") or 1
 
     def pack(self, request: Request) -> bytes:
-        """*request* as bytes, without the crawler's own meta keys. NotPlainError for one that a
-        hive cannot send."""
+        """Return *request* as bytes, without the crawler's own meta keys.
+
+        Raises NotPlainError for one that a hive cannot send.
+        """
         if self.in_memory:
             return self._keep(request)
         try:
@@ -146,14 +148,14 @@ class RequestCodec:
                 if self.only_plain:
                     raise
                 return pickle.dumps(parts, protocol=4)
-        except Exception as error:  # whatever objects in meta raise
+        except Exception as error:  # objects in meta may raise anything
             if self.only_plain:
                 raise NotPlainError(str(error)) from error
             if not self._warned:
                 self._warned = True
                 logger.warning(
-                    "%s cannot be saved (%s): it lives in memory only and will not survive a "
-                    "restart; no more of these will be logged, see the stat "
+                    "%s cannot be saved (%s): it is only in memory and will not survive a "
+                    "restart; further ones are not logged, but counted in the stat "
                     "scheduler/unserializable",
                     request,
                     error,
@@ -168,10 +170,10 @@ class RequestCodec:
         return name
 
     def unpack(self, packed: bytes) -> Request:
-        """The Request that was packed, as often as it is asked for until ``forget``.
+        """Return the packed Request, any number of times until ``forget``.
 
-        Raises LostRequestError when a restart lost it, or when the spider no longer has its
-        callback, or its class is gone, or it is not to be read.
+        Raises LostRequestError if a restart lost it, if its callback or its class is gone, or if it
+        must not be read.
         """
         if packed.startswith(_NAME) or self.in_memory:
             return self._kept(packed)
@@ -188,7 +190,7 @@ class RequestCodec:
             raise LostRequestError(str(error)) from error
 
     def _kept(self, name: bytes) -> Request:
-        """The very object, unless it is or was under way: then one like it."""
+        """Return the same object, or a copy if it is or was in process."""
         try:
             request = self._in_memory[name]
         except KeyError:
@@ -198,7 +200,7 @@ class RequestCodec:
         return request.replace(meta=_without_internal(request.meta))
 
     def forget(self, packed: bytes) -> None:
-        """The packed request had its end."""
+        """Forget the packed request, which is finished."""
         self._in_memory.pop(packed, None)
 
 

@@ -1,4 +1,4 @@
-"""Services that all contacts of a process share."""
+"""Rules and services shared by all contacts of a process."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class ContactRules:
 
     @property
     def key_of(self) -> Callable[[str], str]:
-        """Gives a URL's politeness key."""
+        """Return a function that gives a URL's politeness key."""
         key_of_host = POLITENESS_KEYS[self.key]
         return lambda url: key_of_host(host_of(url))
 
     @property
     def shares_clocks(self) -> bool:
-        """Whether a contact needs the clock of the address it goes to, too."""
+        """Return whether a contact also needs the clock of the address it goes to."""
         return self.key == "address"
 
 
@@ -53,7 +53,7 @@ class ContactRules:
 class ProcessServices:
     """Services shared by all contacts, in any shard.
 
-    *visits* if URLs are visited again; *live* can be changed while the crawl continues.
+    *visits* schedules repeat visits, if there are any; *live* can change during the crawl.
     """
 
     crawler: Crawler

@@ -1,11 +1,11 @@
-"""Requests sent with ``engine.download_async()``: they wait in their host's queue like any URL.
+"""Requests sent with ``engine.download_async()``, which wait in their host's queue like any URL.
 
-Each becomes an entry that goes before the URLs of its host, since a page is held in process until
-it is answered. The downloader calls ``turn`` and waits; when the entry's lease reaches the
-dispatcher, ``give`` ends that. The invariant: nothing is sent to a host outside its turn.
+Each becomes an entry that goes before the URLs of its host, because a page is held in process until
+it is answered. The downloader calls ``turn`` and waits. When the entry's lease reaches the
+dispatcher, ``give`` ends the waiting. The invariant: nothing is sent to a host outside its turn.
 
-What waits is lost with the process, and so is the callback for which it waits: its page was not
-finished and is fetched again, and the entry is dropped.
+If the process dies, waiting requests are lost, and so are the callbacks that wait for them. Their
+pages were not finished and are fetched again, and the entries are dropped.
 """
 
 from __future__ import annotations
@@ -58,32 +58,32 @@ class SideDownloads:
         self._clock = clock
         self._waited_at = -math.inf
         self._waiting: dict[str, _Turn] = {}
-        # The names of an earlier process must never meet a request of this one.
+        # Names of an earlier process must never match a request of this one.
         self._process = random_hex("side downloads")
         self._numbers = itertools.count()
         self._is_closed = False
 
     def __len__(self) -> int:
-        """Requests that wait."""
+        """Return the number of waiting requests."""
         return len(self._waiting)
 
     def __contains__(self, name: str) -> bool:
         return name in self._waiting
 
     def is_of(self, host: str, request: Request) -> bool:
-        """Whether *request* needs the turn of *host*, a politeness key."""
+        """Return whether *request* needs the turn of *host*, a politeness key."""
         return self._key_of(request.url) == host
 
     async def turn(self, request: Request) -> Fetch:
-        """Wait for the turn of *request*'s host; the Fetch of that contact, which is *request*'s
-        from the moment it is given: also if the caller is cancelled in that moment.
+        """Wait for the turn of *request*'s host, and return the Fetch of that contact.
 
-        Raises when it has none: IgnoreRequest for robots.txt, exclusion, the crawl's end and a host
-        of another process, the exception of net/outcome_log.py where there is no way to the host.
+        The Fetch belongs to *request* from the moment it is given, even if the caller is cancelled
+        in that moment. Raises IgnoreRequest for robots.txt, exclusion, the crawl's end and a host
+        of another process; the exception of net/outcome_log.py if the host cannot be reached;
         OSError when the disk is full.
         """
         if self._is_closed:
-            raise IgnoreRequest(f"{request.url}: the crawl is being closed")
+            raise IgnoreRequest(f"{request.url}: the crawl is closing")
         shard, key = self._shards.find(request.url), self._key_of(request.url)
         if shard is None or shard.is_leaving:
             raise IgnoreRequest(f"{request.url}: {_ELSEWHERE}")
@@ -100,11 +100,11 @@ class SideDownloads:
 
     @property
     def idle_secs(self) -> float:
-        """Seconds since one waited."""
+        """Return the seconds since a request last waited."""
         return 0.0 if self._waiting else self._clock() - self._waited_at
 
     def acquire(self) -> Lease[Shard] | None:
-        """The next lease of a host that a request waits for, if one of these is ready."""
+        """Return the next lease of a host that a request waits for, if one of these is ready."""
         turns = self._waiting.values()
         keys = {(one.shard, one.shard.frontier.key_of(one.entry)): None for one in turns}
         for shard, key in keys:
@@ -114,7 +114,10 @@ class SideDownloads:
         return None
 
     def give(self, name: str, fetch: Fetch) -> bool:
-        """The host is in process for *name*; False if that does not wait any more."""
+        """Give the host, now in process, to the request *name*.
+
+        Returns False if that is not waiting.
+        """
         turn = self._waiting.get(name)
         if turn is None or turn.given.done():
             return False
@@ -123,20 +126,20 @@ class SideDownloads:
         return True
 
     def refuse(self, name: str, error: Exception) -> None:
-        """Nothing is going to be sent for *name*: its ``turn`` raises *error*."""
+        """Raise *error* in the ``turn`` of *name*, because nothing will be sent for it."""
         turn = self._waiting.get(name)
         if turn is not None and not turn.given.done():
             turn.given.set_exception(error)
 
     def refuse_leaving(self) -> None:
-        """What waits for a host of a shard that leaves is refused: pages that wait for it must come
-        to their end. O(waiting)."""
+        """Refuse requests for hosts of a shard that is leaving, so that their pages can end.
+        O(waiting)."""
         for name, turn in [*self._waiting.items()]:
             if turn.shard.is_leaving:
                 self.refuse(name, IgnoreRequest(f"{turn.request.url}: {_ELSEWHERE}"))
 
     def close(self) -> None:
-        """The crawl is being closed, and no more turns are given."""
+        """Refuse all requests, because the crawl is closing."""
         self._is_closed = True
         for name in [*self._waiting]:
-            self.refuse(name, IgnoreRequest("the crawl is being closed"))
+            self.refuse(name, IgnoreRequest("the crawl is closing"))

@@ -1,10 +1,10 @@
-"""Links on their way in: from a document to the batch that is submitted.
+"""Links on their way into the crawl: from a document to the batch that is submitted.
 
 ::
 
     document --> PageIntake        the content-seen test, then its links
-                     |             by PageLinks, in the time that ReadingWatch allows
-                 LinkSubmitter     normalized, judged by the URL filters, fingerprinted
+                     |             by PageLinks, within the time that ReadingWatch allows
+                 LinkSubmitter     normalized, checked by the URL filters, fingerprinted
                      |
                  LinkBatch         one for each page
                      |
@@ -13,5 +13,5 @@
                  LinkIntake        the target's side: scope by seeds, ranks, reputation
 
 A page's links are durable before its URL is finished. Redirects, canonical URLs and sitemaps named
-by robots.txt go the same way.
+by robots.txt take the same path.
 """

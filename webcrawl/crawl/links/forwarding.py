@@ -1,10 +1,10 @@
 """Framesets and meta refreshes: their targets are followed even if the body is a duplicate.
 
-Two hosts with the same frameset, or the same refresh to ``home.html``, have different pages behind
-it. So of a document that the content-seen test knows, the targets of refreshes and frames are
-followed, and of a host's root the links if they are few: once for each host, top directory and
-document, or mirrors and endless directories would be crawled by way of it. What they lead to is
-tested like any document, so of a mirror no more than these few are fetched.
+Two hosts may have the same frameset, or the same refresh to ``home.html``, with different pages
+behind it. So for a document seen before, the targets of refreshes and frames are followed. For a
+host's root its links are followed, too, if they are few. This happens once for each host, top
+directory and document; otherwise mirrors and endless directories would be crawled this way. The
+targets are tested like any document, so only these few pages of a mirror are fetched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FORWARDS = frozenset({"refresh", "frame"})
 
 
 def may_lead_on(page: Page) -> bool:
-    """Whether it is worth looking for the links of *page*. 5 us for 16 kB."""
+    """Return whether it is worth looking for the links of *page*. 5 us for 16 kB."""
     if len(page.body) > _MAX_BYTES:
         return False
     body = page.body.lower()
@@ -39,14 +39,14 @@ def may_lead_on(page: Page) -> bool:
 
 
 def forwarding_links(page: Page) -> Sequence[Link]:
-    """Those of the links of *page* that lead on."""
+    """Return the links of *page* that lead on."""
     if _is_root(page.url) and len(page.links) <= _MAX_LINKS:
         return page.links
     return [link for link in page.links if link.kind in _FORWARDS][:_MAX_LINKS]
 
 
 def place_fingerprint(page: Page) -> int:
-    """Of the document of *page* in its host and top directory; never 0."""
+    """Return a fingerprint of (host, top directory, body) of *page*; never 0."""
     top, slash, _ = page.url.partition("://")[2].partition("/")[2].partition("/")
     place = f"{host_of(page.url)}/{top if slash else ''}\n"
     return document_fingerprint(place.encode() + page.body)

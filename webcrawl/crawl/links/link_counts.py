@@ -1,4 +1,4 @@
-"""Counts of the links of pages."""
+"""Statistics of the links of pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 
 
 class LinkCounts:
-    """Counts of the links of this run's pages; `PAGE_MAX_BYTES` bounds its memory."""
+    """Counts of the links of this run's pages; `PAGE_MAX_BYTES` limits its memory."""
 
     def __init__(self) -> None:
         self._pages: Counter[int] = Counter()  # by the number of their links
@@ -18,7 +18,7 @@ class LinkCounts:
         self._unique += distinct
 
     def stats(self) -> dict[str, float]:
-        """Sums, and what they are for a page, under their names in the crawl's statistics."""
+        """Return sums and averages per page, by their names in the crawl's statistics."""
         pages = self._pages.total()
         if not pages:
             return {}

@@ -1,13 +1,14 @@
-"""Link extractor: the links of a page, by its kind of document, and its robots directives.
+"""Link extractor: finds the links of a page, by its kind of document, and its robots directives.
 
-Called by the spider for every document that came whole enough to be read. Links are in the response
-header (``Link``, ``Refresh``) of anything, in HTML, and in what LINK_EXTRACTORS has an extractor
-for; a redirect is no document. What a document is says its Content-Type; where that names some XML,
-or nothing, or the URL was named as a sitemap's, its root element.
+Called by the spider for every document that was received completely enough to be read. Links are
+found in response headers (``Link``, ``Refresh``) of any document, in HTML, and in documents that
+LINK_EXTRACTORS has an extractor for; a redirect is not a document. The Content-Type says what a
+document is. The root element decides if the Content-Type is missing or some XML, or if the URL was
+named as a sitemap.
 
-Invariant: whatever a server sends, or an extractor raises, nothing is raised but what cuts a
-reading off; the number of links is bounded (PAGE_MAX_LINKS, 50,000 of a sitemap), and so is the
-time in which nothing else can go on.
+Invariant: whatever a server sends, or an extractor raises, this raises only the exception that cuts
+a reading off. The number of links is limited (PAGE_MAX_LINKS, 50,000 for a sitemap), and so is the
+time during which nothing else can run.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-#: Bytes of a sitemap on the wire, and once more when decoded: the limit of the protocol.
+#: Maximum bytes of a sitemap, on the wire and again when decoded: the limit of the protocol.
 SITEMAP_MAX_BYTES = 50 << 20
 #: Extractors by content type, or by root element.
 BUILT_IN: dict[str, Extractor] = {
@@ -58,22 +59,26 @@ BUILT_IN: dict[str, Extractor] = {
 }
 _ALL_KINDS = KINDS | FEED_KINDS | SITEMAP_KINDS
 _XML_TYPES = frozenset({"text/xml", "application/xml"})
-# What browsers look into because it says nothing (MIME Sniffing Standard, section 7).
+# Types that say nothing, so that browsers look into the document (MIME Sniffing Standard, section
+# 7).
 _NO_TYPES = frozenset({"", "unknown/unknown", "application/unknown"})
 _MARKUP = re.compile(rb"[\s\xef\xbb\xbf]*+<")
-# By root element what else a document may be but its content type.
+# What a document is by its root element, where that overrides its content type.
 _DOCUMENTS = {
     "urlset": "sitemap", "sitemapindex": "sitemap", "rss": "feed", "rdf": "feed", "feed": "feed",
     "html": "text/html",
 }  # fmt: skip
-# What else than these would be looked for in vain.
+# The only kinds of links that these extractors can find.
 _KINDS_OF: dict[Extractor, frozenset[str]] = {
     iter_css_links: CSS_KINDS, iter_feed: FEED_KINDS, iter_sitemap: SITEMAP_KINDS,
 }  # fmt: skip
 
 
 class Limits(NamedTuple):
-    """*links* of one page but a sitemap, *bytes* of the text of a document, *sitemap_bytes*."""
+    """Limits of *links* of a page, *bytes* of a document's text, and *sitemap_bytes*.
+
+    The limit of links does not apply to sitemaps.
+    """
 
     links: int
     bytes: int
@@ -81,7 +86,7 @@ class Limits(NamedTuple):
 
 
 class PageLinks:
-    """Reads pages; keeps nothing of them."""
+    """Finds the links of pages; keeps nothing of them."""
 
     def __init__(
         self,
@@ -94,15 +99,18 @@ class PageLinks:
         reads_repeats: bool,
         count: Callable[[str], object],
     ) -> None:
-        """*kinds* of links are looked for, of *schemes*; directives are read that address every
-        crawler or the product token *agent*; *extractors* go by content type, or are for a
-        "sitemap" or "feed" by its root element. *reads_repeats* as in ``ProcessingModule``. *count*
-        counts up a figure."""
+        """Store the values.
+
+        *kinds* of links are looked for, of *schemes*. Directives are read if they address every
+        crawler or the product token *agent*. *extractors* are keyed by content type, or by
+        "sitemap" or "feed" for these root elements. *reads_repeats* as in ``ProcessingModule``.
+        *count* increments a figure.
+        """
         self._kinds = kinds
         self._agent = agent.lower()
         self._meta_names = frozenset({ALL_ROBOTS, self._agent})
         self._max_links, self._max_bytes, self._sitemap_max_bytes = limits
-        #: Those of the links that are looked for.
+        #: Schemes of the links that are looked for.
         self.schemes = schemes
         self._extractors = {
             kind: extractor if extractor and kinds & _KINDS_OF.get(extractor, kinds) else None
@@ -116,8 +124,10 @@ class PageLinks:
     def from_settings(
         cls, settings: BaseSettings, *, count: Callable[[str], object] = lambda _: None
     ) -> Self:
-        """By LINK_KINDS, LINK_EXTRACTORS, PAGE_MAX_LINKS, PAGE_MAX_BYTES and the user agent.
-        FatalError with one sentence for a value that cannot be."""
+        """Read LINK_KINDS, LINK_EXTRACTORS, PAGE_MAX_LINKS, PAGE_MAX_BYTES and the user agent.
+
+        Raises FatalError with one sentence for an invalid value.
+        """
         limits = Limits(
             links=whole(settings, "PAGE_MAX_LINKS", at_least=0),
             bytes=page_max_bytes(settings),
@@ -136,8 +146,8 @@ class PageLinks:
     def find(self, page: Page) -> Iterator[Link | None] | None:
         """Set ``links``, ``links_found``, ``repeats`` and ``robots`` of *page*.
 
-        What LINK_EXTRACTORS find is not in ``links``, as it needs time: it is returned, in document
-        order, for the caller to take in slices, with None now and then in between.
+        Links that LINK_EXTRACTORS find take time, so they are not in ``links``. They are returned
+        in document order, for the caller to take in slices, with an occasional None in between.
         """
         tags: list[bytes] = []
         links: list[bytes] = []
@@ -171,7 +181,7 @@ class PageLinks:
         return None if extractor is None else self._found(page, kind, extractor)
 
     def _kind_of(self, page: Page) -> str:
-        """The kind of document to read *page* as: its content type, "sitemap" or "feed"."""
+        """Return the kind of document to read *page* as: its content type, "sitemap" or "feed"."""
         kind = page.content_type
         named = page.kind == "sitemap"
         if not named and (kind in HTML_TYPES or kind in self._extractors):
@@ -182,13 +192,13 @@ class PageLinks:
             if root in _DOCUMENTS:
                 return _DOCUMENTS[root]
             if named:
-                # One that is missing may well be answered with a page that says so.
+                # A server may answer with an error page instead of the sitemap.
                 return kind if kind in HTML_TYPES else "sitemap"
             return "text/html" if untyped and _MARKUP.match(page.body) else ""
         return kind
 
     def _read_html(self, page: Page) -> list[tuple[str, str]]:
-        """Add the links; returns the ``<meta>`` elements that speak to crawlers."""
+        """Add the links; return the ``<meta>`` elements that address crawlers."""
         found = extract(
             page.body,
             url=page.url,
@@ -206,7 +216,7 @@ class PageLinks:
         return found.metas
 
     def _document(self, page: Page, max_bytes: int) -> MarkupDocument:
-        """*page* as readers of links in slices get it."""
+        """Return *page* in the form that extractors read."""
         return MarkupDocument(
             page.body,
             url=page.url,
@@ -217,7 +227,7 @@ class PageLinks:
         )
 
     def _found(self, page: Page, kind: str, extractor: Extractor) -> Iterator[Link | None]:
-        """The links that *extractor* finds in *page*, up to where it raises an exception."""
+        """Yield the links that *extractor* finds in *page*, up to the point where it raises."""
         is_sitemap = kind == "sitemap"
         max_bytes = self._sitemap_max_bytes if is_sitemap else self._max_bytes
         limit = MAX_URLS if is_sitemap else self._max_links
@@ -236,8 +246,8 @@ class PageLinks:
             if extractor not in self._failed:
                 self._failed.add(extractor)
                 logger.exception(
-                    "The link extractor for %s could not read %s: its links up to there count. "
-                    "Further errors of it are counted in links/extractor_errors",
+                    "The link extractor for %s failed on %s; links found before are used. Its "
+                    "further errors are only counted, in links/extractor_errors",
                     kind,
                     page.url,
                 )
@@ -246,8 +256,10 @@ class PageLinks:
 def in_slices(
     found: Iterator[Link | None], *, most: int, secs: float, clock: TimeSource
 ) -> Iterator[list[Link]]:
-    """The links of *found*, at most *most* at a time, after about *secs* seconds of looking for
-    them; there may be none yet then."""
+    """Yield the links of *found* in slices of at most *most*.
+
+    A slice takes about *secs* seconds of search. A slice may be empty.
+    """
     batch: list[Link] = []
     deadline = clock() + secs
     for link in found:
@@ -262,25 +274,28 @@ def in_slices(
 
 
 def _reads_repeats(settings: BaseSettings) -> bool:
-    """Whether a processing module reads repeats. FatalError for one that cannot be loaded."""
+    """Return whether a processing module reads repeats.
+
+    Raises FatalError for one that cannot be loaded.
+    """
     modules = dictionary(settings, "ITEM_PIPELINES")
     kinds = [component("ITEM_PIPELINES", one) for one in modules if modules[one] is not None]
     return any(getattr(kind, "reads_repeats", False) for kind in kinds)
 
 
 def link_kinds(settings: BaseSettings) -> frozenset[str]:
-    """LINK_KINDS; FatalError for one that does not exist."""
+    """Return LINK_KINDS; raise FatalError for an unknown kind."""
     kinds = {word for one in settings.getlist("LINK_KINDS") if (word := str(one).strip())}
     unknown = ", ".join(sorted(kinds - _ALL_KINDS))
     if unknown:
         raise FatalError(
-            f"LINK_KINDS may name {', '.join(sorted(_ALL_KINDS))}; there is no {unknown}."
+            f"LINK_KINDS has unknown kinds: {unknown}. Use {', '.join(sorted(_ALL_KINDS))}."
         )
     return frozenset(kinds)
 
 
 def link_extractors(settings: BaseSettings) -> dict[str, Extractor | None]:
-    """LINK_EXTRACTORS by content type; FatalError for one that cannot be had."""
+    """Return LINK_EXTRACTORS by content type; raise FatalError for one that cannot be loaded."""
     try:
         given = {**BUILT_IN, **settings.getdict("LINK_EXTRACTORS")}
         return {

@@ -1,7 +1,7 @@
-"""The target's side of submission: batches of links, and their way into a shard's eliminator.
+"""The target's side of submission: batches of links, and how they enter a shard's eliminator.
 
-submission.py makes the batches, on the page's side. What depends on the target's records is decided
-here: whether its site is one of the seeds', its rank, and what its domain's reputation gains.
+submission.py makes the batches, on the page's side. Decisions that need the target's records are
+made here: whether its site is one of the seeds', its rank, and what its domain's reputation gains.
 """
 
 from __future__ import annotations
@@ -24,14 +24,11 @@ if TYPE_CHECKING:
 
 
 class LinkSource(NamedTuple):
-    """Where the links of a batch come from.
+    """Source of the links of a batch.
 
-    url: of the document; empty for seeds.
-    depth: of the links.
-    rank: of the document's host in the seed list; 0 if it is not known.
-    chain: the hops before them, as in ``Entry``.
-    at: when they were found, epoch seconds.
-    score: of the document, as in ``Entry``.
+    url: of the document; empty for seeds. depth: of the links. rank: of the document's host in the
+    seed list; 0 if it is not known. chain: the hops before them, as in ``Entry``. at: when they
+    were found, epoch seconds. score: of the document, as in ``Entry``.
     """
 
     url: str
@@ -43,10 +40,10 @@ class LinkSource(NamedTuple):
 
 
 class SeedFacts(NamedTuple):
-    """The facts that a batch of seeds has besides its URLs.
+    """Facts of a batch of seeds, in addition to its URLs.
 
-    The *ranks* of its URLs, and the *hosts* whose sites belong to the crawl, those of refused seeds
-    among them.
+    The *ranks* of its URLs, and the *hosts* whose sites belong to the crawl, including those of
+    refused seeds.
     """
 
     ranks: Sequence[int]
@@ -54,7 +51,7 @@ class SeedFacts(NamedTuple):
 
 
 def _places(hosts: Sequence[str], number_of: Callable[[str], int]) -> dict[int, list[int]]:
-    """The indexes of *hosts* by the shards that they are of."""
+    """Return the indexes of *hosts*, grouped by shard."""
     of_host: dict[str, list[int]] = {}
     places: dict[int, list[int]] = {}
     for i, host in enumerate(hosts):
@@ -66,7 +63,7 @@ def _places(hosts: Sequence[str], number_of: Callable[[str], int]) -> dict[int, 
 
 
 class LinkBatch(NamedTuple):
-    """A batch: the links of one document, or some seeds, that passed the page's filters.
+    """The links of one document, or some seeds, that passed the page's filters.
 
     With their *hosts* and *fingerprints*.
     """
@@ -78,7 +75,7 @@ class LinkBatch(NamedTuple):
     seeds: SeedFacts | None = None
 
     def split(self, number_of: Callable[[str], int]) -> Iterator[tuple[int, LinkBatch]]:
-        """The batch by shards: *number_of* gives that of a host."""
+        """Divide the batch by shards: *number_of* gives that of a host."""
         links = _places(self.hosts, number_of)
         sites = {} if self.seeds is None else _places(self.seeds.hosts, number_of)
         for number in sorted(links.keys() | sites.keys()):
@@ -87,7 +84,7 @@ class LinkBatch(NamedTuple):
             yield number, self if whole else self.only(at, sites.get(number, ()))
 
     def only(self, at: Sequence[int], sites: Sequence[int] = ()) -> LinkBatch:
-        """The links that are *at* these indexes, and the hosts of seeds at *sites*."""
+        """Return a batch of the links *at* these indexes, and of the seed hosts at *sites*."""
         seeds = self.seeds
         if seeds is not None:
             ranks = [seeds.ranks[i] for i in at]
@@ -102,20 +99,24 @@ class LinkBatch(NamedTuple):
 
 
 class LinkSink(Protocol):
-    """Takes batches of links."""
+    """Receiver of batches of links."""
 
     def submit(self, batch: LinkBatch) -> None:
-        """Durable when it returns. OSError when the disk is full: then nothing of what is missing
-        counts as submitted, and the same batch may come again."""
+        """Submit *batch*, which is durable when this returns.
+
+        Raises OSError when the disk is full. Then missing links do not count as submitted, and the
+        same batch may be submitted again.
+        """
         ...
 
 
 class LinkIntake:
-    """Submits batches to *eliminator*, with their entries for those that may be new.
+    """Submits batches to *eliminator*, with entries for URLs that may be new.
 
-    *domains* are those of the seeds if the crawl is limited to them; *key_of* gives a host's
-    politeness key; *linked* is called with the domain of a document and those it links to, *hinted*
-    with the entry and the fingerprint of a URL whose document has changed, if it is an old one.
+    *domains* are those of the seeds if the crawl is limited to them. *key_of* gives a host's
+    politeness key. *linked* is called with the domain of a document and those it links to. *hinted*
+    is called with the entry and the fingerprint of a known URL whose document is said to have
+    changed.
     """
 
     def __init__(
@@ -139,15 +140,17 @@ class LinkIntake:
         self.refused: Counter[str] = Counter()  # by the filter's name
 
     def submit(self, batch: LinkBatch) -> None:
-        """As ``LinkSink.submit``. FatalError when a crawl that is limited to the domains of its
-        seeds has too many of them."""
+        """Submit *batch* as ``LinkSink.submit``.
+
+        Raises FatalError when a crawl limited to the domains of its seeds has too many of them.
+        """
         if batch.seeds is not None:
             self._submit_seeds(batch, batch.seeds)
             return
         self.submit_all((batch,))
 
     def submit_all(self, batches: Sequence[LinkBatch]) -> None:
-        """As ``submit`` for each of *batches*, none of them of seeds, by one write."""
+        """Submit each of *batches*, none of them of seeds, in one write."""
         batches = [kept for batch in batches if (kept := self._in_scope(batch)).links]
         if not batches:
             return
@@ -161,7 +164,7 @@ class LinkIntake:
             self._eliminator.submit(batches[0].fingerprints, entry)
         else:
             places = [(n, i) for n, batch in enumerate(batches) for i in range(len(batch.links))]
-            # Of most batches from other shards, a link each, nothing is new.
+            # Most batches from other shards have one link, which is not new.
             entries: dict[int, Callable[[int], bytes]] = {}
 
             def encoded(at: int) -> bytes:
@@ -190,16 +193,16 @@ class LinkIntake:
                 hinted(decode(entry(i)), batch.fingerprints[i])
 
     def note_linked(self, domain: str, hosts: Collection[str]) -> None:
-        """Pages of *domain* link to *hosts* by URLs that were submitted before."""
+        """Note that pages of *domain* link to *hosts* by URLs that were submitted before."""
         others = {registered_domain(host) for host in hosts if not self._leads_out(host)}
         if others:
             self._linked(domain, others)
 
     def _entries(self, batch: LinkBatch, via_host: str) -> Callable[[int], bytes]:
-        """A function that makes the entry of a link of *batch* from its index."""
+        """Return a function that makes the entry of a link of *batch* from its index."""
         links, hosts, source = batch.links, batch.hosts, batch.source
         own_key = self._key_of(via_host) if source.rank else ""
-        # By host: the politeness key and the rank.
+        # Politeness key and rank, by host.
         places: dict[str, tuple[str, int]] = {}
 
         def entry(i: int) -> bytes:
@@ -207,7 +210,8 @@ class LinkIntake:
             place = places.get(host)
             if place is None:
                 key = self._key_of(host)
-                # A host that the seed list does not name takes over nothing from who links to it.
+                # A host that is not in the seed list does not inherit the rank of the page that
+                # links to it.
                 place = places[host] = (
                     key,
                     source.rank if key == own_key else self._ranks.rank(key),
@@ -230,7 +234,7 @@ class LinkIntake:
         return entry
 
     def _in_scope(self, batch: LinkBatch) -> LinkBatch:
-        """*batch* without what leads out of the domains of the seeds."""
+        """Return *batch* without links that leave the domains of the seeds."""
         if self._whitelist is None:
             return batch
         refused = {host for host in {*batch.hosts} if self._leads_out(host)}
@@ -241,7 +245,7 @@ class LinkIntake:
         return batch.only(at)
 
     def _leads_out(self, host: str) -> bool:
-        """Whether *host* is outside the domains of the seeds, if the crawl is limited to these."""
+        """Return whether *host* is outside the domains that the crawl is limited to."""
         return self._whitelist is not None and self._whitelist.refuses("", host, None)
 
     def _submit_seeds(self, batch: LinkBatch, seeds: SeedFacts) -> None:

@@ -1,15 +1,15 @@
-"""Page intake: the content-seen test of a page, and the way of its links into the crawl.
+"""Page intake: the content-seen test of a page, and the submission of its links.
 
-Crawls and queues that are built of stored pages take pages in here. What became of one is in its
-``PageResult``, whose state only rises: of two findings the more severe one counts. What comes of it
-in a crawl, see ``Completion.done``::
+Used by crawls, and by queues that are built from stored pages. The result of a page is in its
+``PageResult``, whose state only rises: the more severe of two findings counts. In a crawl
+``Completion.done`` acts on it::
 
-    STORED DUPLICATE            finished, or tried again if the download failed
+    STORED DUPLICATE            finished, or retried if the download failed
     FAILED                      likewise, and its document does not count as seen
-    UNREAD                      likewise, but tried again as after an error of the program
+    UNREAD                      likewise, but retried like after a bug in the program
     POISON                      finished, with that outcome
-    PUT_BACK                    the next URL of its host
-    EXPIRED                     nothing: it is another lease's
+    PUT_BACK                    becomes the next URL of its host
+    EXPIRED                     nothing: the URL now has another lease
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ Find: TypeAlias = "Callable[[Page], SlowLinks | None]"
 class PageState(enum.IntEnum):
     """State of a page; it only rises."""
 
-    STORED = enum.auto()  # nothing went wrong, as far as is known
+    STORED = enum.auto()  # nothing went wrong so far
     DUPLICATE = enum.auto()  # another URL's document had the same bytes
     FAILED = enum.auto()  # a processing module raised
     UNREAD = enum.auto()  # the callback raised: its links were not found
     POISON = enum.auto()  # the callback took too long
-    PUT_BACK = enum.auto()  # the download was broken off, or the page could not be stored
+    PUT_BACK = enum.auto()  # the download was aborted, or the page could not be stored
     EXPIRED = enum.auto()  # the frontier has taken its URL back
 
 
 class PageResult(msgspec.Struct, gc=False):
     """Result of one page.
 
-    document: fingerprint of its body if the content-seen test had it; 0 without.
-    claim: what that test has in process until the page is finished: the document, or the place of
-        a duplicate; 0 if nothing.
-    redirect_target: where the answer leads; "" if nowhere.
-    redirect_refused: why that is not followed: redirect_loop, too_many_redirects; "" otherwise.
-    score: what a processing module's ``score`` gave it, 0 to 100; 0 without one; -1 of what may be
-        a soft error.
-    visit: what a visit has found if its answer was a document, or none was sent as it is unchanged.
-    is_same: the document has the bytes that it had at the last visit.
-    since: when the URL was visited last, epoch seconds; 0.0 if it never was.
-    links, text: fingerprints of the links and the text of another one; 0 if they are not known.
+    document: fingerprint of its body if the content-seen test was given it; 0 otherwise.
+    claim: what that test holds as in process until the page is finished: the document, or the
+        place of a duplicate; 0 if nothing.
+    redirect_target: the target of a redirect; "" if none.
+    redirect_refused: why it is not followed: redirect_loop, too_many_redirects; "" otherwise.
+    score: the result of a processing module's ``score``, 0 to 100; 0 without one; -1 for a possible
+        soft error.
+    visit: what a repeat visit found, if the answer was a document or none was sent as unchanged.
+    is_same: the document has the same bytes as at the last visit.
+    since: when the URL was last visited, epoch seconds; 0.0 if it never was.
+    links, text: fingerprints of the links and the text of a changed document; 0 if not known.
     flags: as those of a Page.
     """
 
@@ -87,27 +87,27 @@ class PageResult(msgspec.Struct, gc=False):
     flags: str = ""
 
     def becomes(self, state: PageState) -> None:
-        """*state*, unless it is in one that says more."""
+        """Raise the state to *state*; never lower it."""
         self.state = max(self.state, state)
 
     @property
     def is_duplicate(self) -> bool:
-        """Whether another URL's document had the same bytes."""
+        """Return whether another URL's document had the same bytes."""
         return self.state is PageState.DUPLICATE
 
     @property
     def tested(self) -> int:
-        """Fingerprint of the document that counts as seen from now on; 0 if none does."""
+        """Return the fingerprint of a document that now counts as seen; 0 if none does."""
         return self.document if self.state < PageState.FAILED else 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PageIntake:
-    """Intake of pages, whose links go to *links*.
+    """Accepts pages, and submits their links to *links*.
 
-    When the disk fails *fail* is called with the exception, and the page's URL goes back. Of a page
-    whose URL goes back nothing is taken. *text* gives the fingerprint of a page's text, by which
-    visits are compared.
+    When the disk fails, *fail* is called with the exception, and the page's URL goes back to the
+    frontier. Nothing is kept of a page whose URL goes back. *text* gives the fingerprint of a
+    page's text, for comparing visits.
     """
 
     links: LinkSubmitter
@@ -123,19 +123,21 @@ class PageIntake:
         result: PageResult,
         history: History | None = None,
     ) -> tuple[Sequence[Link], SlowLinks | None]:
-        """Test the document of *page* by *content* and look for its links by *find*. Returns those
-        to submit, and those that need time, as ``PageLinks.find`` does.
+        """Test the document of *page* against *content*, and look for its links with *find*.
 
-        A new document is in process until the page is finished. Of one that was seen the links are
-        submitted that may lead elsewhere than its first copy, if it is the first at its place. With
-        the *history* of a URL that had a document before nothing is done for one that is as it
-        was; another one passes the test, as the URL may have had it before, but for one that was a
-        duplicate, and its links are submitted unless they lead where they led.
+        Returns the links to submit, and those that take time, as ``PageLinks.find`` does. A new
+        document is in process until the page is finished. For a duplicate, only links that may lead
+        elsewhere than its first copy are submitted, if it is the first at its place.
+
+        *history* is that of a URL that had a document before. If the document is unchanged, nothing
+        is done. A changed document is not tested, because the URL itself may have had it before,
+        unless the earlier one was a duplicate. Its links are submitted unless they are the same as
+        before.
         """
         if result.state >= PageState.PUT_BACK:
             return _NOTHING
         if page.redirect_target:
-            # A sitemap that has moved is a sitemap still.
+            # A sitemap that has moved is still a sitemap.
             kind = "sitemap" if page.kind == "sitemap" else "redirect"
             page.links = [Link(url=page.redirect_target, kind=kind)]
         is_empty = is_success(page.status) and not page.body
@@ -176,7 +178,10 @@ class PageIntake:
     def submit(
         self, page: Page, links: Sequence[Link], *, result: PageResult, chain: bytes
     ) -> bool:
-        """Submit *links* of *page* as ``LinkSubmitter.submit_page``. False if its URL goes back."""
+        """Submit *links* of *page* as ``LinkSubmitter.submit_page``.
+
+        Returns False if its URL goes back.
+        """
         if result.state >= PageState.PUT_BACK:
             return False
         try:
@@ -190,8 +195,11 @@ class PageIntake:
         return True
 
     def _is_same(self, content: ContentSeen, result: PageResult, history: History) -> bool:
-        """Whether the document is as it was. Of what is visited because of a hint it may not be
-        known how it was: it is, if any URL had it."""
+        """Return whether the document is unchanged.
+
+        For a URL visited because of a hint, the earlier document may not be known. It then counts
+        as unchanged if any URL had that document.
+        """
         if history.content or not history.hinted_at:
             return history.holds_document and result.document == history.content
         is_new = content.claim(result.document)
@@ -202,8 +210,10 @@ class PageIntake:
     def _found_again(
         self, page: Page, find: Find, result: PageResult, history: History
     ) -> tuple[Sequence[Link], SlowLinks | None]:
-        """``read`` of a document that the URL has at a visit. It does not count as seen: what does
-        would grow with the visits."""
+        """Do ``read`` for a document found by a repeat visit.
+
+        It is not marked as seen: otherwise the table of seen documents would grow with the visits.
+        """
         if result.is_same:
             return _NOTHING
         slow = find(page)

@@ -1,21 +1,21 @@
-"""Time limit for reading documents, and the list of those that the process died of twice.
+"""Time limit for reading documents, and the list of documents that killed the process twice.
 
-Reading is looking for links in a document and for rules in a robots.txt. It is done within ``of``,
-which costs 1 us.
+Reading means looking for links in a document or for rules in a robots.txt. It happens within
+``of``, which costs 1 us.
 
-* Every so often, by the CPU time of the process, a signal looks whether the same reading still goes
-  on, and raises within it. Python code and regular expressions can be interrupted so.
-* ``JOBDIR/reading`` names the URL that is being read; it is mapped into memory, so it survives
-  ``kill -9``. A URL that it names at two deaths in a row is poison: what C code hangs in, or what
-  takes all memory. It is not read again.
+* At intervals of the process's CPU time, a signal checks whether the same reading is still going
+  on, and raises within it. This can interrupt Python code and regular expressions.
+* ``JOBDIR/reading`` names the URL being read. It is mapped into memory, so it survives ``kill -9``.
+  A URL that it names at two deaths in a row is poison: C code hangs in it, or it takes all memory.
+  It is not read again.
 
-Invariants: nothing is raised outside of a reading. A URL is poison only if it was being read at
-both deaths, and no other run lay between them.
+Invariants: nothing is raised outside a reading. A URL is poison only if it was being read at both
+deaths, and there was no other run between them.
 
 Files, both written by the owner of JOBDIR only::
 
-    reading      byte 0: 1 while something is read; bytes 1 and 2: length of the URL, little-endian;
-                 the URL, in UTF-8, cut to what is left of 4,096 bytes
+    reading      byte 0: 1 during a reading; bytes 1 and 2: length of the URL, little-endian; the
+                 URL, in UTF-8, cut to the rest of 4,096 bytes
     poison.json  {"suspect": what was read at the last death, "poison": [URLs to be set aside]}
 """
 
@@ -43,20 +43,20 @@ logger = logging.getLogger(__name__)
 
 _SIZE = 4096
 _HEAD = 3
-# How often the signal comes, of the longest time that a reading may take.
+# Number of signals in the longest time that a reading may take.
 _TICKS = 5
 _END = object()
 _T = TypeVar("_T")
 
 
 class ReadingTooLongError(Exception):
-    """A document took too long to be read; its URL is set aside."""
+    """Error of a document that took too long to read; its URL is set aside."""
 
     outcome: ClassVar[str] = "poison"
 
 
 class _CutOff(BaseException):
-    """Raised by the signal; no ``except Exception`` on the way stops it."""
+    """Raised by the signal; ``except Exception`` does not catch it."""
 
 
 class _Deaths(msgspec.Struct):
@@ -70,10 +70,11 @@ _decode = json_decoder(_Deaths)
 
 
 class ReadingWatch:
-    """One reading at a time, in the main thread. Until ``open`` nothing is written or cut off.
+    """Watches one reading at a time, in the main thread.
 
-    A document is cut off after *max_secs* of the thread's CPU time, while nothing else can go on:
-    the largest pages take 0.1 s, and sitemaps and feeds are read in slices.
+    Until ``open`` it writes and cuts off nothing. A document is cut off after *max_secs* of the
+    thread's CPU time, during which nothing else can run: the largest pages take 0.1 s, and sitemaps
+    and feeds are read in slices.
     """
 
     def __init__(self, *, jobdir: Path, max_secs: float = 5.0) -> None:
@@ -84,16 +85,19 @@ class ReadingWatch:
         self._deaths = _Deaths()
         self._url = ""
         self._is_reading = False
-        # The number of the reading, and what the signal saw of it: its number, and since when.
+        # The number of the reading; the number that the signal last saw, and since when.
         self._number = self._seen = 0
         self._seen_at = 0.0
         self._former_handler: Any = None
 
     def open(self) -> None:
-        """Find out what was being read when the last run ended, and begin to watch. OSError."""
+        """Find out what was being read when the last run ended, and start watching.
+
+        Raises OSError.
+        """
         self._judge_death()
         with self._slot_path.open("ab+") as file:
-            os.posix_fallocate(file.fileno(), 0, _SIZE)  # a full disk must not end us later
+            os.posix_fallocate(file.fileno(), 0, _SIZE)  # a full disk must not kill us later
             self._slot = mmap.mmap(file.fileno(), _SIZE)
         self._slot[0] = 0
         if threading.current_thread() is threading.main_thread():
@@ -102,7 +106,7 @@ class ReadingWatch:
             signal.setitimer(signal.ITIMER_VIRTUAL, every, every)
 
     def close(self) -> None:
-        """End watching."""
+        """Stop watching."""
         if self._former_handler is not None:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             signal.signal(signal.SIGVTALRM, self._former_handler)
@@ -111,13 +115,15 @@ class ReadingWatch:
         self._slot = mmap.mmap(-1, _SIZE)
 
     def of(self, url: str) -> Self:
-        """To be entered with ``with`` around what reads the document *url*, which must not await
-        anything. Raises ReadingTooLongError when that was cut off."""
+        """Return a context for reading the document *url*, within which nothing may be awaited.
+
+        Raises ReadingTooLongError when the reading was cut off.
+        """
         self._url = url
         return self
 
     def steps(self, url: str, found: Iterable[_T]) -> Iterator[_T]:
-        """The links of *found*, each step counted as reading *url*."""
+        """Yield the items of *found*, watching each step as a reading of *url*."""
         iterator = iter(found)
         while True:
             with self.of(url):
@@ -127,11 +133,14 @@ class ReadingWatch:
             yield one
 
     def is_poison(self, url: str) -> bool:
-        """Whether *url* must not be read again."""
+        """Return whether *url* must not be read again."""
         return bool(self._deaths.poison) and _shown(url) in self._deaths.poison
 
     def set_aside(self, url: str) -> None:
-        """*url*, which is poison, has come to its end: if it is freed it is read again. OSError."""
+        """Remove *url* from the list of poison, because it is finished with that outcome.
+
+        Raises OSError. If it is retried it is read again.
+        """
         self._deaths.poison.remove(_shown(url))
         self._save()
 
@@ -149,11 +158,11 @@ class ReadingWatch:
         self._slot[0] = 0
         if kind is _CutOff:
             raise ReadingTooLongError(
-                f"{self._url} took more than {self._max_secs:g} s to be read"
+                f"{self._url} took more than {self._max_secs:g} s to read"
             ) from error
 
     def _look(self, _: int, frame: FrameType | None) -> None:
-        """Handler of the signal. The end of a reading must not be cut off."""
+        """Handle the signal. The end of a reading must not be cut off."""
         if not self._is_reading or (frame and frame.f_code is ReadingWatch.__exit__.__code__):
             return
         now = time.thread_time()
@@ -163,26 +172,27 @@ class ReadingWatch:
             raise _CutOff
 
     def _judge_death(self) -> None:
-        """The document that the last run died of, if of any."""
+        """Record the document, if any, that the last run died of."""
         try:
             self._deaths = _decode(self._deaths_path.read_bytes())
         except (FileNotFoundError, UndecodableError):
-            self._deaths = _Deaths()  # damaged: everything is given another try
+            self._deaths = _Deaths()  # damaged: every URL gets another try
         last = self._last_read()
         suspect = self._deaths.suspect
         if last == suspect:
             if not last:
                 return
             logger.warning(
-                "Two runs in a row died while they read %s: it is set aside as poison, and "
-                "scrapy frontier --retry poison puts it back in line",
+                "Two runs in a row died while reading %s: it is set aside as poison; to try it "
+                "again, run scrapy frontier --retry poison",
                 last,
             )
             self._deaths = _Deaths(poison=[*self._deaths.poison, last])
         else:
             if last:
                 logger.warning(
-                    "The last run died while it read %s: if this one does, it is set aside", last
+                    "The last run died while reading %s: if this one does, too, it is set aside",
+                    last,
                 )
             self._deaths.suspect = last
         self._save()
@@ -202,5 +212,5 @@ class ReadingWatch:
 
 
 def _shown(url: str) -> str:
-    """*url* as far as the file has room for it."""
+    """Return *url*, cut to what the file has room for."""
     return url.encode(errors="replace")[: _SIZE - _HEAD].decode(errors="replace")

@@ -1,15 +1,15 @@
-"""Sample of refused URLs: a wrong expression or a filter that refuses too much is seen there.
+"""Sample of refused URLs, which reveals a wrong expression or a filter that refuses too much.
 
-``JOBDIR/logs/refused.jsonl`` has, of each filter and run, the first 20 refusals and then each whose
-number is a power of two, so that it stays small; what many runs wrote is thrown away at 4 MiB. One
+``JOBDIR/logs/refused.jsonl`` has, for each filter and run, the first 20 refusals, and then each
+whose number is a power of two, so it stays small. At 4 MiB, after many runs, it starts over. One
 JSON object a line::
 
     at      when, epoch seconds
     filter  its name, as in the stat urls/refused/<name>
-    number  how many it had refused with this one; seeds are counted apart
+    number  how many it had refused, including this one; seeds are counted separately
     url     as the filter saw it
     via     the page that links to it; empty for a seed
-    reason  what a filter of a user's own gave, or the expression of URL_REFUSE; else empty
+    reason  given by a custom filter, or the expression of URL_REFUSE; otherwise empty
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RefusedLog:
         self._clock = clock
 
     def append(self, name: str, number: int, url: str, via: str, reason: str) -> None:
-        """Append a line; the file is made by the first one. OSError."""
+        """Append a line; the first one creates the file. Raises OSError."""
         line = {"at": round(self._clock(), 3), "filter": name, "number": number}
         line |= {"url": url[:_MAX_URL], "via": via[:_MAX_URL], "reason": reason[:_MAX_REASON]}
         with suppress(FileNotFoundError):

@@ -1,6 +1,6 @@
-"""Remote shards: forwards links and Requests to shards held by other processes.
+"""Interface for forwarding links and Requests to shards held by other processes.
 
-The splitter of a hive is one; a process that holds all shards of its crawl has none.
+The splitter of a hive implements it; a process that holds all shards of its crawl does not need it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,31 @@ if TYPE_CHECKING:
 
 
 class RemoteShards(Protocol):
-    """Way of links and ordinary Requests to other processes.
+    """Forwards links and ordinary Requests to other processes.
 
-    What was taken is durable when a call returns. OSError when the disk is full: nothing was taken
-    then, and the same may come again.
+    What was accepted is durable when a call returns. Raises OSError when the disk is full: then
+    nothing was accepted, and the same may be submitted again.
     """
 
     @property
     def is_full(self) -> bool:
-        """Whether the sources of URLs should pause. What comes is still taken."""
+        """Return whether sources of URLs should pause. New links are still accepted."""
         ...
 
     def submit(self, batch: LinkBatch) -> None:
-        """As ``LinkSink.submit``: for the shards of this process, too, which get their parts."""
+        """Submit *batch* as ``LinkSink.submit``; shards of this process get their parts, too."""
         ...
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
-        """Submit *entry* to the shard of its URL, held or not, under the fingerprint *name*; None:
-        past the eliminator."""
+        """Submit *entry* to the shard of its URL, held or not, with the fingerprint *name*.
+
+        Without a fingerprint it bypasses the eliminator.
+        """
         ...
 
     def seeds_are_read(self) -> None:
-        """There are no more seeds: each shard is told, after all of its seeds. May be called more
-        than once."""
+        """Tell each shard, after all of its seeds, that there are no more.
+
+        May be called more than once.
+        """
         ...

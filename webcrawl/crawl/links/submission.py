@@ -1,7 +1,8 @@
-"""The page's side of submission: from the links of a page, or some seeds, to one batch.
+"""The page's side of submission: turns the links of a page, or some seeds, into one batch.
 
-Filters and fingerprint of every link. What depends on the target's records is decided in its shard:
-see link_intake.py. No Scrapy Request is made for a link: that is what makes a stock crawl slow.
+It filters and fingerprints every link. Decisions that need the target's records are made in its
+shard: see link_intake.py. No Scrapy Request is made for a link: that is what makes a stock crawl
+slow.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.urls.filters.table import FilterTable
 
-# Kinds of links whose page is nothing but the way to another.
+# Kinds of links whose page only forwards to another.
 _FORWARDS = frozenset({"redirect", "refresh"})
 _HOP_BYTES = 16
 _NO_FORM = bytes(8)
@@ -38,9 +39,9 @@ _PASSED = bytes(8)
 
 #: The kind of a link to a sitemap.
 SITEMAP = "sitemap"
-#: Of one robots.txt that are submitted.
+#: Sitemaps submitted for one robots.txt, at most.
 MAX_SITEMAPS = 1000
-#: Sitemap indexes that may lead to one another; the protocol says one.
+#: Maximum nesting of sitemap indexes; the protocol allows one.
 MAX_SITEMAP_NESTING = 3
 
 
@@ -48,14 +49,12 @@ MAX_SITEMAP_NESTING = 3
 class LinkRules:
     """Rules for links that need no records of the target.
 
-    filters: refuse links. seed_filters: refuse seeds.
-    comparison_form: gives what a URL is compared by.
-    max_redirects: how many may follow one another.
-    keeps_cookies: a redirect that sets a cookie may lead back: with it the answer may be another.
-    obeys_nofollow: links that a page asks not to follow are not submitted.
-    takes_robots_sitemaps: those that a robots.txt names are submitted.
-    kinds_of: the kinds of links by which pages of a URL's host are followed, None for all.
-    follows: what documents and robots.txt name is submitted; else seeds alone.
+    filters: refuse links. seed_filters: refuse seeds. comparison_form: gives the form in which URLs
+    are compared. max_redirects: maximum number of redirects in a row. keeps_cookies: cookies are
+    kept, so a redirect that sets one may lead back to its own source. obeys_nofollow: links that a
+    page asks not to follow are not submitted. takes_robots_sitemaps: sitemaps named by a robots.txt
+    are submitted. kinds_of: the kinds of links to follow on pages of a URL's host, None for all.
+    follows: links of documents and of robots.txt are submitted; otherwise only seeds.
     """
 
     filters: FilterTable
@@ -87,16 +86,16 @@ class LinkSubmitter:
         self._rules = rules
         self.comparison_form = rules.comparison_form
         self._clock = clock
-        self.sitemaps = 0  # named by robots.txt files, refused or not, new or not
+        self.sitemaps = 0  # named by robots.txt files, including refused and known ones
 
     @property
     def refused(self) -> Counter[str]:
-        """How many links and seeds each filter has refused, by the filter's name."""
+        """Return how many links and seeds each filter has refused, by the filter's name."""
         return self._filters.refused + self._rules.seed_filters.refused
 
     @property
     def seeds_refused(self) -> Counter[str]:
-        """As ``refused``, of seeds alone."""
+        """Return how many seeds each filter has refused, by the filter's name."""
         return self._rules.seed_filters.refused
 
     def submit_page(
@@ -108,25 +107,25 @@ class LinkSubmitter:
         score: int = 0,
         since: float = 0.0,
     ) -> str:
-        """Submit *links*, which are of *page*, or all that it has, one level deeper. Returns why
-        the page's redirect is not followed; "" if it is, or there is none.
+        """Submit *links* of *page*, or all its links, one level deeper.
 
-        Of what it says was modified only what was so *since*, epoch seconds, goes as a hint; 0.0:
-        nothing. Targets of redirects stay on their level, and so do sitemaps. *chain* is how the
-        page was come to, as in ``Entry``, as is *score*. OSError when the disk is full: nothing
-        counts as submitted then.
+        Returns why the page's redirect is not followed; "" if it is, or there is none. Targets of
+        redirects stay on the page's level, and so do sitemaps. Modification times after *since*,
+        epoch seconds, are passed on as hints; with 0.0 none are. *chain* is the chain of hops to
+        the page, as in ``Entry``; so is *score*. Raises OSError when the disk is full: then nothing
+        counts as submitted.
         """
         if not self._rules.follows:
             return ""
         links = page.links if links is None else links
         source = LinkSource(page.url, page.depth, page.rank, chain, self._clock(), score)
         if page.redirect_target:  # the only link of its page
-            been = chain = chain + self._hop(page.url)
+            redirect_chain = chain = chain + self._hop(page.url)
             if self._rules.keeps_cookies and _sets_cookie(page):
                 chain = _left_with_cookie(chain)
             why = self._redirect_refusal(page.redirect_target, chain)
             if why is None:
-                self._submit(links, source._replace(chain=chain), been=been)
+                self._submit(links, source._replace(chain=chain), redirect_chain=redirect_chain)
             else:
                 self._filters.refused[why] += 1
             return why or ""
@@ -145,8 +144,10 @@ class LinkSubmitter:
         return ""
 
     def submit_sitemaps(self, urls: Sequence[str], *, via: str, depth: int) -> None:
-        """Submit the sitemaps that the robots.txt *via* names, at *depth*: that of the URL for
-        which it was fetched. No more than ``MAX_SITEMAPS`` of them; *urls* may be relative to it.
+        """Submit the sitemaps that the robots.txt *via* names, at *depth*.
+
+        That is the depth of the URL for which it was fetched. At most ``MAX_SITEMAPS`` are
+        submitted; *urls* may be relative to *via*.
         """
         if not (self._rules.takes_robots_sitemaps and self._rules.follows):
             return
@@ -159,7 +160,7 @@ class LinkSubmitter:
         self._submit(links, LinkSource(via, depth, 0, b"", self._clock()))
 
     def _followed(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
-        """Those that the page does not ask to leave alone, of kinds that its host's table has."""
+        """Return the links that the page and the rules of its host let crawlers follow."""
         kinds = self._rules.kinds_of(page.url)
         if kinds is not None:
             found, links = links, [link for link in links if link.kind in kinds]
@@ -171,14 +172,19 @@ class LinkSubmitter:
             self._filters.refused["nofollow"] += len(links) - len(kept)
         return kept
 
-    def _submit(self, links: Sequence[Link], source: LinkSource, *, been: bytes = b"") -> None:
-        """Filter and submit *links* of *source*; *been* are the URLs, as in a chain, that lead
-        nowhere but there."""
+    def _submit(
+        self, links: Sequence[Link], source: LinkSource, *, redirect_chain: bytes = b""
+    ) -> None:
+        """Filter and submit *links* of *source*.
+
+        *redirect_chain* are the URLs, as in a chain, that redirect to the target.
+        """
         found = [link.url for link in links]
         via = source.url
-        # A site may redirect back to what is rewritten: it is not rewritten there, or it were lost.
+        # A site may redirect back to the form that is rewritten: then it is not rewritten, or it
+        # would be lost.
         urls, answers = self._filters.judge(
-            found, source.depth, via, leads_back=lambda url: _leads_back(url, been)
+            found, source.depth, via, leads_back=lambda url: _leads_back(url, redirect_chain)
         )
         if urls is not found:
             # The page's own links stay as they were found.
@@ -189,34 +195,34 @@ class LinkSubmitter:
             return
         names = fingerprints(map(self.comparison_form, [link.url for link in accepted]))
         for i, link in enumerate(accepted):
-            if been:
+            if redirect_chain:
                 returns = _hops(source.chain).count(_PASSED + names[i].to_bytes(8, "little"))
-                names[i] = forwarded(link.url, names[i], _forms(been), returns)
+                names[i] = forwarded(link.url, names[i], _forms(redirect_chain), returns)
             elif link.kind in _FORWARDS and link.url != via:
                 names[i] = forwarded(link.url, names[i], _forms(self._hop(via)))
         self.sink.submit(LinkBatch(accepted, hosts, names, source))
 
     def _hop(self, url: str) -> bytes:
-        """*url* in a chain: the fingerprints of itself and of its form."""
+        """Return *url* as a hop of a chain: the fingerprints of the URL and of its form."""
         names = fingerprint(url), fingerprint(self.comparison_form(url))
         return b"".join(name.to_bytes(8, "little") for name in names)
 
     def _redirect_refusal(self, target: str, chain: bytes) -> str | None:
-        """Why the redirect to *target* is not followed, None if it is; *chain* led there."""
+        """Return why the redirect to *target* is not followed, None if it is; *chain* led there."""
         if _leads_back(target, chain):
             return "redirect_loop"
         redirects = (len(chain) - len(_indexes(chain))) // _HOP_BYTES
         return "too_many_redirects" if redirects > self._rules.max_redirects else None
 
     def refuses_seed(self, url: str) -> bool:
-        """Whether a filter refuses *url*, or rewrites it, as a seed."""
+        """Return whether a filter refuses *url*, or rewrites it, as a seed."""
         (form,), ((_, why),) = self._rules.seed_filters.judge([url], 0, "")
         return why is not None or form != url
 
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
         """Submit *seeds* at depth 0 and remember the ranks of their hosts.
 
-        FatalError when a crawl that is not to leave its seeds has too many of them.
+        Raises FatalError when a crawl that must not leave its seeds has too many of them.
         """
         urls, answers = self._rules.seed_filters.judge([seed.url for seed in seeds], 0, "")
         passed = [why is None for _, why in answers]
@@ -234,20 +240,23 @@ class LinkSubmitter:
 
 
 def _since(link: Link, at: float) -> Link:
-    """*link*, with a time only if that is after *at*, unless that is 0. Of a sitemap without one:
-    visits for a reason of their own do not know what it has told before."""
+    """Return *link*, keeping its modification time only if that is after *at*.
+
+    With 0 for *at*, and for sitemaps, no time is kept: visits for a reason of their own do not know
+    what a sitemap has said before.
+    """
     is_hint = at and link.modified > at and link.kind != SITEMAP
     return link if is_hint or not link.modified else replace(link, modified=0.0)
 
 
 def _leads_back(url: str, chain: bytes) -> bool:
-    """Whether *url* is one of *chain*."""
+    """Return whether *url* is in *chain*."""
     name = fingerprint(url).to_bytes(8, "little")
     return any(chain.startswith(name, at) for at in range(0, len(chain), _HOP_BYTES))
 
 
 def _index(url: str) -> bytes:
-    """The sitemap index *url* in a chain: not even a URL of the same form is the same sitemap."""
+    """Return the sitemap index *url* as a hop. A URL of the same form is not the same sitemap."""
     return fingerprint(url).to_bytes(8, "little") + _NO_FORM
 
 
@@ -256,12 +265,12 @@ def _hops(chain: bytes) -> list[bytes]:
 
 
 def _indexes(chain: bytes) -> bytes:
-    """Those hops of *chain* that are sitemap indexes, not redirects."""
+    """Return the hops of *chain* that are sitemap indexes, not redirects."""
     return b"".join(hop for hop in _hops(chain) if hop.endswith(_NO_FORM))
 
 
 def _forms(chain: bytes) -> set[int]:
-    """The fingerprints of the forms of the URLs in *chain*."""
+    """Return the fingerprints of the forms of the URLs in *chain*."""
     return {int.from_bytes(hop[8:], "little") for hop in _hops(chain)}
 
 
@@ -270,15 +279,18 @@ def _sets_cookie(page: Page) -> bool:
 
 
 def _left_with_cookie(chain: bytes) -> bytes:
-    """Clear the URLs of *chain*, as a cookie was set: a redirect back to one is not a loop."""
+    """Clear the URLs of *chain*, because a cookie was set: a redirect back to one is not a loop."""
     return b"".join(_PASSED + hop[8:] for hop in _hops(chain))
 
 
 def forwarded(target: str, name: int, forms: Collection[int], returns: int = 0) -> int:
-    """The fingerprint of a URL that others forward to: *name*, that of its form, unless theirs,
-    *forms*, has it: what is known by that name is a redirect then, such as a.test/?b&a to
-    a.test/?a&b, and the page behind it has not been fetched. A URL to which redirects with cookies
-    have come back *returns* times has another one each time."""
+    """Return the fingerprint of the URL *target*, which others forward to.
+
+    It is usually *name*, the fingerprint of its form. If one of the forwarding URLs has the same
+    form (*forms*), such as a.test/?b&a forwarding to a.test/?a&b, that name belongs to the
+    redirect. The page behind it has not been fetched, and gets another name. So does a URL each
+    time that redirects with cookies have come back to it (*returns*).
+    """
     if returns:
         return fingerprint(f"return {returns} to {target}")
     return fingerprint(f"forwarded to {target}") if name in forms else name

@@ -1,7 +1,7 @@
-"""The URL rules of a crawl, from its settings: what is refused.
+"""The URL rules of a crawl, from its settings: which URLs are refused.
 
-Called once, by whoever wires the scheduler. What each setting means is said in settings.py, what
-each filter does in ``webcrawl.urls``; what is compared is in ``webcrawl.configuration``.
+Called once, when the scheduler is built. settings.py says what each setting means,
+``webcrawl.urls`` what each filter does, and ``webcrawl.configuration`` how URLs are compared.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ BUILT_IN = {
 }  # fmt: skip
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-# Events are announced so many years ahead.
+# Events are announced up to this many years ahead.
 _CALENDAR_YEARS = 5
 
 
 def scope_of(settings: BaseSettings) -> str:
-    """URL_SCOPE: OPEN, SEEDS (the seeds' sites) or DOMAIN (the page's own of them)."""
+    """Return URL_SCOPE: OPEN, SEEDS (the seeds' sites) or DOMAIN (the page's own of them)."""
     scope = settings.get("URL_SCOPE", OPEN)
     if scope not in (OPEN, SEEDS, DOMAIN):
         raise FatalError(f"URL_SCOPE must be {OPEN}, {SEEDS} or {DOMAIN}, not {scope!r}.")
@@ -82,14 +82,12 @@ def filters_of(
     own: Mapping[Any, OwnFilter] | None = None,
     sampled: Sampled = lambda *_: None,
 ) -> FilterTable:
-    """The filters that the settings describe, with a user's *own*, in the order of URL_FILTERS;
-    FatalError with one sentence for what cannot be.
+    """Build the filters of the settings and the user's *own*, in the order of URL_FILTERS.
 
-    *for_seeds*: of URLs that the owner of the crawl has chosen, whose ports are only refused if the
-    settings name them.
-
-    *domains* are the seeds' sites, asked for if URL_SCOPE is not open; None leaves that to the
-    shard of the target. *sampled* as in ``FilterTable``.
+    *for_seeds* builds those for URLs that the owner of the crawl has chosen: their ports are
+    refused only if the settings name others. *domains* are the seeds' sites, needed if URL_SCOPE is
+    not open; None leaves that check to the shard of the target. *sampled* as in ``FilterTable``.
+    Raises FatalError with one sentence for an invalid setting.
     """
     own = own or {}
     given = _built_in(settings, schemes, domains, this_year, for_seeds)
@@ -107,8 +105,10 @@ def filters_of(
 
 
 def own_filters(crawler: Crawler) -> dict[Any, OwnFilter]:
-    """A user's own filters in URL_FILTERS, by its keys; FatalError with one sentence for what is no
-    filter."""
+    """Build the user's own filters in URL_FILTERS, by their keys there.
+
+    Raises FatalError with one sentence for an object that is not a filter.
+    """
     own: dict[Any, OwnFilter] = {}
     names = set(BUILT_IN)
     for key in _places(crawler.settings):
@@ -118,7 +118,7 @@ def own_filters(crawler: Crawler) -> dict[Any, OwnFilter]:
         name = str(getattr(part, "name", "") or _WORD.sub("_", type(part).__name__).lower())
         if not _NAME.fullmatch(name) or name in names:
             raise FatalError(
-                f"URL_FILTERS: {key} needs a name of its own of small letters, digits and "
+                f"URL_FILTERS: {key} needs a unique name of lower-case letters, digits and "
                 f"underscores, not {name!r}."
             )
         names.add(name)
@@ -127,13 +127,13 @@ def own_filters(crawler: Crawler) -> dict[Any, OwnFilter]:
 
 
 def _places(settings: BaseSettings) -> list[Any]:
-    """The keys of URL_FILTERS in their order, without those that are switched off."""
+    """Return the keys of URL_FILTERS in order, without those that are switched off."""
     places = {**BUILT_IN, **dictionary(settings, "URL_FILTERS")}
     for key, place in places.items():
         if not (place is None or isinstance(place, (int, float))):
-            raise FatalError(f"URL_FILTERS, the place of {key}, must be a number, not {place!r}.")
+            raise FatalError(f"URL_FILTERS: the place of {key} must be a number, not {place!r}.")
         if place is None and isinstance(key, str) and key not in BUILT_IN and "." not in key:
-            raise FatalError(f"URL_FILTERS switches off {key!r}, which is no filter.")
+            raise FatalError(f"URL_FILTERS switches off {key!r}, which is not a filter.")
     return sorted((key for key in places if places[key] is not None), key=places.__getitem__)
 
 
@@ -175,8 +175,11 @@ def _built_in(
 
 
 def redirect_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> FilterChain:
-    """Filters for redirects whose target is needed whatever the crawl's scope, as that of a
-    robots.txt or of a spider's own Request: the site chooses it. FatalError as ``filters_of``."""
+    """Build the filters for redirects whose target is needed whatever the crawl's scope is.
+
+    Such as that of a robots.txt, or of a spider's own Request: the site chooses the target. Raises
+    FatalError as ``filters_of``.
+    """
     filters = _of_servers(settings, schemes)
     if most := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
         filters.append(length_filter(most))
@@ -202,7 +205,7 @@ def _patterns(settings: BaseSettings) -> list[Filter]:
         expressions = [value] if isinstance(value, str) else [str(one) for one in value]
         if expressions:
             many = setting == "URL_REFUSE" and len(expressions) > MAX_PATTERNS
-            more = "; EXCLUSION_FILE takes 10,000, a line /EXPRESSION/ each" if many else ""
+            more = "; EXCLUSION_FILE takes 10,000, one /EXPRESSION/ a line" if many else ""
             try:
                 filters.append(kind(patterns_from(expressions)))
             except ValueError as error:

@@ -1,9 +1,9 @@
-"""Seed domains: the sites of the seeds, which are the scope of a crawl limited to them.
+"""Seed domains: the sites of the seeds, which limit the scope of a crawl if URL_SCOPE says so.
 
 The seed reader adds them; URL_SCOPE looks them up for each server that a link names for the first
-time. They are in a table of ``HostRanks``, with the site as the host: 12 bytes a site, durable
-before the seeds are submitted, so that a resumed crawl knows the sites of seeds it does not read
-again.
+time. They are in a table of ``HostRanks``, with the site as the host: 12 bytes a site. They are
+durable before the seeds are submitted, so a resumed crawl knows the sites of seeds that it does not
+read again.
 """
 
 from __future__ import annotations
@@ -20,28 +20,25 @@ if TYPE_CHECKING:
 
 
 class SeedDomains:
-    """A container of sites.
-
-    *table* is opened, saved and closed by its owner.
-    """
+    """A container of sites. *table* is opened, saved and closed by its owner."""
 
     def __init__(self, table: HostRanks) -> None:
         self._table = table
 
     def __contains__(self, site: object) -> bool:
-        """Whether a seed is of *site*."""
+        """Return whether a seed belongs to *site*."""
         return isinstance(site, str) and self._table.rank(site) > 0
 
     def add(self, hosts: Iterable[str]) -> None:
         """Add the sites of *hosts*; one write, none if all are known.
 
-        FatalError if there are more than fit: the crawl would refuse some of its own seeds. OSError
-        if the disk is full; nothing was added then.
+        Raises FatalError if they do not all fit: the crawl would refuse some of its own seeds.
+        Raises OSError if the disk is full; then nothing was added.
         """
         sites = {site_of(host) for host in hosts}
         self._table.add_many([(site, 1) for site in sites])
         if len(self._table) >= self._table.capacity and not all(map(self.__contains__, sites)):
             raise FatalError(
-                f"The seeds have more than {self._table.capacity} domains, the most for a "
-                "crawl with a whitelist: use URL_SCOPE=open, or fewer seeds."
+                f"The seeds have more than {self._table.capacity} domains, the limit of a crawl "
+                "that stays within them: use URL_SCOPE=open, or fewer seeds."
             )

@@ -1,4 +1,4 @@
-"""Few hosts: whether hardly any host has URLs to be fetched, and for how long."""
+"""Detects when hardly any hosts have URLs left to fetch."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
     from webcrawl.crawl.shard.shards import Shards
 
-#: The reason of a crawl that ends for it.
+#: Finish reason of a crawl that ends because of it.
 HAS_FEW_HOSTS = "closespider_few_hosts"
-#: In JOBDIR, what was left then.
+#: File in JOBDIR with the URLs that were left.
 REMAINDER = "remainder.csv"
 
 
 class FewHosts:
-    """A watch over the number of hosts.
+    """Detector of crawls with fewer than *fewest* hosts left for at least *secs* by *clock*.
 
-    It tells whether fewer than *fewest* hosts have had URLs waiting, ready, resting or in process,
-    for *secs* by *clock*, parked URLs apart. While it is not known of all URLs whose they are, the
-    time goes on and does not end.
+    A host counts while it has URLs waiting, ready, resting or in process; parked URLs do not count.
+    While the hosts of some URLs are not known yet, the time runs but is never up.
     """
 
     def __init__(self, fewest: int, *, secs: float, clock: TimeSource) -> None:
@@ -27,11 +26,12 @@ class FewHosts:
         self._secs = secs
         self._clock = clock
         self._since: float | None = None
-        #: Whether there have been as many.
+        #: Whether there have ever been that many hosts.
         self.had_more = False
 
     def look(self, shards: Shards) -> bool:
-        """Look at *shards*; whether it is so. O(shards)."""
+        """Look at *shards*, and return whether few hosts have been left for long enough.
+        O(shards)."""
         if shards.hosts >= self._fewest:
             self._since, self.had_more = None, True
         elif shards.has_fewer_hosts_than(self._fewest):

@@ -1,4 +1,4 @@
-"""Line reader: the lines of one seed list from a cursor on, in chunks, decompressed if gzip.
+"""Reader of the lines of one seed list, from a cursor on, in chunks, decompressed if gzip.
 
 Invariant: the cursor always stands before the first line that ``take`` has not returned.
 """
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHUNK_BYTES = 1 << 18  # read at a time: 12,000 lines of a domain list
-SKIP_BYTES = 1 << 21  # at a time, on the way to a saved cursor in gzip: about 20 ms
+SKIP_BYTES = 1 << 21  # skipped at a time up to a saved cursor in gzip: about 20 ms
 GZIP_MAGIC = b"\x1f\x8b"
-CHECKED_BYTES = 1 << 30  # of a list, when it is opened: at most a few seconds
+CHECKED_BYTES = 1 << 30  # checked when a list is opened: at most a few seconds
 _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 _File = io.BufferedReader | io.BytesIO | gzip.GzipFile
 
@@ -36,11 +36,11 @@ class SourceCursor(msgspec.Struct):
     seeds: int = 0
     bad: int = 0
     done: bool = False
-    damage: str = ""  # why not all of it can be decompressed; the seeds behind that are missing
+    damage: str = ""  # why it cannot be decompressed to its end; the seeds after that are missing
 
 
 class BrokenGzip(Exception):  # noqa: N818 - it names the file's state
-    """The error of compressed data that ends early or is damaged; *line* is the cut last line."""
+    """Error of compressed data that ends early or is damaged; *line* is the cut last line."""
 
     def __init__(self, why: str, line: bytes) -> None:
         super().__init__(why)
@@ -48,7 +48,7 @@ class BrokenGzip(Exception):  # noqa: N818 - it names the file's state
 
 
 class LineReader:
-    """The lines of *source* from its cursor on; moves the cursor as lines are taken.
+    """Reader of the lines of *source* from its cursor on; it advances the cursor.
 
     *source* is a file, or the only line itself; *name* is what the user wrote.
     """
@@ -60,14 +60,14 @@ class LineReader:
         self.ended = False
         self._file: _File | None = None
         self._broken: BrokenGzip | None = None
-        self._line = b""  # the line at the cursor, as far as it was read and is kept
-        self._line_bytes = 0  # of it, as far as it was read
+        self._line = b""  # the part of the line at the cursor that was read, cut if too long
+        self._line_bytes = 0  # bytes read of that line
 
     def take(self, limit: int) -> list[bytes]:
-        """At most *limit* lines without their ends, from at most one chunk; may be none.
+        """Return up to *limit* lines without line ends, from at most one chunk.
 
-        An overlong line is cut, yet stays longer than MAX_LINE_BYTES. BrokenGzip, after the lines
-        before the damage; OSError.
+        The list may be empty. An overlong line is cut, but stays longer than MAX_LINE_BYTES. Raises
+        BrokenGzip, after the lines before the damage, and OSError.
         """
         lines: list[bytes] = []
         try:
@@ -104,7 +104,7 @@ class LineReader:
 
     @staticmethod
     def _is_short_of(offset: int, file: _File) -> bool:
-        """One step of *file* towards *offset*, and whether another is needed.
+        """Move *file* one step towards *offset*, and return whether another step is needed.
 
         Compressed data is decompressed again up to the offset, about 12 ms a megabyte.
         """
@@ -113,7 +113,7 @@ class LineReader:
 
 
 def damage_of(path: Path) -> str:
-    """Why the first CHECKED_BYTES of the list *path* cannot all be read; empty if they can."""
+    """Return why the first CHECKED_BYTES of the list *path* cannot be read; empty if they can."""
     with opened(path) as file:
         is_packed = isinstance(file, gzip.GzipFile)
         try:
@@ -125,7 +125,7 @@ def damage_of(path: Path) -> str:
 
 
 def opened(path: Path) -> io.BufferedReader | gzip.GzipFile:
-    """The file *path*, plain or gzip."""
+    """Open the file *path*, plain or gzip."""
     with path.open("rb") as file:
         zipped = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     return gzip.open(path) if zipped else path.open("rb")

@@ -1,20 +1,20 @@
-"""Host ranks: the ranks of hosts in the seed list, for the prioritizer.
+"""Ranks of hosts in the seed list, for the prioritizer.
 
 The seed reader adds them; ``rank`` is called for each link to another host. Invariant: the rank of
 a host is the best (smallest) it was ever added with, or 0 if it is unknown.
 
-In memory: an array of fingerprints (xxh3 of the name, 64 bits), sorted, beside one of ranks, 12
-bytes a host where a dict takes 100; and a dict of the newest hosts, merged into the arrays now and
-then. Two hosts with one fingerprint share a rank: among a million hosts the odds of one such pair
-are 1 to 37 million, and the cost is a place in the queue.
+In memory: a sorted array of fingerprints (xxh3 of the name, 64 bits) and one of ranks, 12 bytes a
+host where a dict takes 100; and a dict of the newest hosts, which is merged into the arrays now and
+then. Two hosts with the same fingerprint share a rank. Among a million hosts the odds of one such
+pair are 1 to 37 million, and it costs one host its place in the queue.
 
 On disk::
 
     ranks.log   record log (storage/record_log.py); one record for each batch with a new host:
-                (fingerprint u64 | rank u32) *, little-endian; of two for one host the later holds
+                (fingerprint u64 | rank u32) *, little-endian; the last pair of a host counts
 
-The log is only ever appended to, so a snapshot is its size. Recovery takes all records before that
-and, as ``kill -9`` loses nothing, the good ones after it.
+The log is append-only, so a snapshot is its size. Recovery takes all records before that, and the
+valid ones after it, because ``kill -9`` loses nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PAIR = np.dtype([("fingerprint", "<u8"), ("rank", "<u4")])
 assert PAIR.itemsize == 12
 _MAX_RANK = 0xFFFF_FFFF
-#: Hosts in the dict, 4 MB. Merging them with a million others takes 20 ms.
+#: Hosts in the dict: 4 MB. Merging them with a million others takes 20 ms.
 MAX_RECENT = 1 << 15
 
 
@@ -53,9 +53,9 @@ decode_ranks = msgpack_decoder(RanksSnapshot)
 
 
 class HostRanks:
-    """The ranks of at most *capacity* hosts; later ones have the lowest class anyway.
+    """The ranks of at most *capacity* hosts; later ones would be in the lowest class anyway.
 
-    *recent* are the newest ones that are not merged into the arrays yet, at most.
+    *recent* is the maximum number of the newest hosts, which are not merged into the arrays yet.
 
     Not thread-safe. A durable part: snapshot, written and forget as in crawl/job/jobdir.py.
     """
@@ -70,12 +70,14 @@ class HostRanks:
         self._set_arrays(np.empty(0, np.uint64), np.empty(0, np.uint32))
 
     def resize(self, recent: int) -> None:
-        """Keep at most *recent* of the newest hosts beside the arrays."""
+        """Keep at most *recent* of the newest hosts outside the arrays."""
         self._most_recent = recent
 
     def load(self, snapshot: bytes | None) -> int:
-        """As ``open``, for reading only: changes nothing on disk. Returns the offset after the last
-        record."""
+        """Open for reading only, and return the offset after the last record.
+
+        Changes nothing on disk.
+        """
         if snapshot is None:
             return HEADER_SIZE
         pairs, end = self._read(decode_ranks(snapshot).size_bytes)
@@ -84,10 +86,10 @@ class HostRanks:
         return end
 
     def open(self, snapshot: bytes | None) -> None:
-        """Take up the state of *snapshot* and what was added after it; None begins anew.
+        """Restore the state of *snapshot* and what was added after it; None starts empty.
 
-        Blocks, a million hosts take a fifth of a second. CorruptRecordError if the log is damaged
-        before the snapshot's end.
+        Blocks: a million hosts take a fifth of a second. Raises CorruptRecordError if the log is
+        damaged before the snapshot's end.
         """
         self._written.update(make_directory(self._path))
         self._written.update((self._path, self._file))
@@ -96,11 +98,11 @@ class HostRanks:
         self._log = RecordLog.open(self._file, size=self.load(snapshot))
 
     def __len__(self) -> int:
-        """The number of hosts."""
+        """Return the number of hosts."""
         return len(self._fingerprints) + len(self._recent)
 
     def rank(self, host: str) -> int:
-        """The rank of *host* in the seed list, 1 is the first; 0 if unknown."""
+        """Return the rank of *host* in the seed list, 1 is the first; 0 if unknown."""
         fingerprint, merged = _fingerprint(host), self._fingerprints
         index = bisect_left(merged, fingerprint)
         if index < len(merged) and merged[index] == fingerprint:
@@ -108,9 +110,9 @@ class HostRanks:
         return self._recent.get(fingerprint, 0)
 
     def add_many(self, pairs: Iterable[tuple[str, int]]) -> None:
-        """Add hosts with their ranks; the better rank of a host holds, and rank 0 is ignored.
+        """Add hosts with their ranks; the better rank of a host counts, and rank 0 is ignored.
 
-        One write, none if all are known; it survives ``kill -9`` from here on. On OSError (disk
+        One write, none if all are known; from then on it survives ``kill -9``. On OSError (disk
         full) nothing was added.
         """
         best: dict[int, int] = {}
@@ -119,8 +121,8 @@ class HostRanks:
                 fingerprint = _fingerprint(host)
                 best[fingerprint] = min(rank, best.get(fingerprint, _MAX_RANK))
         room = self.capacity - len(self)
-        news: dict[int, int] = {}
-        merged: dict[int, int] = {}  # news for the arrays, by index
+        new_ranks: dict[int, int] = {}
+        merged: dict[int, int] = {}  # those for the arrays, by index
         for (fingerprint, rank), index in zip(best.items(), self._indexes(best), strict=True):
             known = self._recent.get(fingerprint, 0) if index < 0 else self._ranks[index]
             if known:
@@ -130,28 +132,28 @@ class HostRanks:
                 room -= 1
             else:
                 continue
-            news[fingerprint] = rank
+            new_ranks[fingerprint] = rank
             if index >= 0:
                 merged[index] = rank
-        if news:
-            packed = np.empty(len(news), PAIR)
-            packed["fingerprint"] = list(news)
-            packed["rank"] = list(news.values())
+        if new_ranks:
+            packed = np.empty(len(new_ranks), PAIR)
+            packed["fingerprint"] = list(new_ranks)
+            packed["rank"] = list(new_ranks.values())
             self._opened().append(packed.tobytes())
             self._written.add(self._file)
             for index, rank in merged.items():
                 self._ranks[index] = rank
-                del news[self._fingerprints[index]]
-            self._recent |= news
+                del new_ranks[self._fingerprints[index]]
+            self._recent |= new_ranks
             if len(self._recent) > self._most_recent:
                 self._merge()
 
     def snapshot(self) -> bytes:
-        """A few bytes, whatever the number of hosts."""
+        """Return the snapshot, a few bytes for any number of hosts."""
         return msgspec.msgpack.encode(RanksSnapshot(self._opened().size))
 
     def written(self) -> list[Path]:
-        """Files written since the last call, to be fsynced before a snapshot is published."""
+        """Return files written since the last call, to be fsynced before publishing."""
         paths = [*self._written]
         self._written.clear()
         return paths
@@ -160,7 +162,7 @@ class HostRanks:
         """Do nothing: no file is ever superseded."""
 
     def close(self) -> None:
-        """Close the log. Everything added is in it."""
+        """Close the log, which contains everything added."""
         if self._log is not None:
             self._log.close()
 
@@ -169,7 +171,10 @@ class HostRanks:
         return self._log
 
     def _read(self, end: int) -> tuple[Pairs, int]:
-        """All pairs in the log, which must be good up to *end*, and the offset after the last."""
+        """Return all pairs in the log, and the offset after the last.
+
+        The log must be valid up to *end*.
+        """
         payloads: list[bytes] = []
         for records in (read_records(self._file, end=end), read_records(self._file, start=end)):
             for offset, payload in records:
@@ -180,7 +185,7 @@ class HostRanks:
         return np.frombuffer(b"".join(payloads), PAIR), end
 
     def _indexes(self, fingerprints: Collection[int]) -> list[int]:
-        """The indexes of *fingerprints* in the arrays, -1 of those that are not there."""
+        """Return the indexes of *fingerprints* in the arrays, -1 for those that are missing."""
         held = np.asarray(self._fingerprints)
         if not len(held):
             return [-1] * len(fingerprints)
@@ -204,13 +209,13 @@ class HostRanks:
         fingerprints: np.ndarray[tuple[int], np.dtype[np.uint64]],
         ranks: np.ndarray[tuple[int], np.dtype[np.uint32]],
     ) -> None:
-        # An item of a memoryview is an int, twice as fast to get as that of an array.
+        # An item of a memoryview is an int, and reading it takes half the time of an array item.
         self._fingerprints, self._ranks = fingerprints.data, ranks.data
         self._recent: dict[int, int] = {}
 
 
 def _latest(pairs: Pairs) -> Pairs:
-    """*pairs* sorted by fingerprint, of each the last."""
+    """Return *pairs* sorted by fingerprint, keeping the last pair of each."""
     pairs = pairs[np.argsort(pairs["fingerprint"], kind="stable")]
     is_last = np.ones(len(pairs), np.bool_)
     is_last[:-1] = pairs["fingerprint"][1:] != pairs["fingerprint"][:-1]
@@ -218,7 +223,7 @@ def _latest(pairs: Pairs) -> Pairs:
 
 
 def log_of(path: Path) -> Path:
-    """The log of the table in the directory *path*."""
+    """Return the log of the table in the directory *path*."""
     return path / "ranks.log"
 
 

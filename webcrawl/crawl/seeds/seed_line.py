@@ -12,14 +12,15 @@ BOM = "\ufeff"
 HEADERS = {"rank,domain", "rank,url", "rank,host"}
 COMMENT = re.compile(r"\s#.*")
 RANKED = re.compile(r"([0-9]{1,10})\s*,\s*(.*)")
-# A URL, with or without its scheme. Without one it is no mail address and no lone number, which URL
-# parsers read as an IPv4 address. A comma or semicolon in the host is a column of another format.
+# A URL, with or without its scheme. Without a scheme it must not be a mail address or a lone
+# number, which URL parsers read as an IPv4 address. A comma or semicolon in the host suggests a
+# column of another format.
 SEED = re.compile(
     r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^\s,;/?#\\]+(?:[/?#][^\x00-\x1f]*)?"
     r"|(?![0-9]+$|[^/?#]*://)[^\s,;@/?#\\]+(?:[/?#]\S*)?"
 )
-# Most lines: on what ``normalize_seed`` has nothing to do but to put the scheme before it. A last
-# label that begins with a letter makes no address; ports are none of those that belong to a scheme.
+# Most lines, for which ``normalize_seed`` would only add the scheme. A last label that starts with
+# a letter is not an IPv4 address, and these ports are not the default of any scheme.
 USUAL = re.compile(
     r"(?:([0-9]{1,10}),)?+(https?://)?+"
     r"((?:[a-z0-9][a-z0-9-]*+\.)*+[a-z][a-z0-9-]*+(?::(?:[1-9]|[1-5][0-9]|6[0-4])[0-9]{3})?)/?+",
@@ -27,12 +28,12 @@ USUAL = re.compile(
 )
 
 
-class BadLine(ValueError):  # noqa: N818 - it names the line, which is no error of the crawl
-    """The error of a line without a seed; the message is the reason."""
+class BadLine(ValueError):  # noqa: N818 - named for the line, which is not an error of the crawl
+    """Error of a line without a seed; the message is the reason."""
 
 
 def parse_line(line: bytes) -> tuple[str, int | None] | None:
-    """The URL and the rank, if any, of one line; None for an empty line. Raises BadLine."""
+    """Return the URL of a line, and its rank or None; None for an empty line. Raises BadLine."""
     if len(line) > MAX_LINE_BYTES:
         raise BadLine(f"longer than {MAX_LINE_BYTES} bytes")
     if b"\0" in line:
@@ -61,12 +62,12 @@ def parse_line(line: bytes) -> tuple[str, int | None] | None:
         raise BadLine("neither a domain nor a URL")
     url = normalize_seed(target)
     if url is None:
-        raise BadLine("not a URL this crawler fetches")
+        raise BadLine("not a URL that this crawler can fetch")
     return url, rank
 
 
 def is_sayable(url: str, rank: int) -> bool:
-    """Whether the line of a seed list is read back as the same."""
+    """Return whether a seed list can represent *url* and *rank* in a line."""
     try:
         return parse_line(f"{rank},{url}".encode()) == (url, rank)
     except BadLine:
@@ -74,7 +75,7 @@ def is_sayable(url: str, rank: int) -> bool:
 
 
 def _unquoted(text: str) -> str:
-    """*text* without the quotes of CSV; a quote elsewhere in a field stays."""
+    """Return *text* without the quotes of CSV; a quote elsewhere in a field stays."""
     try:
         return ",".join(next(csv.reader([text], skipinitialspace=True)))
     except csv.Error as error:

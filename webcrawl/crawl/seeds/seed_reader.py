@@ -1,4 +1,4 @@
-"""Seed reader: the sources of a crawl, the progress in each, and their bad lines."""
+"""Reader of a crawl's seeds: its sources, the progress in each, and their bad lines."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ logger = logging.getLogger(__name__)
 STDIN = "-"
 SPOOL_NAME = "stdin.txt"
 LOGGED_BAD_LINES = 20  # in one run; further ones are counted
-LOGGED_BYTES = 80  # of a bad line
-_LOGGED_NAMES = 3  # of lists that are new to a job
+LOGGED_BYTES = 80  # logged of a bad line
+_LOGGED_NAMES = 3  # logged of the lists that are new to a job
 SNAPSHOT_VERSION = 1
 
 
 class SeedsError(FatalError):
-    """The error of seeds from which the crawl cannot start."""
+    """Error of seeds that a crawl cannot start from."""
 
 
 class Seed(msgspec.Struct, frozen=True, gc=False):
     """A normalized URL and its rank or line number."""
 
     url: str
-    rank: int  # the rank column, else the line number
+    rank: int  # from the rank column, otherwise the line number
     source: str
     line: int
 
@@ -60,15 +60,18 @@ _decode = msgpack_decoder(Snapshot)
 
 
 def split_sources(argument: str) -> list[str]:
-    """The sources that ``-a seeds=`` names: files, URLs, domains and - joined by commas, each kept
-    once."""
+    """Return the sources that ``-a seeds=`` names: files, URLs, domains and -, joined by commas.
+
+    Repeated sources are dropped.
+    """
     return list(dict.fromkeys(part.strip() for part in argument.split(",") if part.strip()))
 
 
 class SeedReader:
     """Reader of the seeds of all sources, in order.
 
-    Construct, ``open``, then ``read`` until ``exhausted``, ``close``. One source is open at a time.
+    Construct it, call ``open``, then ``read`` until ``exhausted``, then ``close``. One source is
+    open at a time.
     """
 
     def __init__(self, *, sources: Sequence[str], spool_dir: Path, stdin: BinaryIO) -> None:
@@ -82,13 +85,11 @@ class SeedReader:
         self.seeds_bad = 0  # the stat seeds/bad
 
     def open(self, snapshot: bytes | None) -> None:
-        """Find all sources and go to the end of *snapshot*; None is the beginning.
+        """Find all sources and continue from *snapshot*; None starts at the beginning.
 
         Blocks: standard input is saved to its end, unless an earlier run of this job saved it, and
-        every source is read up to its first seed until one has been found.
-
-        SeedsError if a source not yet read to its end cannot be read, or none has a seed. May be
-        called again, with another snapshot.
+        sources are read until the first seed is found. Raises SeedsError if a source not yet read
+        to its end cannot be read, or if none has a seed. May be called again with another snapshot.
         """
         self.close()
         self._current = 0
@@ -98,13 +99,13 @@ class SeedReader:
         if not self._names:
             raise SeedsError("No seeds were named: give a file, as in -a seeds=hosts.txt.")
         self._sources = [self._find(name, cursors) for name in self._names]
-        news = [one.name for one in self._sources if one.cursor.key not in cursors]
-        if cursors and news:
+        new_names = [one.name for one in self._sources if one.cursor.key not in cursors]
+        if cursors and new_names:
             logger.warning(
-                "This crawl was begun with other seeds; added to it: %s%s. For a crawl of their "
-                "own name another directory with -s JOBDIR=DIR.",
-                ", ".join(news[:_LOGGED_NAMES]),
-                " ..." if len(news) > _LOGGED_NAMES else "",
+                "This crawl was started with other seeds; added now: %s%s. To crawl these "
+                "separately, choose another directory with -s JOBDIR=DIR.",
+                ", ".join(new_names[:_LOGGED_NAMES]),
+                " ..." if len(new_names) > _LOGGED_NAMES else "",
             )
         self._skip_done()
         if not self.seeds_read:
@@ -114,41 +115,41 @@ class SeedReader:
 
     @property
     def has_sources(self) -> bool:
-        """Whether any was named."""
+        """Return whether any source was named."""
         return bool(self._names)
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing is left to read in this run."""
+        """Return whether nothing is left to read in this run."""
         return self._current == len(self._sources)
 
     @property
     def damaged(self) -> list[str]:
-        """A clause for each list that cannot be read to its end."""
+        """Return a sentence for each list that cannot be read to its end."""
         return [
-            f"{source.name} is damaged ({source.cursor.damage}): the seeds behind that are missing"
+            f"{source.name} is damaged ({source.cursor.damage}): the seeds after that are missing"
             for source in self._sources
             if source.cursor.damage
         ]
 
     @property
     def begins_source(self) -> bool:
-        """Whether the next line to be read is the first of its source, or there is none."""
+        """Return whether the next line is the first of its source, or there is no next line."""
         return self.exhausted or not self._sources[self._current].cursor.line
 
     def add(self, names: Sequence[str]) -> None:
-        """Read the sources *names*, too, but those that are known. SeedsError as ``open``."""
+        """Read the sources *names* as well, except known ones. Raises SeedsError as ``open``."""
         known = set(self._names)
-        news = [name for name in names if name not in known]
-        self._sources += [self._find(name, {}) for name in news]
-        self._names += news
+        new_names = [name for name in names if name not in known]
+        self._sources += [self._find(name, {}) for name in new_names]
+        self._names += new_names
 
     def read(self, limit: int) -> list[Seed]:
-        """The seeds of the next lines, at most *limit* lines and at most one chunk of a source.
+        """Return the seeds of the next lines: at most *limit* lines and one chunk of a source.
 
-        Comments and bad lines count, so the list may be short or empty before ``exhausted``; so may
-        the first ones after a restart, which seek a place in gzip. A source that breaks in the
-        middle is logged and left; that never raises. About 2 us a line.
+        Comments and bad lines count towards *limit*, so the list may be short or empty before
+        ``exhausted``. So may the first lists after a restart, which search for a place in gzip. A
+        source that breaks in the middle is logged and left; that raises nothing. About 2 us a line.
         """
         if self.exhausted:
             return []
@@ -166,31 +167,31 @@ class SeedReader:
                 if parsed is not None:
                     url, rank = parsed
                     seeds.append(Seed(url, number if rank is None else rank, source.name, number))
-            cursor.done = left = source.ended
+            cursor.done = should_leave = source.ended
         except BrokenGzip as broken:
-            # The same bytes break again: only a changed file is worth another look.
-            cursor.done = left = True
+            # The same bytes would break again: only a changed file is read again.
+            cursor.done = should_leave = True
             cursor.damage = str(broken)
             self._report(source, cursor.line + 1, broken.line, str(broken))
         except OSError as error:
-            # Not done: the next run tries again from here.
-            left = True
-            logger.error("seeds: cannot read on in %s: %s", source.name, _reason(error))  # noqa: TRY400 - a lost mount needs no traceback
+            # Not done: the next run continues from here.
+            should_leave = True
+            logger.error("seeds: cannot read the rest of %s: %s", source.name, _reason(error))  # noqa: TRY400 - a lost mount needs no traceback
         cursor.seeds += len(seeds)
         self.seeds_read += len(seeds)
-        if left:
+        if should_leave:
             self._leave(source)
         return seeds
 
     def snapshot(self) -> bytes:
-        """The cursors, for ``open`` in a later run. Touches no disk."""
+        """Return the cursors, for ``open`` in a later run. Touches no disk."""
         cursors = [source.cursor for source in self._sources]
         return msgspec.msgpack.encode(
             Snapshot(SNAPSHOT_VERSION, self.seeds_read, self.seeds_bad, cursors)
         )
 
     def written(self) -> list[Path]:
-        """Nothing: standard input was synced when it was saved."""
+        """Return no files: standard input was synced when it was saved."""
         return []
 
     def forget(self) -> None:
@@ -201,7 +202,7 @@ class SeedReader:
             source.close()
 
     def _find(self, name: str, saved: dict[str, SourceCursor]) -> LineReader:
-        """The source *name* with its saved cursor, or a new one if the file has changed."""
+        """Return the source *name* with its saved cursor, or a new one if the file has changed."""
         if _is_seed(name):
             line = name.encode()
             return LineReader(name, line, saved.get(name) or SourceCursor(name, len(line), 0))
@@ -218,9 +219,9 @@ class SeedReader:
         except (OSError, ValueError) as error:
             if cursor is not None and cursor.done:
                 return LineReader(name, path, cursor)
-            # Under scrapyd it is the daemon's directory.
+            # Under scrapyd that is the daemon's directory.
             where = "" if path == Path(name) else f" (looked for in {Path.cwd()})"
-            where += ". It is no URL or known domain either" if "/" not in name else ""
+            where += ". It is not a URL or known domain either" if "/" not in name else ""
             raise SeedsError(
                 f"Cannot read the seeds in {name}: {_reason(error)}{where}."
             ) from error
@@ -228,12 +229,12 @@ class SeedReader:
         if cursor is not None:
             if (cursor.size, cursor.mtime_ns) == (fresh.size, fresh.mtime_ns):
                 return LineReader(name, path, cursor)
-            logger.warning("seeds: %s has changed, it is read again from its start", name)
+            logger.warning("seeds: %s has changed and is read again from its start", name)
         fresh.damage = damage_of(path)
         return LineReader(name, path, fresh)
 
     def _spooled(self) -> Path:
-        """The file with standard input; a run that died while saving it has left none."""
+        """Return the file with standard input. A run that died while saving it left none."""
         if self._spool.exists():
             logger.info("seeds: standard input was saved by an earlier run in %s", self._spool)
             return self._spool
@@ -265,8 +266,8 @@ class SeedReader:
             finally:
                 lines.close()
         if STDIN in self._names:
-            self._spool.unlink(missing_ok=True)  # the next run may bring a better one
-        raise SeedsError(f"No seed in {', '.join(self._names)}{trouble}.")
+            self._spool.unlink(missing_ok=True)  # the next run may have better input
+        raise SeedsError(f"No seeds in {', '.join(self._names)}{trouble}.")
 
     def _report(self, source: LineReader, number: int, line: bytes, why: str) -> None:
         source.cursor.bad += 1
@@ -284,7 +285,7 @@ class SeedReader:
         cursor = source.cursor
         level = logging.WARNING if cursor.bad else logging.INFO
         seeds, bad = counted(cursor.seeds, "seed"), counted(cursor.bad, "bad line")
-        logger.log(level, "seeds: %s: %s, %s of %d", source.name, seeds, bad, cursor.line)
+        logger.log(level, "seeds: %s: %s, %s, %d lines", source.name, seeds, bad, cursor.line)
         self._current += 1
         self._skip_done()
 
@@ -294,8 +295,11 @@ class SeedReader:
 
 
 def _is_seed(name: str) -> bool:
-    """Whether *name* is a seed itself: a URL, or a domain whose suffix is known if there is no such
-    file. A mistyped ``hosts.txt`` is none."""
+    """Return whether *name* is itself a seed.
+
+    That is a URL, or a domain with a known suffix if there is no such file. A mistyped
+    ``hosts.txt`` is not a seed.
+    """
     host = name.partition("/")[0].partition(":")[0]
     return "://" in name or (
         "." in host and in_use().knows_suffix_of(host) and not os.path.exists(name)  # noqa: PTH110  # no name raises
@@ -303,7 +307,7 @@ def _is_seed(name: str) -> bool:
 
 
 def _readable(path: Path) -> os.stat_result:
-    """The status of *path*, a file that can be opened. Raises OSError."""
+    """Return the status of *path*, a file that can be opened. Raises OSError."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         # Opening a named pipe would block.
@@ -321,11 +325,11 @@ def _decoded(snapshot: bytes | None) -> Snapshot:
         raise SeedsError(f"The saved seed cursor cannot be read: {error}.") from error
     if saved.version > SNAPSHOT_VERSION:
         raise SeedsError(
-            f"The saved seed cursor has format {saved.version}; this code knows {SNAPSHOT_VERSION}."
+            f"The saved seed cursor has format {saved.version}; this code reads {SNAPSHOT_VERSION}."
         )
     return saved
 
 
 def _reason(error: Exception) -> str:
-    """The system's message, without number and path."""
+    """Return the system's message, without number and path."""
     return str(getattr(error, "strerror", None) or error)

@@ -1,7 +1,7 @@
 """Segments of a queue: the numbered seed lists that ``scrapy queue-build`` makes.
 
-A crawl with ``-a offline=1`` fetches what they list and follows nothing. It reads the next one when
-few hosts are left. Its job directory remembers which were read, as of any seed list.
+A crawl with ``-a offline=1`` fetches what they list and follows no links. It reads the next segment
+when few hosts are left. Its job directory remembers which were read, as for any seed list.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 def segments(directory: Path) -> list[Path]:
-    """The complete segments in *directory*, the oldest first."""
+    """Return the complete segments in *directory*, the oldest first."""
     return numbered(directory / "segment.txt")
 
 
 def numbered_segment(directory: Path, number: int) -> Path:
-    """The segment *number* of the queue *directory*, 1 for the first."""
+    """Return the segment *number* of the queue *directory*, 1 for the first."""
     return directory / f"segment-{number:06d}.txt"
 
 
 class SegmentQueue:
-    """The queue in *directory*, for a crawl; of its segments *only* one, if that is named.
+    """The queue in *directory*, for a crawl; *only* limits it to one segment.
 
-    With fewer than *min_hosts* hosts left the next segment is read. Without one the crawl hands
-    back what it has, if it had that many hosts: so each crawl fetches all of some hosts, and the
-    last few hosts are fetched to their end.
+    When fewer than *min_hosts* hosts are left, the next segment is read. If there is none, the
+    crawl returns the remaining URLs, provided that it ever had that many hosts. So each crawl
+    fetches all of some hosts, and the last few hosts are fetched to their end.
     """
 
     def __init__(self, *, directory: Path, min_hosts: int, only: Path | None = None) -> None:
@@ -47,26 +47,32 @@ class SegmentQueue:
 
     @classmethod
     def of(cls, sources: Sequence[str], min_hosts: int) -> Self:
-        """The queue that *sources* name: a directory, or one segment in it. FatalError."""
+        """Return the queue that *sources* name: a directory, or one segment in it.
+
+        Raises FatalError.
+        """
         if len(sources) > 1:
-            raise FatalError("An offline crawl has one queue: name it with seeds=DIR.")
+            raise FatalError("An offline crawl has exactly one queue: name it with seeds=DIR.")
         path = Path(sources[0])
         if path in segments(path.parent):
             return cls(directory=path.parent, min_hosts=min_hosts, only=path)
         if not segments(path):
             raise FatalError(
-                f"There is no segment in {path}: make one with "
+                f"{path} has no segments: make one with "
                 f"scrapy queue-build --queue {path} --seeds FILE."
             )
         return cls(directory=path, min_hosts=min_hosts)
 
     def names(self) -> list[str]:
-        """The segments to be read, the oldest first."""
+        """Return the segments to read, the oldest first."""
         return [*map(str, [self._only] if self._only else segments(self.directory))]
 
     def lets_read(self, seeds: SeedReader, shards: Shards) -> bool:
-        """Whether *seeds*, the reader of the segments, is to be read on; at its end whether the
-        crawl is to end. Adds segments that were made meanwhile. SeedsError."""
+        """Return whether to go on reading from *seeds*, the reader of the segments.
+
+        At the end of the seeds it means whether to end the crawl. Adds segments that were made
+        meanwhile. Raises SeedsError.
+        """
         if not seeds.begins_source:
             return True
         if not self._few.look(shards):
@@ -75,6 +81,6 @@ class SegmentQueue:
         return self._few.had_more or not seeds.exhausted or shards.has_fewer_hosts_than(1)
 
     def remainder(self, jobdir: Path) -> Path:
-        """Where the crawl in *jobdir* puts the URLs that it hands back."""
+        """Return the file for the URLs that the crawl in *jobdir* returns."""
         mark = hashlib.sha256(bytes(jobdir.absolute())).hexdigest()[:8]
         return self.directory / f"remainder-{jobdir.name}-{mark}.txt"

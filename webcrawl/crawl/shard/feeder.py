@@ -1,6 +1,6 @@
-"""New URLs on their way from the eliminator through the gates to the frontier, in slices.
+"""Feeds new URLs from the eliminator through the gates to the frontier, in slices.
 
-It also says when parked URLs get another chance.
+It also decides when parked URLs get another chance.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from webcrawl.frontier.admission import Admission
     from webcrawl.seen.eliminator import Eliminator
 
-# One slice takes about this long, so that the reactor is never held for more than 50 ms.
+# One slice takes about this long, so that the reactor is never blocked for more than 50 ms.
 _SLICE_SECS = 0.01
 _SLICE_ENTRIES = 256
-# A merge that comes within so many seconds is waited for: it may bring something to fetch.
+# A merge expected within this many seconds counts as soon: it may bring something to fetch.
 _SOON_SECS = 10.0
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Feeder:
-    """Feeder of the frontier with the new URLs of the eliminator.
+    """Feeds the frontier with the new URLs of the eliminator.
 
     *clock* gives epoch seconds. Set *is_fed* when there are no more seeds: until then an empty
-    frontier means nothing. *turns* are those in which the eliminator merges.
+    frontier means nothing. *turns* decide when the eliminator merges.
     """
 
     eliminator: Eliminator
@@ -42,26 +42,29 @@ class Feeder:
     is_fed: bool = dataclasses.field(default=False, init=False)
 
     def open(self, *, awaits_seeds: bool) -> None:
-        """The crawl is open; its spider will say when all seeds are read, or has none."""
+        """Start, now that the crawl is open.
+
+        *awaits_seeds*: the spider will say when all seeds are read.
+        """
         self.admission.open()
         self.is_fed = not awaits_seeds
 
     @property
     def may_bring(self) -> bool:
-        """Whether anything may come to the frontier yet that was submitted or is parked. O(1)."""
+        """Return whether submitted or parked URLs may still reach the frontier. O(1)."""
         waits = bool(self.eliminator.waiting) or self.admission.may_admit
         return waits or self.frontier.due.is_due
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something on its way to the frontier now."""
+        """Return whether something is on its way to the frontier now."""
         frontier = self.frontier
         return self.eliminator.has_decided or bool(frontier.parked.due) or frontier.due.is_due
 
     def work(self, supply: Callable[[], Supply]) -> None:
-        """A slice: what is new, and what is to be reconsidered.
+        """Do a slice of work on new URLs, and on URLs to be reconsidered.
 
-        *supply* is how soon there is something to fetch, in all shards that are crawled together.
+        *supply* says how soon there is something to fetch in all shards that are crawled together.
         """
         deadline = self.clock() + _SLICE_SECS
         while batch := self.eliminator.take(_SLICE_ENTRIES):
@@ -72,7 +75,7 @@ class Feeder:
             pass
 
     def supply(self) -> Supply:
-        """How soon there is something to fetch here that is not parked."""
+        """Return how soon there is something to fetch here that is not parked."""
         if not self.is_fed:
             return Supply.NOW
         supply = self.frontier.supply

@@ -1,4 +1,4 @@
-"""Settings that may change while a crawl runs: read at each use, so a new value holds at once."""
+"""Settings that can change during a crawl: read at each use, so a new value applies immediately."""
 
 from __future__ import annotations
 
@@ -18,24 +18,20 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import DelayPolicy
 
-# Of the workers, for hosts of one registered domain while others wait: thousands of hosts of a
-# tarpit must not hold all of them.
+# Share of the workers for hosts of one registered domain while others wait: thousands of hosts of a
+# tarpit must not occupy all of them.
 _DOMAIN_SHARE = 0.1
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class LiveSettings:
-    """One object for the whole process.
+    """Settings that can change, one object for the whole process.
 
-    settings: those that it was read from.
-    workers: CONCURRENT_REQUESTS.
-    lease_secs: FRONTIER_LEASE_SECS.
-    grace_secs: SHUTDOWN_GRACE_SECS.
-    item_secs: ITEM_TIMEOUT_SECS.
-    delay: delay policy of all shards; of the project's own, factor, floor and ceiling may be set.
-    politeness: limits of what hosts may ask for, of all shards.
-    quotas: those of hosts and of domains, of all shards.
-    reputation: budget of domains, of all shards; there is none if ``base`` is 0 at the start.
+    settings: those that it was read from. workers: CONCURRENT_REQUESTS. lease_secs:
+    FRONTIER_LEASE_SECS. grace_secs: SHUTDOWN_GRACE_SECS. item_secs: ITEM_TIMEOUT_SECS. delay: delay
+    policy of all shards; the built-in one lets factor, floor and ceiling be set. politeness: limits
+    to what hosts may ask for, for all shards. quotas: quotas of hosts and of domains, for all
+    shards. reputation: budget of domains, for all shards; not used if ``base`` is 0 at the start.
     """
 
     settings: BaseSettings
@@ -50,7 +46,7 @@ class LiveSettings:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, *, delay: DelayPolicy) -> Self:
-        """FatalError with one sentence for a bad value."""
+        """Read the settings. Raises FatalError with one sentence for an invalid value."""
         return cls(
             settings=settings,
             workers=whole(settings, "CONCURRENT_REQUESTS", at_least=1),
@@ -67,11 +63,11 @@ class LiveSettings:
 
     @property
     def hosts_of_domain(self) -> int:
-        """How many hosts of a registered domain may be in process while others wait."""
+        """Return how many hosts of a registered domain may be in process while others wait."""
         return max(1, int(_DOMAIN_SHARE * self.workers))
 
-    def take(self, other: LiveSettings) -> None:
-        """Have the values of *other*; what shards hold of this one stays the same objects."""
+    def copy_from(self, other: LiveSettings) -> None:
+        """Copy the values of *other* into this object and into those that shards hold."""
         for name in ("settings", "workers", "grace_secs", "item_secs"):
             setattr(self, name, getattr(other, name))
         for word, quota in self.quotas.items():
@@ -90,7 +86,7 @@ def _lease_secs(settings: BaseSettings) -> float:
     timeout = number(settings, "DOWNLOAD_TIMEOUT", at_least=0)
     if lease <= timeout:
         raise FatalError(
-            f"FRONTIER_LEASE_SECS is {lease:g}, which is not above DOWNLOAD_TIMEOUT, {timeout:g}: "
-            "hosts would be asked twice at once."
+            f"FRONTIER_LEASE_SECS is {lease:g}, but must be above DOWNLOAD_TIMEOUT, {timeout:g}: "
+            "otherwise a host could get two requests at the same time."
         )
     return lease

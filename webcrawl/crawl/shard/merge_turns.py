@@ -1,8 +1,8 @@
 """Merge turns: which eliminator of a process merges before it is full, and when.
 
-A small crawl must not wait for T to fill: when workers are idle, or the front ends run low, what
-was submitted is looked up at once. One shard at a time, the next one that has something, and in at
-most a tenth of the time in all, however many shards there are.
+A small crawl must not wait for T to fill. When workers are idle, or the front ends run low, the
+submitted URLs are looked up immediately. One shard merges at a time, in turn. However many shards
+there are, merging takes at most a tenth of the time.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.seen.eliminator import Eliminator
 
-# The least time between the beginnings of two merges, in what a merge took.
+# Minimum time between the starts of two merges, in multiples of the time a merge took.
 _PAUSE = 10
 
 
 class MergeTurns:
-    """The turns of one process. *clock* gives seconds.
+    """Merge turns of one process. *clock* gives seconds.
 
     Set *is_starving* when a worker found nothing to do.
     """
@@ -35,12 +35,14 @@ class MergeTurns:
         self.is_starving = False
 
     def is_within(self, secs: float) -> bool:
-        """Whether the next merge may begin within *secs* seconds."""
+        """Return whether the next merge may start within *secs* seconds."""
         return self._next_at < self._clock() + secs
 
     def work(self, shards: Iterable[Shard]) -> None:
-        """Begin a merge of one of *shards*, by their numbers, if it is time. Raises what stopped an
-        earlier one."""
+        """Start a merge of the next of *shards*, if it is time.
+
+        Raises what stopped an earlier one.
+        """
         is_starving, self.is_starving = self.is_starving, False
         at = self._clock()
         last = self._merging
@@ -51,7 +53,7 @@ class MergeTurns:
         front = sum([one.frontier.front_size for one in held])
         if not held or not (is_starving or front < held[0].live.workers):
             return
-        # Those behind the last one first.
+        # Shards after the last one come first.
         for shard in sorted(held, key=lambda one: (one.number <= self._last, one.number)):
             if _begins(shard.eliminator):
                 self._merging, self._last = shard, shard.number
@@ -60,7 +62,7 @@ class MergeTurns:
 
 
 def _begins(eliminator: Eliminator) -> bool:
-    """Whether *eliminator* had something to merge, and begins now."""
+    """Start a merge of *eliminator*, and return whether there was something to merge."""
     if not eliminator.waiting or eliminator.merging:
         return False
     eliminator.merge()

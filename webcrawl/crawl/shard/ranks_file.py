@@ -1,10 +1,10 @@
-"""Ranks file: ranks of hosts or URLs from RANKS_FILE, which go before those of the seed list.
+"""Ranks of hosts or URLs from RANKS_FILE, which take precedence over those of the seed list.
 
-``scrapy pagerank`` writes one, also while the crawl runs; it is read again when it changes
-(storage/watched_rules.py). A URL gets its level by the version in force when it comes to the front
-end, and keeps it: a new version holds for new URLs and for those that are tried again.
+``scrapy pagerank`` writes such a file, even during the crawl; it is read again when it changes
+(storage/watched_rules.py). A URL gets its level when it reaches the front end, by the version in
+force at that time, and keeps it. A new version applies to new URLs and to retried ones.
 
-In memory: 12 bytes a line, sorted in place, and as many while the file is read again.
+In memory: 12 bytes a line, sorted in place, and as many again while the file is read again.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _LINE = re.compile(
 )
 _HEADINGS = {"rank,host", "rank,url"}
 _MAX_RANK = 0xFFFF_FFFF
-# Of a name the fingerprint, which bytes compare as, and the rank.
+# A pair is the fingerprint of a name, comparable as bytes, and the rank.
 _FINGERPRINT_BYTES = 8
 _PAIR_BYTES = 12
 _PAIR = f"S{_PAIR_BYTES}"
 _pack_rank = struct.Struct(">I").pack
-# The way of any URL to its normalized spelling, quick for the usual ones.
+# Normalizes any URL, quickly for the usual ones.
 _normalized = ReferenceResolver("http://localhost/", schemes=SCHEMES).resolve
-#: Lines of a file: 48 MB. Those after them count as if they were not there.
+#: Maximum number of lines in a file: 48 MB. Further lines are ignored.
 MAX_LINES = 1 << 22
 
 
 class Ranks:
-    """The ranks of one version of the file: of its first *most* hosts and URLs."""
+    """Ranks in one version of the file, of its first *most* hosts and URLs."""
 
     def __init__(self, *, most: int = MAX_LINES) -> None:
         self._most = most
@@ -60,31 +60,39 @@ class Ranks:
         return len(self._pairs) // _PAIR_BYTES
 
     def add(self, line: str) -> None:
-        """Add the rank of *line*, if there is one. ValueError, with the end of a sentence, for what
-        is no rank of a host or URL."""
+        """Add the rank in *line*, if it has one.
+
+        Raises ValueError with the end of a sentence if the line is invalid.
+        """
         text = line.strip()
         if not text or text[0] == "#" or text in _HEADINGS:
             return
         found = _LINE.fullmatch(text)
         name = _name_in(found) if found else ""
         if found is None or not name:
-            raise ValueError(f"{text[:80]!r} is no rank of a host or URL")
+            raise ValueError(f"{text[:80]!r} is not a rank of a host or URL")
         if len(self) < self._most and (rank := int(found[1])):
             self._has_urls |= found["url"] is not None
             self._pairs += _fingerprint(name) + _pack_rank(min(rank, _MAX_RANK))
 
     def complete(self) -> None:
-        """Sort it: from now on it can be asked. Of two ranks of one name the better holds."""
+        """Sort the ranks, so that they can be looked up.
+
+        The better of two ranks of a name counts.
+        """
         self._sorted = np.frombuffer(self._pairs, _PAIR)
         self._sorted.sort()
 
     def rank(self, url: str) -> int:
-        """The rank of *url*, or else of its host, 1 is the first; 0 if they are not in the file."""
+        """Return the rank of *url*, or else of its host; 1 is the first.
+
+        0 means that neither is in the file.
+        """
         return (self._has_urls and self._find(url)) or self._find(host_of(url))
 
     def _find(self, name: str) -> int:
         fingerprint = _fingerprint(name)
-        at = int(self._sorted.searchsorted(fingerprint)) * _PAIR_BYTES  # the first as large
+        at = int(self._sorted.searchsorted(fingerprint)) * _PAIR_BYTES  # the first not smaller
         end = at + _FINGERPRINT_BYTES
         if self._pairs[at:end] != fingerprint:
             return 0
@@ -92,7 +100,7 @@ class Ranks:
 
 
 class RanksFile(RulesFile[Ranks]):
-    """The file *path* and its ranks, none if it is None."""
+    """The file *path* with its ranks; no ranks if it is None."""
 
     def __init__(self, *, path: Path | str | None, clock: TimeSource) -> None:
         super().__init__(
@@ -105,16 +113,19 @@ class RanksFile(RulesFile[Ranks]):
         )
 
     def importance(self, url: str) -> float:
-        """What *url* is worth beside others, 1.0 at most: 1 / log2(1 + rank), as results of a
-        search are discounted (DCG). Without a rank it is the next; 1.0 without a file."""
+        """Return the importance of *url*: 1 / log2(1 + rank), at most 1.0.
+
+        Results of a search are discounted in the same way (DCG). A URL without a rank counts as the
+        one after the last; without a file all have 1.0.
+        """
         ranks = self.rules
         return 1 / math.log2(1 + (ranks.rank(url) or 1 + len(ranks)))
 
 
 class RankedPrioritizer:
-    """Prioritizer by another one, *prioritizer*, and the ranks of a file.
+    """Prioritizer that replaces ranks by those of *file* for another *prioritizer*.
 
-    The rank of a URL or host in *file*, if it has one, takes the place of that in the seed list.
+    A rank of the URL or host in *file* takes precedence over its rank in the seed list.
     """
 
     def __init__(self, prioritizer: Prioritizer, file: RanksFile) -> None:
@@ -128,7 +139,7 @@ class RankedPrioritizer:
 
 
 def _name_in(line: re.Match[str]) -> str:
-    """The host or URL of *line*, normalized; "" if it is none."""
+    """Return the host or URL in *line*, normalized; "" if it is invalid."""
     _, plain, host, url = line.groups()
     if plain and "xn--" not in plain:
         return plain

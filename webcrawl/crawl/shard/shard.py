@@ -1,15 +1,15 @@
-"""Shard: everything known of some registered domains, in one directory.
+"""Shard: everything known about some registered domains, in one directory.
 
-A URL belongs to the shard of its host's registered domain, as budgets, reputation and the seeds'
-domains are kept by domain: shards.py. On disk, below ``shards/NN/``::
+A URL belongs to the shard of its host's registered domain, because budgets, reputation and the
+seeds' domains are kept by domain: shards.py. On disk, below ``shards/NN/``::
 
-    frontier   URLs that wait, and rests of hosts: see frontier/
+    frontier   waiting URLs, and pauses of hosts: see frontier/
     seen       fingerprints of URLs, content those of documents: see seen/
     ranks      of the seeds' hosts, domains of the seeds: see seeds/ranks.py
     hosts      host records with robots.txt, counters and traps, in SQLite: see hosts/records/
 
-The host records are durable by themselves and no part of checkpoints: what ``kill -9`` takes of
-them is at most two seconds old and can be found out again.
+The host records are durable by themselves, and not part of checkpoints. ``kill -9`` loses at most
+their last two seconds, which can be found out again.
 """
 
 from __future__ import annotations
@@ -61,37 +61,40 @@ if TYPE_CHECKING:
     from webcrawl.revisit.visits import Visits
     from webcrawl.seen.content import ContentSeen
 
-# Sizes that are no settings: for all shards of a process, and the least that one of them has.
-# Rests of hosts without a queue, 0.5 kB each; counters of domains, 0.4 kB.
+# Sizes that are not settings: for all shards of a process together, and the minimum for one. Pauses
+# of hosts without a queue, 0.5 kB each; counters of domains, 0.4 kB.
 _RESTS = (1 << 16, 1 << 10)
 _COUNTERS = (1 << 14, 1 << 8)
 # Fingerprints that the content-seen test has not moved to disk, 0.1 kB each.
 _DOCUMENTS = (1 << 16, 1 << 10)
-# Files robots.txt in use.
+# robots.txt files in use.
 _RULES = (1 << 13, 1 << 6)
 _RULES_BYTES = (1 << 26, 1 << 20)
-# Hosts of seeds that are not in the sorted table yet, 0.1 kB each.
+# Seed hosts that are not in the sorted table yet, 0.1 kB each.
 _NEW_RANKS = (1 << 15, 1 << 10)
-# Pages of the host records' file that SQLite keeps; the filter of its keys has twice as much, the
-# log half as much, and what is logged twice in memory.
+# KiB of the host records' file that SQLite caches. The filter of its keys takes twice as much, the
+# log half as much, and entries in the log are in memory twice.
 _DATABASE_KIB = (1 << 13, 1 << 7)
 
-# What a restart has to know of the page of a finished URL, in the frontier's done log; none for one
-# without content that counts. Later versions add fields, and are never eight bytes. Little-endian:
+# Note in the frontier's done log: what a restart must know about the page of a finished URL. Empty
+# for a page without content that counts. Later versions add fields, and never have eight bytes.
+# Little-endian:
 #   note := version u8 (1), content u64, fields of later versions
 #   note := content u64                                            before version 1
 _NOTE = struct.Struct("<BQ")
 _NOTE_VERSION = 1
-# Seconds between two writes of what is new in the records.
+# Seconds between two writes of changed records.
 _FLUSH_SECS = 1.0
 
 
 class OwnedPart(Part, Protocol):
-    """A part of a shard that something else brings along; opened and closed with the tables."""
+    """A part that another component adds to a shard; opened and closed with the tables."""
 
     def open(self, saved: bytes | None) -> None:
-        """Take up the snapshot *saved*, None for a new shard, and what is newer on disk. Blocks.
-        Raises as ``Shard.open``."""
+        """Restore the snapshot *saved*, None for a new shard, and what is newer on disk. Blocks.
+
+        Raises as ``Shard.open``.
+        """
         ...
 
     def close(self) -> None:
@@ -100,7 +103,7 @@ class OwnedPart(Part, Protocol):
 
 
 class ShardTables(NamedTuple):
-    """The tables of URLs and seeds of one shard, by the names of their directories.
+    """The tables of URLs and seeds of one shard, named for their directories.
 
     Duplicate URL eliminator, content-seen test, ranks of the seeds' hosts, registered domains of
     the seeds.
@@ -114,7 +117,7 @@ class ShardTables(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """Bounds of hosts and domains; *gates* are the rules by which URLs wait, in their order."""
+    """Limits of hosts and domains; *gates* are the rules that make URLs wait, in order."""
 
     ledger: Ledger
     traps: TrapKeeper
@@ -143,14 +146,14 @@ class ShardSettings:
     """Settings of one shard.
 
     number: from 0 on.
-    clock: epoch seconds, whose reckoning goes on from one process to the next.
+    clock: epoch seconds that continue from one process to the next.
     key: POLITENESS_KEY.
     is_limited: the crawl does not leave the domains of the seeds.
-    sizes: as ``memory_budget.sizes`` has them, for all shards of the process.
-    turns: in which the eliminators of the process merge.
-    visits: the next ones of finished URLs; None if there are none.
-    needs_all_seeds: no URL is fetched before all seeds are known; a link to a domain whose seed
-        comes later would be refused for good.
+    sizes: as in ``memory_budget.sizes``, for all shards of the process.
+    turns: the turns in which the eliminators of the process merge.
+    visits: schedules repeat visits of finished URLs; None if there are none.
+    needs_all_seeds: no URL is fetched before all seeds are known, because a link to a domain whose
+        seed comes later would be refused for good.
     """
 
     number: int
@@ -169,11 +172,11 @@ class Shard:
 
     The leases of its frontier carry it. A ``LinkSink``.
 
-    number: which one of the crawl, from 0 on; *name* is its directory below ``shards``.
-    is_leaving: no URL of it is handed out any more; leases may come back.
-    is_abandoned: it is not of this process any more, and what comes back of it is ignored.
-    trusts_log: its done log may be trusted when it is opened: all that its pages have led to is in
-        this directory, or in others that are as they were.
+    number: its number in the crawl, from 0 on; *name* is its directory below ``shards``.
+    is_leaving: its URLs are no longer handed out; leases may still come back.
+    is_abandoned: it has left this process, and results that come back for it are ignored.
+    trusts_log: its done log may be trusted when it is opened: everything found in its finished
+        pages is in this directory, or in others that are unchanged.
     """
 
     def __init__(
@@ -201,7 +204,7 @@ class Shard:
             lets_pass=hosts.preconditions.rules.lets_pass,
         )
         if settings.visits is not None:
-            # A user's own may not have the one.
+            # A custom eliminator may not have ``knows``.
             knows = seen.knows if isinstance(seen, Eliminator) else seen.certainly_seen
             self.hints = Hints(
                 records=hosts.records,
@@ -235,16 +238,18 @@ class Shard:
 
     @property
     def parts(self) -> dict[str, Part]:
-        """The parts that a checkpoint saves, by the names of their directories."""
+        """Return the parts that a checkpoint saves, by the names of their directories."""
         return {"frontier": self.frontier, **self._tables._asdict(), **self._joined}
 
     def join(self, name: str, part: OwnedPart) -> None:
-        """*part* is one of the shard's from now on. To be called before ``open``."""
+        """Add *part* to the shard. To be called before ``open``."""
         self._joined[name] = part
 
     def resize(self, shards: int) -> None:
-        """It is one of *shards* that share the memory of the process from now on. What is too much
-        goes when something is added, or with the next merge."""
+        """Resize caches to 1/*shards* of the process's memory budget.
+
+        Excess entries are dropped when something is added, or with the next merge.
+        """
 
         def part(name: str) -> int:
             return part_of(name, self.settings.sizes[name], shards=shards)
@@ -253,7 +258,7 @@ class Shard:
             return max(sizes[0] // shards, sizes[1])
 
         self.frontier.resize(queues=part("queues"), rests=even(_RESTS))
-        if isinstance(self.eliminator, Eliminator):  # a user's own has its own bounds
+        if isinstance(self.eliminator, Eliminator):  # a custom one has its own limits
             self.eliminator.resize(
                 buffer_size=part("SEEN_BUFFER_SIZE"), cache_size=part("SEEN_CACHE_SIZE")
             )
@@ -269,11 +274,11 @@ class Shard:
         self.hosts.robots.robots.resize(size=even(_RULES), max_bytes=even(_RULES_BYTES))
 
     def open(self, state: StateDirectory, *, forgets: bool = False) -> None:
-        """Open all of it as *state* has saved it, and attach the parts to that. Blocks.
+        """Open all parts from the saved *state*, and attach them to it. Blocks.
 
-        It *forgets* when contacts until now may be on no record. Raises
-        CorruptRecordError, NewerFormatError, OSError, and FatalError for a file of rules or another
-        POLITENESS_KEY; then nothing of it stays open.
+        With *forgets*, earlier contacts may not be on record. Raises CorruptRecordError,
+        NewerFormatError, OSError, and FatalError for a file of rules or another POLITENESS_KEY;
+        then nothing stays open.
         """
         try:
             self._open(state, forgets=forgets)
@@ -284,32 +289,32 @@ class Shard:
     def _open(self, state: StateDirectory, *, forgets: bool) -> None:
         if state.resumed and state.facts.get("seed", 0) != seed_in_use():
             raise FatalError(
-                f"{state.path} is of a job with another seed: move it into a new JOBDIR."
+                f"{state.path} belongs to a job with another seed: move it into a new JOBDIR."
             )
         saved_key = state.facts.get("politeness_key", self.settings.key)
         if saved_key != self.settings.key:
             raise FatalError(
                 f"JOBDIR {state.path.parent.parent} holds a crawl with POLITENESS_KEY {saved_key}, "
-                f"not {self.settings.key}: go on with that, or choose another JOBDIR."
+                f"not {self.settings.key}: continue with that, or choose another JOBDIR."
             )
         if self.settings.is_limited and state.resumed and not state.facts.get("knows_domains"):
             raise FatalError(
-                "This crawl was begun with URL_SCOPE open, and the domains of its seeds are not "
-                "known: go on with that, or choose another JOBDIR."
+                "This crawl was started with URL_SCOPE open, so the domains of its seeds are not "
+                "known: continue with that, or choose another JOBDIR."
             )
         if "clock_offset" in state.facts and not state.rebooted:
-            self.clock.go_on(state.facts["clock_offset"])
+            self.clock.continue_from(state.facts["clock_offset"])
         self.hosts.records.open()
         for name, table in self._tables._asdict().items():
             table.open(state.saved(name))
         for joined, owned in self._joined.items():
             owned.open(state.saved(joined))
-        # The last: its log tells of pages that the content-seen test must know again.
+        # Opened last: its log has pages that the content-seen test must be told again.
         self.frontier.open(
             state.saved("frontier"),
             trust_done=self.trusts_log and not state.rebooted,
             on_done=self._commit_again,
-            # What went down with the machine was before it was started.
+            # Contacts lost in a power failure happened before the machine booted.
             forgotten=self.clock() if forgets else self.clock.offset * state.rebooted,
         )
         for name, part in self.parts.items():
@@ -323,11 +328,11 @@ class Shard:
 
     @property
     def ahead_secs(self) -> float:
-        """By how much its clock is ahead of that of the process."""
+        """Return how far its clock is ahead of the process's clock."""
         return self.clock.offset - now.offset
 
     def _commit_again(self, note: bytes) -> None:
-        """A page finished since the last checkpoint."""
+        """Mark the content of a page as seen that was finished since the last checkpoint."""
         if content := content_of(note):
             self.content.commit(content)
 
@@ -339,21 +344,26 @@ class Shard:
         result: Result = NOTHING,
         due: tuple[Entry, float] | None = None,
     ) -> None:
-        """The URL of *lease* has come to its end; *content* is the fingerprint of a document of
-        it that counts as seen from now on, 0 for none. *result* and *due* as
-        ``Frontier.finish``."""
+        """Finish the URL of *lease*.
+
+        *content* is the fingerprint of its document, which counts as seen from now on, or 0.
+        *result* and *due* as in ``Frontier.finish``.
+        """
         self.frontier.finish(lease, note=encode_note(content), result=result, due=due)
         if content:
             self.content.commit(content)
 
     def submit(self, batch: LinkBatch) -> None:
-        """As ``LinkSink.submit``, for links to hosts of this shard."""
+        """Submit links to hosts of this shard, as ``LinkSink.submit``."""
         self.intake.submit(batch)
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
-        """Submit *entry*, of an ordinary Request to a host of this shard, under the fingerprint
-        *name*; None: past the eliminator. Its politeness key and its rank are found here. Durable
-        when it returns. OSError when the disk is full."""
+        """Submit *entry*, of an ordinary Request, with the fingerprint *name*.
+
+        Its host belongs to this shard. Without a fingerprint it bypasses the eliminator. Its
+        politeness key and rank are found here. Durable when it returns. Raises OSError when the
+        disk is full.
+        """
         host = POLITENESS_KEYS[self.settings.key](host_of(entry.url))
         entry = replace(entry, host=host, rank=self.ranks.rank(host))
         if name is None:
@@ -363,11 +373,11 @@ class Shard:
 
     @property
     def awaits_seeds(self) -> bool:
-        """Whether no URL may be fetched because there may be more seeds of it."""
+        """Return whether no URL may be fetched yet because more of its seeds may come."""
         return self.settings.needs_all_seeds and not self.feeder.is_fed
 
     def seeds_are_known(self) -> None:
-        """There are no more seeds of it."""
+        """Mark all of its seeds as known."""
         self.feeder.is_fed = True
 
     def refusing(self) -> Counter[str]:
@@ -376,33 +386,35 @@ class Shard:
 
     @property
     def state(self) -> ShardState:
-        """Whether it hands out URLs, in a word."""
+        """Return whether it hands out URLs, in one word."""
         if self.is_leaving:
             return ShardState.LEAVING
         return ShardState.STARTING if self.awaits_seeds else ShardState.RUNNING
 
     @property
-    def hands_out(self) -> bool:
-        """Whether ``acquire`` may have a URL."""
+    def can_hand_out(self) -> bool:
+        """Return whether ``acquire`` may return a URL."""
         return not (self.is_leaving or self.awaits_seeds)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing of it is under way: no URL is leased, no host is in process."""
+        """Return whether no URL is leased and no host is in process."""
         return not (self.frontier.leased or self.frontier.in_process)
 
     def acquire(self, host: str | None = None) -> Lease[Shard] | None:
-        """As ``Frontier.acquire``."""
-        return self.frontier.acquire(host) if self.hands_out else None
+        """Acquire a URL as ``Frontier.acquire`` does."""
+        return self.frontier.acquire(host) if self.can_hand_out else None
 
     @property
     def may_bring(self) -> bool:
-        """Whether anything waits, is leased, or may come to the frontier yet. O(1)."""
+        """Return whether anything waits, is leased, or may still reach the frontier. O(1)."""
         return bool(len(self.frontier) or self.frontier.leased or self.feeder.may_bring)
 
     def drain(self, supply: Callable[[], Supply]) -> None:
-        """A slice of background work: new URLs on their way to the frontier, host records to
-        disk. *supply* is how soon there is something to fetch in any shard. OSError."""
+        """Do a slice of background work: move new URLs to the frontier, write host records.
+
+        *supply* is how soon there is something to fetch in any shard. Raises OSError.
+        """
         self.feeder.work(supply)
         at = self.clock()
         if at - self._flushed_at >= _FLUSH_SECS:
@@ -412,7 +424,7 @@ class Shard:
             self.hosts.records.flush()
 
     def stats(self) -> dict[str, float]:
-        """Under their names in the crawl's statistics."""
+        """Return figures by their names in the crawl's statistics."""
         return {
             **self.frontier.stats(),
             **self.eliminator.stats(),
@@ -427,18 +439,23 @@ class Shard:
         }
 
     def abandon(self) -> None:
-        """It is not of this process any more: no look-up goes on. What is left is ``close``, in any
-        thread. Returns at once."""
+        """Stop all look-ups, because the shard has left this process. Returns immediately.
+
+        ``close`` must follow, in any thread.
+        """
         self.is_leaving = self.is_abandoned = True
         if self.hosts.addresses is not None:
             self.hosts.addresses.close()
 
     def close(self, on_error: Callable[[Exception], None]) -> None:
-        """Close all of it, when no thread works for it any more. Blocks; *on_error* is called with
-        what a part raised. Writes no checkpoint. Idempotent."""
+        """Close all parts, when no thread works for them any more. Blocks; writes no checkpoint.
+        Idempotent.
+
+        *on_error* is called with the errors of the parts.
+        """
         if not self.is_abandoned and self.hosts.addresses is not None:
             self.hosts.addresses.close()
-        # The frontier's rests are with the records, the last.
+        # The records, which store the frontier's pauses, are closed last.
         closes = [self.frontier.close, *(table.close for table in self._tables)]
         closes += [part.close for part in self._joined.values()]
         for close in [*closes, self.hosts.records.close]:
@@ -449,12 +466,12 @@ class Shard:
 
 
 def encode_note(content: int) -> bytes:
-    """The note of a page whose document has the fingerprint *content*, 0 for none that counts."""
+    """Return the note of a page whose document has the fingerprint *content*, or 0."""
     return _NOTE.pack(_NOTE_VERSION, content) if content else b""
 
 
 def content_of(note: bytes) -> int:
-    """The fingerprint in *note*, 0 without. Raises NewerFormatError, struct.error."""
+    """Return the fingerprint in *note*, 0 if it has none. Raises NewerFormatError, struct.error."""
     if not note:
         return 0
     version, content = _NOTE.unpack_from(note)

@@ -1,11 +1,12 @@
-"""Shards: those of a crawl that this process holds, by their numbers.
+"""The shards of a crawl that this process holds, by number.
 
-A URL belongs to the shard of its host's registered domain: a stable hash of it, modulo the number
-of shards of the crawl, which never changes. Shards come and go while the process runs.
+A URL belongs to the shard of its host's registered domain: a stable hash of the domain, modulo the
+number of shards of the crawl, which never changes. Shards can be added and removed while the
+process runs.
 
-With one shard in all, every call goes straight to it. With several it is remembered when each has
-a URL ready, and asked anew only of those that have changed; and shards with nothing on its way to
-their frontiers take turns in the background work.
+With one shard in the crawl, every call goes straight to it. With several, the time when each has a
+URL ready is remembered, and only shards that have changed are asked again. Shards with nothing on
+its way to their frontiers take turns in the background work.
 """
 
 from __future__ import annotations
@@ -32,25 +33,23 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Entry, Lease
 
-# Shards that one slice of background work looks at though they have nothing new, at least.
+# Minimum number of shards without news that one slice of background work looks at.
 _DRAINED = 8
 _NEVER = math.inf
-# Of all shards the same.
+# Stats that are the same in all shards.
 _NOT_SUMMED = frozenset({"reputation/round"})
 
 
 class NotHeldError(LookupError):
-    """The error of a URL whose shard this process does not hold."""
+    """Error of a URL whose shard this process does not hold."""
 
 
 class Shards:
-    """Those that were added, of *number* in the crawl.
+    """The shards held by this process, out of *number* in the crawl.
 
-    For a process that holds all of them a ``LinkSink``, which divides batches.
-
-    *remote* makes of these the way to the processes that hold the others; None: there are
-    none.
-    turns: in which their eliminators merge.
+    In a process that holds all of them it is a ``LinkSink``, which divides batches. *remote* makes
+    the connection to the processes that hold the others, from this object; None: there are none.
+    turns: those in which their eliminators merge.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Shards:
         remote: Callable[[Shards], RemoteShards] | None = None,
     ) -> None:
         self.number = number
-        #: The number of the shard of a host, held or not: 0.1 us for one that was asked for lately.
+        #: Number of the shard of a host, held or not: 0.1 us for a host looked up recently.
         self.number_of = lru_cache(maxsize=CACHED_HOSTS)(
             lambda host: (xxh3_64_intdigest(registered_domain(host).encode()) or 1) % number
         )
@@ -68,26 +67,26 @@ class Shards:
         self._held: dict[int, Shard] = {}
         self._only: Shard | None = None
         # When each shard has a URL ready, by the clock of the process, as of its last change; and
-        # those that have changed since.
+        # the shards that have changed since.
         self._ready_at: dict[int, float] = {}
         self._changed: set[int] = set()
-        # Shards that had a URL ready at the last look, the one that waits longest first.
+        # Shards that had a URL ready at the last look, the longest waiting first.
         self._line: deque[int] = deque()
         self._slices = 0
-        # What shards that have gone had counted since they came.
+        # Counts of shards that have left, since they were added.
         self._counted_before: dict[str, float] = {}
         self.remote = None if remote is None else remote(self)
 
     def __iter__(self) -> Iterator[Shard]:
-        """Those held, by their numbers."""
+        """Iterate over the held shards, by number."""
         return iter([*self._held.values()])
 
     def __len__(self) -> int:
-        """The number of those held."""
+        """Return the number of held shards."""
         return len(self._held)
 
     def add(self, shard: Shard) -> None:
-        """*shard*, which is open or about to be opened, is held from now on."""
+        """Add *shard*, which is open or about to be opened."""
         assert shard.number not in self._held, shard.name
         assert shard.number < self.number, shard.name
         self._held[shard.number] = shard
@@ -97,31 +96,31 @@ class Shards:
         self._changed.add(shard.number)
 
     def remove(self, shard: Shard) -> None:
-        """*shard* is not held any more."""
+        """Remove *shard*."""
         self._counted_before = added(self._counted_before, _counts(shard))
         del self._held[shard.number]
         self._only = None
         self._ready_at.pop(shard.number, None)
 
     def resize(self) -> None:
-        """Divide the memory of the process evenly among those held."""
+        """Divide the memory of the process evenly among the held shards."""
         for shard in self._held.values():
             shard.resize(len(self._held))
 
-    # --- whose
+    # --- look-up
 
     def find(self, url: str) -> Shard | None:
-        """The shard of *url*, None if it is not held: 0.1 us if there is only one."""
+        """Return the shard of *url*, None if it is not held. 0.1 us if there is only one."""
         if self._only is not None:
             return self._only
         return self._held.get(self.number_of(host_of(url)))
 
     def held(self, number: int) -> Shard | None:
-        """The shard *number*, None if it is not held."""
+        """Return the shard *number*, None if it is not held."""
         return self._held.get(number)
 
     def of(self, url: str) -> Shard:
-        """As ``find``; NotHeldError for one that is not held."""
+        """Return the shard of *url*; raise NotHeldError if it is not held."""
         shard = self.find(url)
         if shard is None:
             raise NotHeldError(f"the shard of {url} is not held by this process")
@@ -130,7 +129,10 @@ class Shards:
     # --- in
 
     def submit(self, batch: LinkBatch) -> None:
-        """As ``LinkSink.submit``. NotHeldError for a shard that is not held."""
+        """Submit *batch* as ``LinkSink.submit``.
+
+        Raises NotHeldError for a shard that is not held.
+        """
         if self._only is not None:
             self._only.submit(batch)
             return
@@ -140,7 +142,7 @@ class Shards:
             self._held[number].submit(part)
 
     def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
-        """As ``Frontier.requeue``, of the shard that *entry* belongs to."""
+        """Requeue *entry* in its shard, as ``Frontier.requeue``."""
         shard = self.find(entry.url)
         if shard is not None:
             shard.frontier.requeue(entry, ahead=ahead)
@@ -152,8 +154,10 @@ class Shards:
     # --- out
 
     def acquire(self) -> Lease[Shard] | None:
-        """A URL of a host that is ready, of the shards in turn; None when there is none. As
-        ``Frontier.acquire``."""
+        """Acquire a URL of a host that is ready, from the shards in turn; None when there is none.
+
+        Otherwise as ``Frontier.acquire``.
+        """
         if self._only is not None:
             return self._only.acquire()
         line = self._line
@@ -177,49 +181,54 @@ class Shards:
         return None
 
     def ready_at(self) -> float | None:
-        """When ``acquire`` should be tried again, by the clock of the process: as
-        ``Frontier.ready_at``."""
+        """Return when to try ``acquire`` again, by the clock of the process.
+
+        Otherwise as ``Frontier.ready_at``.
+        """
         if self._only is not None:
-            only_at = self._only.frontier.ready_at() if self._only.hands_out else None
+            only_at = self._only.frontier.ready_at() if self._only.can_hand_out else None
             return None if only_at is None else only_at - self._only.clock() + now()
         self._look()
         at = min(self._ready_at.values(), default=_NEVER)
         return None if at == _NEVER else at
 
     def _look(self) -> None:
-        """Ask those that have changed when they have something ready."""
+        """Ask shards that have changed when they have something ready."""
         for number in self._changed:
             shard = self._held.get(number)
             if shard is not None:
-                at = shard.frontier.ready_at() if shard.hands_out else None
+                at = shard.frontier.ready_at() if shard.can_hand_out else None
                 self._ready_at[number] = _NEVER if at is None else at - shard.ahead_secs
         self._changed.clear()
 
     def expire(
         self, older_than: float, *, except_if: Callable[[Lease[Shard]], bool]
     ) -> list[Lease[Shard]]:
-        """As ``Frontier.expire``, of all of them."""
+        """Expire leases in all shards, as ``Frontier.expire``."""
         busy = [shard.frontier for shard in self._held.values() if not shard.is_idle]
         found = (frontier.expire(older_than, except_if=except_if) for frontier in busy)
         return [lease for leases in found for lease in leases]
 
     # --- background work
 
-    def drain(self, least: Supply = Supply.NONE) -> None:
-        """A slice of background work: for each shard that has something new, and for some others in
-        turn. Reputation rounds are for all: one begins when there is nothing else to fetch in any
-        shard; *least* is how soon there is in those of other processes."""
+    def drain(self, soonest: Supply = Supply.NONE) -> None:
+        """Do a slice of background work.
+
+        It serves each shard that has something new, and some of the others in turn. A reputation
+        round starts for all shards together, when there is nothing else to fetch in any. *soonest*
+        says how soon there is something in other processes.
+        """
         if self._only is None:
-            least = min(least, self.supply)
+            soonest = min(soonest, self.supply)
         self._slices += 1
         rounds = max(1, len(self._held) // _DRAINED)
         for place, shard in enumerate(self, start=self._slices):
             if place % rounds and not shard.feeder.is_busy:
                 continue
-            shard.drain(lambda: min(least, shard.feeder.supply()))  # noqa: B023  # called at once
+            shard.drain(lambda: min(soonest, shard.feeder.supply()))  # noqa: B023  # called at once
             if self._only is None:
-                least = min(least, shard.feeder.supply())
-                # What is pushed from where it was parked, and shards that hand out from now on.
+                soonest = min(soonest, shard.feeder.supply())
+                # Parked URLs may have been released, and the shard may have begun to hand out URLs.
                 self._changed.add(shard.number)
         self.turns.work(self)
         domains = [shard.hosts.records.domains for shard in self]
@@ -230,49 +239,49 @@ class Shards:
 
     @property
     def supply(self) -> Supply:
-        """How soon there is something to fetch in the shards that are held. O(shards) at most."""
-        least = Supply.NONE
+        """Return how soon there is something to fetch in the held shards. At most O(shards)."""
+        soonest = Supply.NONE
         for shard in self._held.values():
-            least = min(least, shard.feeder.supply())
-            if least is Supply.NOW:
+            soonest = min(soonest, shard.feeder.supply())
+            if soonest is Supply.NOW:
                 break
-        return least
+        return soonest
 
     def note_idle_worker(self) -> None:
-        """A worker found nothing to do."""
-        self.turns.is_starving = any(shard.hands_out for shard in self._held.values())
+        """Note that a worker found nothing to do."""
+        self.turns.is_starving = any(shard.can_hand_out for shard in self._held.values())
 
     # --- counts
 
     @property
     def all_rest(self) -> bool:
-        """Whether URLs wait, all of them for hosts that rest or are in process."""
+        """Return whether URLs are waiting, all of them for hosts that pause or are in process."""
         busy = [shard.frontier for shard in self._held.values() if len(shard.frontier)]
         return bool(busy) and all(frontier.all_rest for frontier in busy)
 
     @property
     def leased(self) -> int:
-        """URLs handed out and not finished."""
+        """Return the number of URLs handed out and not finished."""
         return sum([shard.frontier.leased for shard in self._held.values()])
 
     @property
     def is_full(self) -> bool:
-        """Whether an eliminator wants the sources of URLs to pause."""
+        """Return whether an eliminator wants the sources of URLs to pause."""
         return any(shard.eliminator.is_full for shard in self._held.values())
 
     @property
     def may_bring(self) -> bool:
-        """Whether anything waits, is leased, or may come to a frontier yet. O(shards)."""
+        """Return whether anything waits, is leased, or may still reach a frontier. O(shards)."""
         return any(shard.may_bring for shard in self._held.values())
 
     @property
     def next_due(self) -> float | None:
-        """When the next visits are due, epoch seconds; None if there are none. O(shards)."""
+        """Return when the next repeat visits are due, in epoch seconds, or None. O(shards)."""
         times = [shard.frontier.due.next_at for shard in self._held.values()]
         return min((at for at in times if at is not None), default=None)
 
     def has_fewer_hosts_than(self, number: int) -> bool:
-        """Whether fewer than *number* hosts have URLs to be fetched, parked ones apart."""
+        """Return whether fewer than *number* hosts have URLs to fetch; parked ones do not count."""
         held = self._held.values()
         if any(shard.frontier.front_size or shard.eliminator.waiting for shard in held):
             return False
@@ -280,17 +289,19 @@ class Shards:
 
     @property
     def hosts(self) -> int:
-        """Hosts with a back-end queue."""
+        """Return the number of hosts with a back-end queue."""
         return sum([shard.frontier.hosts for shard in self._held.values()])
 
     @property
     def awaits_seeds(self) -> bool:
-        """Whether a shard hands out nothing before all seeds are known."""
+        """Return whether a shard hands out nothing before all seeds are known."""
         return any(shard.awaits_seeds for shard in self._held.values())
 
     def stats(self) -> dict[str, float]:
-        """Sums over the shards, under their names in the crawl's statistics; what is counted in a
-        run, over those that have gone, too."""
+        """Return sums over the shards, by their names in the crawl's statistics.
+
+        Counts of this run include those of shards that have left.
+        """
         stats = [shard.stats() for shard in self]
         same = {name: number for one in stats[:1] for name, number in one.items()}
         rounds = {name: number for name, number in same.items() if name in _NOT_SUMMED}
@@ -298,7 +309,10 @@ class Shards:
 
 
 def _counts(shard: Shard) -> dict[str, float]:
-    """The counts of *shard*, and 0 for each size: else the last figure stayed in the stats."""
+    """Return the counts of *shard*, and 0 for each size.
+
+    Otherwise the last value of a size would stay in the stats.
+    """
     return {
         name: number if name.startswith(COUNTED) else 0 for name, number in shard.stats().items()
     }

@@ -91,7 +91,7 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
         state = State(CrawlState.STOPPED, reason or "killed; it can be resumed")
         if is_finished:
             words = finished(record.parked).removeprefix("finished")
-            state = State(CrawlState.FINISHED, words.lstrip(":; ").removeprefix("but for "))
+            state = State(CrawlState.FINISHED, words.lstrip(":; "))
         longest = max(by_cause, key=lambda cause: stats.get(f"{PREFIX}doctor/{cause}_secs", 0.0))
         diagnosis = by_cause[longest]
     return Examination(
