@@ -1,4 +1,4 @@
-"""Monitor of a crawl of one process: monitor/ (that of a hive is its supervisor's)."""
+"""Start of the monitor (monitor/) by a crawl of one process; a hive's supervisor starts its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Monitor:
-    """Extension: starts the monitor with the crawl, and ends it."""
+    """Extension that starts the monitor with the crawl, and ends it."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -47,7 +47,7 @@ class Monitor:
             return
         from webcrawl.monitor.launch import MonitorProcess  # noqa: PLC0415  # not for all crawls
 
-        # The engine would wait for a handler before its first request.
+        # A task, because the engine would wait for this handler before its first request.
         self._starting = asyncio.ensure_future(_started(MonitorProcess(self._crawler.settings)))
 
     async def engine_stopped(self) -> None:
