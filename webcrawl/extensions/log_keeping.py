@@ -42,8 +42,8 @@ class LogKeeping:
             raise NotConfigured
         if not flag(settings, "REVISIT"):
             logger.warning(
-                "KEEP_DAYS without REVISIT: URLs that finished more than %g days ago will be unknown "
-                "to scrapy why, scrapy report, --refetch and a later REVISIT.",
+                "KEEP_DAYS without REVISIT: URLs that finished more than %g days ago will be "
+                "unknown to scrapy why, scrapy report, --refetch and a later REVISIT.",
                 days,
             )
         keeping = cls(directory=Path(settings["JOBDIR"]) / "logs", days=days)

@@ -1,7 +1,7 @@
 """Pages for monitoring programs: ``/metrics``, ``/live`` and ``/ready``.
 
-Twisted's server answers in the reactor thread, which owns all state. So ``/live`` answers as long as
-the event loop runs.
+Twisted's server answers in the reactor thread, which owns all state. So ``/live`` answers as long
+as the event loop runs.
 """
 
 from __future__ import annotations

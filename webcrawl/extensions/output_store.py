@@ -6,8 +6,8 @@ The life of a file::
 
 A thread looks for finished files and stores them one by one, so the crawl never waits for it. While
 the store cannot be used, the files stay and are retried with growing pauses; this is logged once.
-The next run moves what is left when the process ends or is killed. A file that was being stored when
-the process died is stored again under the same name. Files that are not named as in
+The next run moves what is left when the process ends or is killed. A file that was being stored
+when the process died is stored again under the same name. Files that are not named as in
 storage/growing_files.py stay, because their names do not show when they are finished.
 """
 

@@ -2,8 +2,8 @@
 
 **Open files** follow from settings: two connections for each request in progress (FTP has one for
 commands and one for data), idle connections of http and https, a number for each shard of a hive,
-and a fixed number for the rest, as far as the system allows. The usual soft limit of 1,024 is lower.
-A crawl that reached it would count its own failures as failures of hosts.
+and a fixed number for the rest, as far as the system allows. The usual soft limit of 1,024 is
+lower. A crawl that reached it would count its own failures as failures of hosts.
 
 **malloc.** Freed blocks of 1 MB and more are returned to the system immediately. By default glibc
 raises this threshold up to 32 MB, and the heap never shrinks. The threshold is above the size of

@@ -1,10 +1,10 @@
 """Filter of repeated warnings and errors in the log.
 
 A processing module that fails on every page, or drops every page, logs a message or a traceback for
-each. So warnings and errors from one place in the code, with one type of exception, are limited: the
-first five are logged, then one a minute. A line each minute says how many were left out; the stat
-``log/left_out`` has the total. LOG_LEVEL=DEBUG logs all of them. Other handlers of the root logger,
-such as a user's, get all messages.
+each. So warnings and errors from one place in the code, with one type of exception, are limited:
+the first five are logged, then one a minute. A line each minute says how many were left out; the
+stat ``log/left_out`` has the total. LOG_LEVEL=DEBUG logs all of them. Other handlers of the root
+logger, such as a user's, get all messages.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ class ScrapySettings:
         """Warn, once, that bodies of responses are truncated."""
         if "truncated" in response.flags:
             self._warn(
-                "Responses that exceed PAGE_MAX_BYTES, meta['download_maxsize'] or their time limit "
-                "are cut, and have 'truncated' in response.flags",
+                "Responses that exceed PAGE_MAX_BYTES, meta['download_maxsize'] or their time "
+                "limit are cut, and have 'truncated' in response.flags",
                 spider,
                 example=response.url,
             )

@@ -2,10 +2,10 @@
 
 Not every request comes from the user. Other users of the machine can reach the port, and so can any
 page that is open in the user's browser. So changes need a token, sent as ``Authorization: Bearer``
-or as the password of ``Authorization: Basic``. Browsers remember the latter and send it only to this
-scheme, host and port, while cookies go to all ports of a host. A form also carries a value that only
-our own page can know. Requests from other sites are recognized by Host (against DNS rebinding),
-Origin and Sec-Fetch-Site.
+or as the password of ``Authorization: Basic``. Browsers remember the latter and send it only to
+this scheme, host and port, while cookies go to all ports of a host. A form also carries a value
+that only our own page can know. Requests from other sites are recognized by Host (against DNS
+rebinding), Origin and Sec-Fetch-Site.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
     POST /api/command        JSON: {"name": ..., "arguments": {...}, "reason": ...}
 
 Bad requests are refused without any effect: a page of another site (403), a wrong token (401), a
-wrong method (405) or media type (415), malformed content (400), too large a body (413), and too many
-requests from one address without the token (429).
+wrong method (405) or media type (415), malformed content (400), too large a body (413), and too
+many requests from one address without the token (429).
 """
 
 from __future__ import annotations

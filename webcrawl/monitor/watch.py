@@ -1,7 +1,7 @@
 """Watch: the current page of a crawl, questions to its job, and commands to it.
 
-One thread reads the files of the job, and of the log of finished URLs only the new lines. It uses at
-most a hundredth of a core, and only while someone looks.
+One thread reads the files of the job, and of the log of finished URLs only the new lines. It uses
+at most a hundredth of a core, and only while someone looks.
 """
 
 from __future__ import annotations
