@@ -68,7 +68,7 @@ class Hive:
 
     async def _enter(self, name):
         membership = Membership(client=self._client, keys=KEYS, drone=name, lease_secs=600)
-        await membership.found(1)
+        await membership.enter(1)
         await membership.beat(Report())
 
     async def leave(self, name):

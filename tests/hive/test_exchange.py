@@ -90,7 +90,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
     drone = secrets.token_hex(4)
     membership = Membership(client=client, keys=keys, drone=drone, lease_secs=lease_secs)
     store = CheckpointStore(url=str(directory / f"store-{name}"))
-    store.found(HiveFacts(shards=shards, politeness_key="host"), "")
+    store.enter(HiveFacts(shards=shards, politeness_key="host"), "")
     held = {}
     trusted = []
 
@@ -134,7 +134,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
         ),
     )
     if shards:
-        await membership.found(shards)
+        await membership.enter(shards)
         await membership.beat(Report())
         await membership.order(share=shards)
     try:

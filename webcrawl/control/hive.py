@@ -191,8 +191,8 @@ async def send_to_hive(
     while not (number := await client.execute_command("EVAL", _APPEND, 1, keys.commands, entry)):
         if now() > until:
             raise FatalError(
-                f"Redis was emptied, and no drone of the hive {keys.name} has restored the commands "
-                "yet: send this command again later."
+                f"Redis was emptied, and no drone of the hive {keys.name} has restored the "
+                "commands yet: send this command again later."
             )
         await asyncio.sleep(_POLL_SECS)
     number = int(number)

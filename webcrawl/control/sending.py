@@ -97,10 +97,10 @@ def _live_seeds(settings: Settings) -> Iterator[Callable[[list[bytes]], None]]:
     with asyncio.Runner() as runner:
         redis = EmbeddedRedis(directory=Path(settings["JOBDIR"]) / "redis")
         if not settings.get("REDIS_URL"):
-            if not runner.run(redis.wait(secs=1, goes_on=redis.socket.exists)):
+            if not runner.run(redis.wait(secs=1, is_starting=redis.socket.exists)):
                 server = subprocess.Popen(redis.prepare())  # noqa: S603  # our own
             settings.set("REDIS_URL", redis.url, priority="cmdline")
-            runner.run(redis.wait(secs=_REDIS_SECS, goes_on=lambda: True))
+            runner.run(redis.wait(secs=_REDIS_SECS, is_starting=lambda: True))
         client = client_of(settings)
 
         def push_items(items: list[bytes]) -> None:

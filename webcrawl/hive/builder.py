@@ -155,7 +155,7 @@ def lone_reader_of(crawler: Crawler) -> LoneReader:
     """Return the reader for a crawl of one process with LIVE_SEEDS. Raises FatalError."""
     settings, stays = crawler.settings, keeps_open(crawler)
     if not settings["JOBDIR"]:
-        raise FatalError("LIVE_SEEDS needs a JOBDIR: seeds leave Redis when a checkpoint has them.")
+        raise FatalError("LIVE_SEEDS needs a JOBDIR: seeds stay in Redis until a checkpoint.")
     source = SeedSource.from_settings(settings, getattr(crawler.spider, "name", ""))
     client, builder = client_of(settings), ProcessBuilder(crawler)
     process = builder.process(

@@ -122,7 +122,7 @@ class Drone:
         await check(hive.client)
         try:  # before there is a lease that could expire meanwhile
             await check_for_leases(hive.client, settings.lease_secs)
-            state = await hive.membership.found(settings.shards, secs=TIMEOUT_SECS)
+            state = await hive.membership.enter(settings.shards, secs=TIMEOUT_SECS)
             owners = (await hive.membership.look(secs=TIMEOUT_SECS)).owners
         except UNREACHABLE as error:
             raise no_answer(error) from error
@@ -130,7 +130,7 @@ class Drone:
         # not new.
         held = owners or shards
         facts = await asyncio.to_thread(
-            hive.store.found,
+            hive.store.enter,
             HiveFacts(
                 shards=settings.shards,
                 politeness_key=key,
@@ -265,13 +265,13 @@ class Drone:
     async def _leave_store(self) -> None:
         """Delete the heartbeat in the store. If one stays, it no longer changes and is ignored."""
         with contextlib.suppress(OSError):
-            await asyncio.to_thread(self._hive.store.gone, self._hive.name)
+            await asyncio.to_thread(self._hive.store.end_beats, self._hive.name)
 
     async def _join_again(self) -> None:
         """Register the hive and the shards in a Redis that has lost its data."""
         logger.warning("Redis was emptied: registering the hive there again")
         self._holding.has_all = False
-        state = await self._hive.membership.found(self._hive.settings.shards)
+        state = await self._hive.membership.enter(self._hive.settings.shards)
         await self._exchange.keep({**self._holding.leases})
         self._born = state.born
 

@@ -82,7 +82,7 @@ class Publication:
                     drone=self._hive.name,
                     released=released,
                     hosts=shard.hosts.records.database,
-                    go_on=holding.is_good,
+                    is_valid=holding.is_good,
                 )
             except SupersededError as error:
                 # Another drone has the shard, so the leases in Redis must be confirmed again.

@@ -18,7 +18,7 @@ async def answer(server, *words):
 
 async def started(server):
     process = subprocess.Popen(server.prepare())  # noqa: ASYNC220  it starts at once
-    assert await server.wait(secs=20, goes_on=lambda: process.poll() is None)
+    assert await server.wait(secs=20, is_starting=lambda: process.poll() is None)
     return process
 
 
@@ -71,7 +71,7 @@ async def test_to_end_none_is_no_error(tmp_path):
 
 
 async def test_a_server_that_dies_is_not_waited_for(tmp_path):
-    assert not await EmbeddedRedis(directory=tmp_path).wait(secs=600, goes_on=lambda: False)
+    assert not await EmbeddedRedis(directory=tmp_path).wait(secs=600, is_starting=lambda: False)
 
 
 def test_without_the_wheel_it_is_the_one_in_the_path(tmp_path, monkeypatch):
