@@ -88,7 +88,7 @@ def status_of(beat: Beat) -> HiveStatus:
 
 
 def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[str]:
-    """Return the lines of the table of the hive *name*; *secs* replaces the time since its start."""
+    """Return the lines of the table of the hive *name*; *secs* overrides its running time."""
     minutes, seconds = divmod(int(status.secs if secs is None else secs), 60)
     head = f"hive {name}  {minutes // 60}:{minutes % 60:02}:{seconds:02}"
     if status.shards:
