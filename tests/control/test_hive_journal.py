@@ -136,7 +136,7 @@ async def test_a_drone_keeps_the_end_of_what_it_never_had(hive_at):
     async with hive_at as hive:
         hive.has_journal("away", hive="1795391642000000")
         await hive.join("a")
-        assert "nothing of it is in force" in (await hive.send("resume"))[0]
+        assert "nothing to end" in (await hive.send("resume"))[0]
         await hive.lose()
         await hive.settle()
         await hive.join("away")

@@ -61,7 +61,7 @@ def test_when_there_is_room_again_the_crawl_goes_on_and_misses_nothing(web, tmp_
     ballast.unlink()
     _, log = crawl.communicate(timeout=60)
     assert crawl.returncode == 0
-    assert "The crawl goes on: " in log
+    assert "The crawl resumes: " in log
     stats = stats_of(tmp_path / "job")
     assert stats["pauses/disk_secs"] > 0.5
     assert stats["pauses/now"] == ""

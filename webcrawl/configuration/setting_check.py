@@ -205,7 +205,7 @@ def _check_names(settings: BaseSettings) -> None:
             if name in _FORMER:
                 raise FatalError(f"The setting {name} was removed: {_FORMER[name]}.")
             if replacement is None:
-                raise FatalError(f"There is no setting {name}. Did you mean {nearest}?")
+                raise FatalError(f"There is no setting {name}; the most similar is {nearest}.")
             logger.warning("%s has no effect in this crawl; instead: %s", name, replacement)
 
 

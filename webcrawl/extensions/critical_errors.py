@@ -86,9 +86,8 @@ class CriticalErrors:
         self._jobdir = jobdir
         self._max_errors = max_errors
         self._max_streak = max_streak
-        # For other item pipelines, what ``ProcessingModule.failed_in_a_row`` and ``has_processed``
-        # are for modules: cleared when an item went through all pipelines, and whether one ever
-        # did.
+        # For other item pipelines these replace ``ProcessingModule.failed_in_a_row`` and
+        # ``has_processed``: cleared when an item passed all pipelines, and whether one ever did.
         self._failed: defaultdict[str, deque[str]] = defaultdict(partial(deque, (), MOST_IN_A_ROW))
         self._has_processed = False
         # The modules that failed, each with the URLs of the last pages it failed on.

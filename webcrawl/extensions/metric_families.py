@@ -36,32 +36,36 @@ if TYPE_CHECKING:
 # Name, stat (a pattern whose group is the label) and help text, separated by two or more spaces.
 _FAMILIES = """
 contacts_total             contacts                      Requests to hosts, including robots.txt
-outcomes_total             outcome/(?P<outcome>.+)       Finished URLs by outcome retries_total
-retry/(?P<outcome>.+)         Failures that will be retried visits_total visits/(?P<found>.+)
-Visits by result received_bytes_total       fetch/bytes Bytes of response bodies as received
-sent_bytes_total           fetch/sent_bytes              Bytes of requests duplicates_total
-content/duplicates            Documents already seen under another URL links_submitted_total
-seen/submitted                Links found links_new_total seen/new                      Links not
-seen before links_refused_total urls/refused/(?P<filter>.+)   Links refused by filters
-dns_lookups_total          dns/lookups Host names looked up dns_query_timeouts_total
-dns/query_timeouts            DNS queries that timed out outages_total              outage/count
-Outages of the network or the name servers pause_seconds_total        pauses/(?P<pause>.+)_secs
-Seconds in pauses, by reason cause_seconds_total        doctor/(?P<cause>.+)_secs     Seconds by
-what limited the crawl critical_errors_total      critical/(?P<module>.+)       Unexpected errors
-log_messages_total log_count/(?P<level>.+)       Log messages by level module_pages_total
-modules/(?P<module>.+)/pages  Pages processed by modules module_cpu_seconds_total
-modules/(?P<module>.+)/cpu_seconds  CPU seconds of modules warc_bytes_total           warc/bytes
-Bytes written to WARC files output_store_errors_total  output_store/errors           Failed moves of
-files to OUTPUT_STORE checkpoints_total          checkpoint/count              Checkpoints made
+outcomes_total             outcome/(?P<outcome>.+)       Finished URLs by outcome
+retries_total              retry/(?P<outcome>.+)         Failures that will be retried
+visits_total               visits/(?P<found>.+)          Visits by result
+received_bytes_total       fetch/bytes                   Bytes of response bodies as received
+sent_bytes_total           fetch/sent_bytes              Bytes of requests
+duplicates_total           content/duplicates            Documents already seen under another URL
+links_submitted_total      seen/submitted                Links found
+links_new_total            seen/new                      Links not seen before
+links_refused_total        urls/refused/(?P<filter>.+)   Links refused by filters
+dns_lookups_total          dns/lookups                   Host names looked up
+dns_query_timeouts_total   dns/query_timeouts            DNS queries that timed out
+outages_total              outage/count                  Outages of the network or the name servers
+pause_seconds_total        pauses/(?P<pause>.+)_secs     Seconds in pauses, by reason
+cause_seconds_total        doctor/(?P<cause>.+)_secs     Seconds by what limited the crawl
+critical_errors_total      critical/(?P<module>.+)       Unexpected errors
+log_messages_total         log_count/(?P<level>.+)       Log messages by level
+module_pages_total         modules/(?P<module>.+)/pages  Pages processed by modules
+module_cpu_seconds_total   modules/(?P<module>.+)/cpu_seconds  CPU seconds of modules
+warc_bytes_total           warc/bytes                    Bytes written to WARC files
+output_store_errors_total  output_store/errors           Failed moves of files to OUTPUT_STORE
+checkpoints_total          checkpoint/count              Checkpoints made
 checkpoint_failures_total  checkpoint/failed             Checkpoints that failed
 hive_links_sent_total      hive/links/sent               Links sent to other processes
 hive_links_received_total  hive/links/received           Links received from other processes
-hive_lag_seconds           hive/lag/secs                 Seconds that the last message spent in
-Redis hive_unsent_bytes          hive/outbox/unsent            Bytes in outboxes, not yet in Redis
-urls                       (?:frontier/)?(?P<state>waiting|seen/waiting|leased|parked|due)  URLs by
-state urls_parked                frontier/parked/(?P<reason>.+)  Parked URLs by reason hosts
-frontier/hosts/(?P<state>ready|held|snoozed|in_process)  Hosts by state seen_urls seen/fingerprints
-Known URLs
+hive_lag_seconds           hive/lag/secs                 Seconds the last message was in Redis
+hive_unsent_bytes          hive/outbox/unsent            Bytes in outboxes, not yet in Redis
+urls                       (?:frontier/)?(?P<state>waiting|seen/waiting|leased|parked|due)  URLs
+urls_parked                frontier/parked/(?P<reason>.+)  Parked URLs by reason
+hosts                      frontier/hosts/(?P<state>ready|held|snoozed|in_process)  Hosts by state
+seen_urls                  seen/fingerprints             Known URLs
 """
 _ROWS = [re.split("  +", line) for line in _FAMILIES.strip().splitlines()]
 # The names of these states elsewhere.

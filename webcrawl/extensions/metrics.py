@@ -59,7 +59,7 @@ class Metrics:
         host = f"[{self._host}]" if ":" in self._host else self._host
         level, why = logging.INFO, ""
         if port != self._port:
-            level, why = logging.WARNING, f", because METRICS_PORT {self._port} is in use"
+            level, why = logging.WARNING, f", because METRICS_PORT {self._port} is not available"
         logger.log(level, "Metrics are at http://%s:%d/metrics%s", host, port, why)
         self._crawler.stats.set_value("metrics/address", f"{host}:{port}")
         if self._jobdir:

@@ -91,7 +91,9 @@ class Publication:
                 return
             except (OSError, CorruptRecordError) as error:
                 self._hive.stats.inc_value("hive/publish/failed")
-                logger.warning("HIVE_STORE cannot be written; the next checkpoint tries: %s", error)
+                logger.warning(
+                    "Checkpoint not in HIVE_STORE; the next one retries: %s", error
+                )
                 return
         published[number] = sequence
         if released:

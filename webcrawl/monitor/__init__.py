@@ -7,6 +7,5 @@
     process.py   the process itself
 
 The monitor reads the files of the job and sends the same commands as ``scrapy control``. So it
-costs the crawl only one more process, and works the same for a hive, where the supervisor starts
-it.
+costs the crawl only one more process. It works the same for a hive, whose supervisor starts it.
 """

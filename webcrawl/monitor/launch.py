@@ -86,7 +86,7 @@ class MonitorProcess:
             raise FatalError(f"The monitor did not start: {address.error} (see {log})")
         note_port(self._jobdir, "monitor", address.port)
         host = f"[{address.host}]" if ":" in address.host else address.host
-        why = f", because MONITOR_PORT {wanted} is in use" if address.port != wanted else ""
+        why = f", because MONITOR_PORT {wanted} is not available" if address.port != wanted else ""
         at = f"http://{host}:{address.port}/{why}"
         return f"The monitor is at {at}; its token is in {address.token}"
 

@@ -43,7 +43,7 @@ def _access_of(settings: Settings, path: Path) -> Access:
     is_made = not settings["MONITOR_TOKEN_FILE"]
     is_open = is_loopback(settings["MONITOR_HOST"])
     if is_made and not is_open:
-        raise FatalError("MONITOR_HOST is not loopback: put a token into MONITOR_TOKEN_FILE")
+        raise FatalError("MONITOR_HOST is not a loopback address: set MONITOR_TOKEN_FILE")
     return Access(token_in(path, is_made=is_made), is_open=is_open, clock=now)
 
 

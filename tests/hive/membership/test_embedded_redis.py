@@ -53,7 +53,7 @@ async def test_data_of_an_older_server_is_read(tmp_path):
 
 def test_a_directory_whose_path_is_too_long_for_a_socket_is_refused(tmp_path):
     server = EmbeddedRedis(directory=tmp_path / ("long" * 30))
-    with pytest.raises(FatalError, match=r"too long a path for a socket .* another JOBDIR"):
+    with pytest.raises(FatalError, match=r"is too long for a socket .* another JOBDIR"):
         server.prepare()
 
 

@@ -70,7 +70,7 @@ async def test_a_loop_that_hangs_loses_its_lease(server, caplog):
             time.sleep(0.05)  # noqa: ASYNC251  # the loop does not turn
         assert now() - began > 3 * LEASE_SECS
         assert not holding.is_good()
-        cause = r"The lease on 2 shards has lapsed \(the event loop has not turned for \d+ s\): "
+        cause = r"The lease on 2 shards has expired \(the event loop has not turned for \d+ s\): "
         await told(caplog, cause)
         # It turns again: what a renewal alone would say is not enough.
         assert not holding.is_good()
@@ -88,7 +88,7 @@ async def test_a_lease_that_redis_has_lost_is_good_to_its_end_or_the_next_beat(s
         holding.confirm(beat.began)
         with server.client() as client:
             client.delete(KEYS.lease("a"))
-        await told(caplog, r"has lapsed \(Redis has lost it\): no host of them is contacted")
+        await told(caplog, r"has expired \(Redis has lost it\): their hosts are not contacted")
 
 
 async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, caplog):
@@ -105,6 +105,9 @@ async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, cap
         await asyncio.sleep(2 * LEASE_SECS)
         assert holding.is_good()
         has_store = False
-        await told(caplog, r"has lapsed \(Redis cannot be reached: .*, nor HIVE_STORE: no store\)")
+        await told(
+            caplog,
+            r"has expired \(Redis cannot be reached: .*; HIVE_STORE cannot either: no store\)",
+        )
         assert not holding.is_good()
         server.resume()

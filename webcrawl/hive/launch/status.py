@@ -94,7 +94,7 @@ def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[s
     if status.shards:
         head += f"  {counted(status.shards, 'shard')}"
     if status.orphans and status.shards:
-        head += f", {status.orphans:,} of them not held by a drone"
+        head += f", {status.orphans:,} of them without a drone"
     if status.note:
         head += f"  {status.note}"
     figures = [drone.figures for drone in status.drones if drone.figures is not None]
