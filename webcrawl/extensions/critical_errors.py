@@ -147,8 +147,9 @@ class CriticalErrors:
         self._failing[where] = module, streak
         if 0 < self._max_streak <= len(streak):
             commands = self._replay_commands(module) or self._refetch_commands(streak)
-            pages = counted(len(streak), "page")
-            self._end(f"The module {where} failed on {pages} in a row", commands)
+            self._end(
+                f"The module {where} failed on {counted(len(streak), 'page')} in a row", commands
+            )
 
     def _spider_closed(self) -> None:
         """If a module processed no page at all, store the command that retries its pages."""

@@ -72,9 +72,8 @@ class DiskGuard:
         extra = {"spider": self._crawler.spider}
         if free[path] < self._floor_bytes:
             sentence = (
-                f"{_size(free[path])} are free on the disk of {path}, less than "
-                f"DISK_MIN_FREE_BYTES ({_size(self._floor_bytes)}): free some space, and the crawl "
-                "resumes by itself."
+                f"{_size(free[path])} are free at {path}, less than DISK_MIN_FREE_BYTES "
+                f"({_size(self._floor_bytes)}): free some space, and the crawl resumes by itself."
             )
             if pauses.hold(_NAME, sentence):
                 logger.warning("The crawl is paused: %s", sentence, extra=extra)

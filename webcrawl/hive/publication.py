@@ -91,9 +91,7 @@ class Publication:
                 return
             except (OSError, CorruptRecordError) as error:
                 self._hive.stats.inc_value("hive/publish/failed")
-                logger.warning(
-                    "Checkpoint not in HIVE_STORE; the next one retries: %s", error
-                )
+                logger.warning("Checkpoint not in HIVE_STORE; the next one retries: %s", error)
                 return
         published[number] = sequence
         if released:

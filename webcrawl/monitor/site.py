@@ -55,7 +55,7 @@ _READ_SECS = 10.0
 _LOOK_SECS = 1.0
 # Answers to commands are kept for pages that still have to show them.
 _MAX_ANSWERS = 64
-_TOKEN_CHALLENGE = {"WWW-Authenticate": 'Basic realm="webcrawl", charset="UTF-8"'}
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="webcrawl", charset="UTF-8"'}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -177,12 +177,10 @@ class Site:
         """Return the answer that makes a browser ask for the token; its text shows on cancel."""
         if request.path.startswith("/api/"):
             return web.Response(
-                text="This needs the header Authorization: Bearer TOKEN.\n",
-                status=401,
-                headers=_TOKEN_CHALLENGE,
+                text="This needs Authorization: Bearer TOKEN.\n", status=401, headers=_CHALLENGE
             )
         text = ask_for_token((await self._watch.page()).title)
-        return _html(text, status=401, headers=_TOKEN_CHALLENGE)
+        return _html(text, status=401, headers=_CHALLENGE)
 
     async def _command(self, request: web.Request) -> web.Response:
         is_form = self._access.is_form_value(await _field(request, "token"))

@@ -77,7 +77,7 @@ async def test_a_server_that_dies_is_not_waited_for(tmp_path):
 def test_without_the_wheel_it_is_the_one_in_the_path(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FatalError, match="There is no Redis: name one with -s REDIS_URL"):
+    with pytest.raises(FatalError, match="No Redis server found: name one with -s REDIS_URL"):
         server_program()
     program = tmp_path / "valkey-server"
     program.touch(mode=0o755)

