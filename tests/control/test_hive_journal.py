@@ -58,7 +58,7 @@ class Hive:
         process = self._process(name)
         process.parts.services.crawler.engine.scraper = SimpleNamespace(slot=None)
         process.open(awaits_seeds=False, on_merged=lambda: None)
-        control = Control(process, named="scrapy control")
+        control = Control(process, command_line="scrapy control")
         await control.open()
         settings = process.parts.services.crawler.settings
         of_hive = HiveControl(settings, name=name, control=control)

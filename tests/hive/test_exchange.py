@@ -114,7 +114,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
     parts = SimpleNamespace(
         name=drone,
         settings=SimpleNamespace(lease_secs=lease_secs),
-        holding=Holding(good_until=math.inf, has_all=True),
+        holding=Holding(valid_until=math.inf, is_redis_complete=True),
         client=client,
         membership=membership,
         store=store,

@@ -46,16 +46,16 @@ class CommandAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Control:
-    """Commands to the crawl of *process*; users send them with the command line *named*."""
+    """Commands to the crawl of *process*; users send them with the command line *command_line*."""
 
-    def __init__(self, process: Process, *, named: str) -> None:
+    def __init__(self, process: Process, *, command_line: str) -> None:
         self._process = process
         self._steering = Steering(process)
-        self._named = named
+        self._command_line = command_line
         self._reported = process.health.reported
         job = process.job
         self.journal = Journal(job.path)
-        self._deciding, self._writing = asyncio.Lock(), asyncio.Lock()
+        self._decision_lock, self._write_lock = asyncio.Lock(), asyncio.Lock()
         self._redoing: asyncio.Task[None] | None = None
         self._sent = 0
         #: How many commands from Redis could not be read or carried out.
@@ -70,7 +70,7 @@ class Control:
         await asyncio.to_thread(journal.read)
         for change in journal.in_force.values():
             try:
-                parse(change.name, change.arguments).put(self._steering, change)
+                parse(change.name, change.arguments).apply(self._steering, change)
             except CommandError as error:
                 if change.name == "set":  # a setting that no longer exists
                     logger.warning("Not in force: %s (%s)", change.told, error)
@@ -94,7 +94,7 @@ class Control:
         for change in changes:
             logger.warning("Repeating a command that was not finished: %s", change.told)
             try:
-                await self._do(parse(change.name, change.arguments), change)
+                await self._carry_out(parse(change.name, change.arguments), change)
             except CommandError as error:
                 logger.warning("%s", error)
 
@@ -121,25 +121,25 @@ class Control:
             return CommandAnswer("visited")
         if self._process.stop.is_ending:
             raise CommandError("The crawl is ending; send the command to the next run.")
-        async with self._deciding:
+        async with self._decision_lock:
             change = Change(
                 **msgspec.structs.asdict(request) | {"arguments": msgspec.to_builtins(command)},
                 at=round(wall_time(), 3),
                 n=self.journal.number + 1,
                 lasts=command.fill(command.state_key),
                 ends=command.ends,
-                undo=command.undo and f"{self._named} {command.fill(command.undo)}",
+                undo=command.undo and f"{self._command_line} {command.fill(command.undo)}",
                 again=command.redo_if_unanswered,
                 hive=hive,
             )
-            await self._begin(command, change)
-        done = "in force" if change.lasts else await self._do(command, change)
+            await self._accept(command, change)
+        done = "in force" if change.lasts else await self._carry_out(command, change)
         if command.outcome and not hive:
             retry = f"scrapy frontier {self._process.job.path} --retry {command.outcome}"
             done += f"; to fetch those given up this way, stop the crawl and run {retry}"
         return CommandAnswer(f"{change.command}: {done}", change.n)
 
-    async def _begin(self, command: ControlCommand, change: Change) -> None:
+    async def _accept(self, command: ControlCommand, change: Change) -> None:
         """Journal *change*, and put it in force if it lasts."""
         in_force = self.journal.in_force
         if change.ends and change.lasts not in in_force:
@@ -154,17 +154,17 @@ class Control:
         except FatalError as error:
             raise CommandError(str(error)) from error
         await self._write(change)
-        command.put(self._steering, change)
+        command.apply(self._steering, change)
         self._sent += 1
         logger.info("Command %d: %s", change.n, change.told)
 
-    async def _do(self, command: ControlCommand, change: Change) -> str:
+    async def _carry_out(self, command: ControlCommand, change: Change) -> str:
         """Carry out a one-time command and return what was done.
 
         The answer is journaled only after a checkpoint has saved the effect.
         """
         try:
-            done = await command.work(self._process)
+            done = await command.execute(self._process)
         except (CommandError, FatalError) as error:
             if not self._process.stop.is_ending:  # else the next process may do it
                 await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=f"{error}"))
@@ -181,7 +181,7 @@ class Control:
         return done
 
     async def _write(self, line: Change) -> None:
-        async with self._writing:
+        async with self._write_lock:
             try:
                 await asyncio.to_thread(self.journal.append, line)
             except OSError as error:

@@ -67,10 +67,10 @@ class ControlCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def check(self, steering: Steering) -> None:
         """Raise FatalError if the command cannot be put in force. Changes nothing."""
 
-    def put(self, steering: Steering, change: Change) -> None:
+    def apply(self, steering: Steering, change: Change) -> None:
         """Put a lasting command in force; *change* is its line in the journal."""
 
-    async def work(self, process: Process) -> str:
+    async def execute(self, process: Process) -> str:
         """Carry out a one-time command and return what was done, as a clause.
 
         Raises CommandError or FatalError if it cannot be done, and OSError.
@@ -78,7 +78,7 @@ class ControlCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         raise NotImplementedError
 
 
-class _OfHost(ControlCommand, frozen=True):
+class _HostCommand(ControlCommand, frozen=True):
     """Command for a host, for a domain with all hosts below it, or for "all", which becomes ""."""
 
     host: Word
@@ -101,7 +101,7 @@ class Pause(ControlCommand, frozen=True):
 
     state_key, undo = "pause", "resume"
 
-    def put(self, steering: Steering, change: Change) -> None:
+    def apply(self, steering: Steering, change: Change) -> None:
         steering.pause(f"Paused: {change.told}.")
 
 
@@ -110,7 +110,7 @@ class Resume(ControlCommand, frozen=True):
 
     state_key, ends = "pause", True
 
-    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+    def apply(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
         steering.resume()
 
 
@@ -131,7 +131,7 @@ class Unset(ControlCommand, frozen=True):
     def check(self, steering: Steering) -> None:
         steering.change_setting(self.name, self.new_value(), only_check=True)
 
-    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+    def apply(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
         steering.change_setting(self.name, self.new_value())
 
 
@@ -145,10 +145,10 @@ class Set(Unset, frozen=True):
         return self.value
 
 
-class _HostRule(_OfHost, frozen=True):
+class _HostRule(_HostCommand, frozen=True):
     """Command that sets or ends a rule for hosts."""
 
-    def put(self, steering: Steering, change: Change) -> None:
+    def apply(self, steering: Steering, change: Change) -> None:
         steering.host_rule(change.name, source=change.told, **asdict(self))
 
 
@@ -209,21 +209,21 @@ class Seeds(ControlCommand, frozen=True):
     lines: Annotated[list[Line], Meta(min_length=1, max_length=500)]
 
     def __post_init__(self) -> None:
-        self.found()  # BadLine is a ValueError
+        self.parsed()  # BadLine is a ValueError
 
-    def found(self) -> list[Seed]:
+    def parsed(self) -> list[Seed]:
         lines = filter(None, (parse_line(line.encode()) for line in self.lines))
         return [Seed(url, max(rank or 1, 1), "control", 0) for url, rank in lines]
 
-    async def work(self, process: Process) -> str:
-        process.intake.submit_seeds(self.found())
-        return f"{counted(len(self.found()), 'seed')} submitted"
+    async def execute(self, process: Process) -> str:
+        process.intake.submit_seeds(self.parsed())
+        return f"{counted(len(self.parsed()), 'seed')} submitted"
 
 
 class _Visits(ControlCommand, frozen=True):
     """Command for visits; sending.py finds the URLs and hands them over before it."""
 
-    async def work(self, process: Process) -> str:
+    async def execute(self, process: Process) -> str:
         await _checkpoint(process)
         return "its visits are saved in a checkpoint"
 
@@ -246,13 +246,13 @@ class Visit(ControlCommand, frozen=True):
     entries: list[bytes]
 
 
-class Drop(_OfHost, frozen=True):
+class Drop(_HostCommand, frozen=True):
     """Give up URLs of a host, a domain or all hosts that are parked for REASON."""
 
     redo_if_unanswered, outcome = True, DROPPED
     reason: Reason
 
-    async def work(self, process: Process) -> str:
+    async def execute(self, process: Process) -> str:
         completion, dropped = process.parts.leases.completion, 0
         for shard in process.shards:
             left = shard.frontier.parked.counts.get(self.reason, 0)
@@ -268,7 +268,7 @@ class Reload(ControlCommand, frozen=True):
 
     setting: Literal["EXCLUSION_FILE", "HOSTS_POLICY_FILE", "RANKS_FILE", "TRAP_EXCEPTIONS_FILE"]
 
-    async def work(self, process: Process) -> str:
+    async def execute(self, process: Process) -> str:
         files = process.parts.state.rules_files
         file = next(one for one in files.values() if one.setting == self.setting)
         if error := await asyncio.wrap_future(file.read_again()):
@@ -279,7 +279,7 @@ class Reload(ControlCommand, frozen=True):
 class Checkpoint(ControlCommand, frozen=True):
     """Make a checkpoint now."""
 
-    async def work(self, process: Process) -> str:
+    async def execute(self, process: Process) -> str:
         await _checkpoint(process)
         return "made"
 
@@ -292,7 +292,7 @@ async def _checkpoint(process: Process) -> None:
 class Stop(ControlCommand, frozen=True):
     """Stop with a checkpoint; to resume, start the crawl with the same command again."""
 
-    async def work(self, process: Process) -> str:
+    async def execute(self, process: Process) -> str:
         process.stop.ask("control_stopped")
         return "the crawl is stopping with a checkpoint"
 

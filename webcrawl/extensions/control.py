@@ -45,8 +45,8 @@ class TakesCommands:
         if process is None:
             return
         job, hive = process.job, self._crawler.settings.get("HIVE")
-        named = f"scrapy control {f'-s HIVE={hive}' if hive else job.path}"
-        self.control = Control(process, named=named)
+        command_line = f"scrapy control {f'-s HIVE={hive}' if hive else job.path}"
+        self.control = Control(process, command_line=command_line)
         try:
             await self.control.open()
             if hive:

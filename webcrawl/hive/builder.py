@@ -51,7 +51,7 @@ def drone_of(crawler: Crawler) -> Drone:
     name = last_drone(Path(settings["JOBDIR"]))
     name = name or f"{socket.gethostname()}-{os.getpid()}-{random_hex('drones', 4)}"
     holding = Holding(lease_secs=hive.lease_secs)
-    fence = Fence(holding.is_good, hive.lease_secs)
+    fence = Fence(holding.is_valid, hive.lease_secs)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=_CACHE_SIZE)
     splitter_of = partial(HostSplitter, outboxes=holding.outboxes, cache=cache)
     builder = ProcessBuilder(crawler, number=hive.shards, held=(), remote=splitter_of)

@@ -151,7 +151,7 @@ class Drone:
                     "the old value, or choose another HIVE and HIVE_STORE."
                 )
         self._born = state.born
-        self._holding.has_all = facts.born == state.born
+        self._holding.is_redis_complete = facts.born == state.born
         use(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
         job.use(facts.seed)
         self._checkpoint = state.checkpoint
@@ -189,7 +189,7 @@ class Drone:
             await membership.leave()
         except UNREACHABLE as error:
             logger.warning("The hive must wait until this drone's leases expire: %s", error)
-        if not self._holding.has_redis:
+        if not self._holding.is_redis_up:
             await self._leave_store()
         await close(self._hive.client)
 
@@ -218,12 +218,12 @@ class Drone:
     async def _keep_fence(self) -> None:
         """Abort all requests at the moment when the leases expire."""
         while not is_cancelled():
-            left = self._holding.good_until - now()
+            left = self._holding.valid_until - now()
             if left <= 0:
-                self._break_off()
+                self._abort_requests()
             await asyncio.sleep(left if left > 0 else _LAPSED_SECS)
 
-    def _break_off(self) -> None:
+    def _abort_requests(self) -> None:
         """Abort all requests, because other drones may hold their hosts by now."""
         self.process.parts.leases.completion.abort_downloads()
         self._hive.fence.abort()
@@ -241,8 +241,8 @@ class Drone:
             # heartbeat are in Redis, too, which does no harm.
             leases = holding.leases.items()
             await self._exchange.keep({n: one for n, one in leases if beat.leases.get(n) != one})
-            if not holding.is_good():
-                self._break_off()  # the loop may have been too late to notice
+            if not holding.is_valid():
+                self._abort_requests()  # the loop may have been too late to notice
             holding.confirm(beat.began)
             self._beat = beat
             hive.sender.on_heartbeat(beat.incarnation, beat.acks)
@@ -250,13 +250,13 @@ class Drone:
             if beat.is_queen:
                 await self._queen_duties(beat)
         except UNREACHABLE as error:
-            if holding.has_redis:
-                holding.has_redis = False
+            if holding.is_redis_up:
+                holding.is_redis_up = False
                 message = "Redis cannot be reached; links to other processes wait on disk: %s"
                 logger.warning(message, str(error) or type(error).__name__)
             return
-        if not holding.has_redis:
-            holding.has_redis = True
+        if not holding.is_redis_up:
+            holding.is_redis_up = True
             logger.info("Redis can be reached again")
             await self._leave_store()
         self._apply_state(beat.state)
@@ -270,7 +270,7 @@ class Drone:
     async def _join_again(self) -> None:
         """Register the hive and the shards in a Redis that has lost its data."""
         logger.warning("Redis was emptied: registering the hive there again")
-        self._holding.has_all = False
+        self._holding.is_redis_complete = False
         state = await self._hive.membership.enter(self._hive.settings.shards)
         await self._exchange.keep({**self._holding.leases})
         self._born = state.born
@@ -282,7 +282,7 @@ class Drone:
             beat = self._beat
             if (
                 beat is None
-                or not self._holding.has_redis
+                or not self._holding.is_redis_up
                 or self.is_over
                 or self.process.stop.is_ending
             ):
@@ -300,7 +300,7 @@ class Drone:
         All drones follow the queen's clock, or their own if Redis cannot be reached.
         """
         beat = self._beat
-        if not self._holding.has_redis or beat is None:
+        if not self._holding.is_redis_up or beat is None:
             self.process.checkpoints.start()
         elif beat.is_queen:
             self._run(self._publish_orders(checkpoint=beat.state.checkpoint + 1))
@@ -319,7 +319,7 @@ class Drone:
         orders: dict[str, Any] = {}
         is_new = beat.now < state.begun_at + self._joining_secs
         share = share_of(state.shards, len(beat.alive), is_new=is_new)
-        if is_new and not self._holding.has_all:
+        if is_new and not self._holding.is_redis_complete:
             share = state.share  # Redis was emptied; drones are about to register their shards
         if share != state.share:
             orders["share"] = share

@@ -62,7 +62,7 @@ class ShardExchange:
         # Leases in Redis that the drone does not know: the answer to a claim or release was lost.
         unknown = {one: token for one, token in beat.leases.items() if one not in leases}
         if len(leases) < share:
-            if self._holding.is_good():
+            if self._holding.is_valid():
                 await self._claim(beat, unknown, share - len(leases))
         elif unknown:
             await self._hive.membership.release(unknown)
@@ -112,10 +112,10 @@ class ShardExchange:
     async def _free(self, beat: Beat) -> dict[int, Owner]:
         """Return the shards without a living holder, each with its last one."""
         state = beat.state
-        if not self._holding.has_all and beat.now < state.born_at + self._lease_secs:
+        if not self._holding.is_redis_complete and beat.now < state.born_at + self._lease_secs:
             return {}  # living drones have not registered their shards yet
         owners = {one: beat.owners.get(one, Owner(0, "")) for one in range(state.shards)}
-        if not self._holding.has_all and len(beat.owners) < state.shards:
+        if not self._holding.is_redis_complete and len(beat.owners) < state.shards:
             # Drones that are missing in Redis may be alive but cut off from it.
             missing = [one for one in owners if one not in beat.owners]
             owners |= await asyncio.to_thread(self._last_owners, missing)
@@ -161,7 +161,7 @@ class ShardExchange:
         store, path = self._hive.store, self._path(number)
         await self._hive.lifecycle.until_gone(number)
         # A shard that was never held has no checkpoint.
-        was_held = bool(before) or acknowledged is not None or not self._holding.has_all
+        was_held = bool(before) or acknowledged is not None or not self._holding.is_redis_complete
         published = await asyncio.to_thread(store.newest, number) if was_held else None
         if published is None and acknowledged is not None:
             raise ObjectStoreError("its checkpoint is missing in HIVE_STORE")

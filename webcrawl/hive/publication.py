@@ -68,7 +68,7 @@ class Publication:
         released = number in self._releasing or stop.is_over
         async with self.transfers:
             shard = self._hive.shards.held(number)
-            if shard is None or not holding.is_good():
+            if shard is None or not holding.is_valid():
                 return
             path = shard_path(self._hive.job.path, shard.name)
             if not (path / "CURRENT").exists():
@@ -82,7 +82,7 @@ class Publication:
                     drone=self._hive.name,
                     released=released,
                     hosts=shard.hosts.records.database,
-                    is_valid=holding.is_good,
+                    is_valid=holding.is_valid,
                 )
             except SupersededError as error:
                 # Another drone has the shard, so the leases in Redis must be confirmed again.
@@ -99,7 +99,7 @@ class Publication:
 
     async def _acknowledge(self, published: dict[int, int]) -> None:
         hive, holding = self._hive, self._holding
-        if not (published and holding.has_redis):
+        if not (published and holding.is_redis_up):
             return
         incarnation = hive.receiver.incarnation
         positions = {one: holding.inboxes[one].prepared(incarnation) for one in published}

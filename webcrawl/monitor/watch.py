@@ -102,15 +102,15 @@ class Watch:
         """Return the part that only the live page has; its forms carry the value *form*."""
         why, hosts = "", None
         if url:
-            why = await self._asked(partial(self._why, url))
+            why = await self._answer(partial(self._why, url))
         if host:
-            hosts = await self._asked(partial(self._host, host))
+            hosts = await self._answer(partial(self._host, host))
         live = Live(form, self._commands(), said=said, url=url, why=why, host=host)
         if isinstance(hosts, Figure):
             return replace(live, hosts=hosts)
         return replace(live, said=hosts or said)
 
-    async def _asked(self, question: Any) -> Any:
+    async def _answer(self, question: Any) -> Any:
         """Return the answer to *question*, or the error. One at a time: it may read a long log."""
         try:
             async with self._asking:

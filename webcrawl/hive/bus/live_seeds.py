@@ -84,7 +84,7 @@ end
 return items
 """
 
-_TAKEN = """
+_READ_TAKEN = """
 local batches = redis.call('HGETALL', KEYS[1])
 for i = 2, #batches, 2 do
   local is_whole, items = pcall(cmsgpack.unpack, batches[i])
@@ -189,7 +189,7 @@ class LiveSeeds:
         self._key, pops, self._batch = source
         self._take_script = pops + _KEEP
         # The braces put the hash into the slot of the list.
-        self._taken = f"{{{self._key}}}:taken"
+        self._taken_key = f"{{{self._key}}}:taken"
         self._process = process
         self._stats = stats
         self._poll = poll
@@ -197,14 +197,14 @@ class LiveSeeds:
         # is certain to have only the older ones.
         self._new: set[bytes] = set()
         self._older: set[bytes] = set()
-        self._is_known = False
+        self._has_read_taken = False
         #: Whether this process, which holds shard 0, found no items when it last looked.
         self.is_idle = False
 
     def begin(self) -> None:
         """Submit all batches that no checkpoint has; this process has come to hold shard 0."""
         self._new, self._older = set(), set()
-        self._is_known = self.is_idle = False
+        self._has_read_taken = self.is_idle = False
 
     async def run(self) -> None:
         """Read items until cancelled. Waits while Redis is down."""
@@ -220,7 +220,7 @@ class LiveSeeds:
                     is_down = False
                 except UNREACHABLE as error:
                     # A batch may have been moved to the hash although the answer was lost.
-                    self._is_known = False
+                    self._has_read_taken = False
                     pause = _RETRIES * self._poll
                     if not is_down:
                         logger.warning("Live seeds of %s cannot be read: %s", self._key, error)
@@ -237,24 +237,24 @@ class LiveSeeds:
             done, self._older = done | self._older, set()
         if done:
             try:
-                await self._client.execute_command("HDEL", self._taken, *sorted(done))
+                await self._client.execute_command("HDEL", self._taken_key, *sorted(done))
             except UNREACHABLE as error:
                 self._older |= done
                 logger.warning("Live seeds are kept until the next checkpoint: %s", error)
 
     async def _read(self) -> bool:
         """Read a batch and return whether there was one."""
-        if not self._is_known:
-            flat = await self._client.execute_command("EVAL", _TAKEN, 1, self._taken)
+        if not self._has_read_taken:
+            flat = await self._client.execute_command("EVAL", _READ_TAKEN, 1, self._taken_key)
             batches = dict(zip(flat[::2], flat[1::2], strict=True))
-            self._is_known = True
+            self._has_read_taken = True
             for name, items in batches.items():
                 if name not in self._new | self._older:
                     self._take(name, items)
             return True
         name = random_hex("live seeds").encode()
         items = await self._client.execute_command(
-            "EVAL", self._take_script, 2, self._key, self._taken, name, self._batch
+            "EVAL", self._take_script, 2, self._key, self._taken_key, name, self._batch
         )
         self.is_idle = not items
         if items:
@@ -264,7 +264,7 @@ class LiveSeeds:
     def _take(self, name: bytes, items: Sequence[bytes]) -> None:
         if not self._process.intake.may_read_seeds():
             # The shard was handed over: its next holder finds the items in the hash.
-            self._is_known = False
+            self._has_read_taken = False
             return
         found: list[Seed | Request | Entry] = []
         for item in items:

@@ -219,7 +219,7 @@ class Supervisor:
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
             numbers.append(signal.SIGHUP)
         for number in numbers:
-            loop.add_signal_handler(number, self._signalled)
+            loop.add_signal_handler(number, self._on_signal)
         try:
             return await (self._run() if self.redis_url else self._run_with_redis())
         finally:
@@ -290,7 +290,7 @@ class Supervisor:
             child.stop()
         return child
 
-    def _signalled(self) -> None:
+    def _on_signal(self) -> None:
         self._signals += 1
         if self._signals == 1:
             self._view.say("stopping with checkpoints; send the signal again to stop immediately")

@@ -21,20 +21,20 @@ class Holding:
     lease_secs: HIVE_LEASE_SECS.
     leases: tokens of the claimed shards.
     outboxes, inboxes: of the claimed shards that were adopted.
-    good_until: until when no other drone can hold the shards, by the clock of the process.
-    has_redis: whether Redis has answered the last heartbeat.
-    has_all: whether Redis has never lost data of this hive.
+    valid_until: until when no other drone can hold the shards, by the clock of the process.
+    is_redis_up: whether Redis has answered the last heartbeat.
+    is_redis_complete: whether Redis has never lost data of this hive.
 
-    Everything about ``good_until`` may be called in any thread.
+    Everything about ``valid_until`` may be called in any thread.
     """
 
     lease_secs: float = 10.0
     leases: dict[int, int] = dataclasses.field(default_factory=dict)
     outboxes: dict[int, Outbox] = dataclasses.field(default_factory=dict)
     inboxes: dict[int, Inbox] = dataclasses.field(default_factory=dict)
-    good_until: float = 0.0
-    has_redis: bool = True
-    has_all: bool = False
+    valid_until: float = 0.0
+    is_redis_up: bool = True
+    is_redis_complete: bool = False
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     # Since when the lease has been in Redis without a break, and until when it is certain to be.
     _kept_since: float = 0.0
@@ -42,9 +42,9 @@ class Holding:
     # The beginning of the last heartbeat that confirmed all shards.
     _confirmed_at: float = -math.inf
 
-    def is_good(self) -> bool:
+    def is_valid(self) -> bool:
         """Return whether no other drone can hold the shards."""
-        return now() < self.good_until
+        return now() < self.valid_until
 
     @property
     def is_steady(self) -> bool:
@@ -65,7 +65,7 @@ class Holding:
             self._kept_until = began + self.lease_secs
             self._extend()
 
-    def break_off(self) -> None:
+    def forget_renewals(self) -> None:
         """Count the next renewal as after a break, because the state in Redis is unknown."""
         with self._lock:
             self._kept_until = 0.0
@@ -79,14 +79,14 @@ class Holding:
     def revoke(self) -> None:
         """Forget the confirmation: other drones may hold the shards until ``confirm``."""
         with self._lock:
-            self._confirmed_at, self.good_until = -math.inf, 0.0
+            self._confirmed_at, self.valid_until = -math.inf, 0.0
 
     def _extend(self) -> None:
         if self._kept_since <= self._confirmed_at:
-            self.good_until = max(self.good_until, self._kept_until)
+            self.valid_until = max(self.valid_until, self._kept_until)
 
     def record_store_renewal(self, began: float) -> None:
         """Record a heartbeat in HIVE_STORE that *began* then; one that came too late is ignored."""
         with self._lock:
-            if self.is_good():
-                self.good_until = began + self.lease_secs
+            if self.is_valid():
+                self.valid_until = began + self.lease_secs

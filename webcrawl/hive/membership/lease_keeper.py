@@ -103,7 +103,7 @@ class LeaseKeeper:
         try:
             beat = await self.membership.beat(report)
         except UNREACHABLE:
-            self.holding.break_off()  # the lease may have been created again after a break
+            self.holding.forget_renewals()  # the lease may have been created again after a break
             raise
         self.holding.record_renewal(beat.began, had_lease=beat.had_lease)
         return beat
@@ -135,7 +135,7 @@ class LeaseKeeper:
         hold the shards, so only Redis can confirm them.
         """
         began = now()
-        if not self.holding.is_good():
+        if not self.holding.is_valid():
             return
         self._cause = f"Redis cannot be reached: {why}"
         try:
@@ -148,8 +148,8 @@ class LeaseKeeper:
 
     def _log_expiry(self) -> None:
         holding = self.holding
-        if 0 < holding.good_until <= now() and self._logged != holding.good_until:
-            self._logged = holding.good_until
+        if 0 < holding.valid_until <= now() and self._logged != holding.valid_until:
+            self._logged = holding.valid_until
             logger.warning(
                 "The lease on %s has expired (%s): their hosts are not contacted until Redis "
                 "confirms that this drone still holds them",

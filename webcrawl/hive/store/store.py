@@ -207,7 +207,7 @@ class CheckpointStore:
         upload = Upload(
             self._objects, shard, token, pack_bytes=self._pack_bytes, may_continue=may_continue
         )
-        record = self._usable(directory, set(state.lasting), names, upload)
+        record = self._reusable_record(directory, set(state.lasting), names, upload)
         files = upload.publish_files(directory, state.lasting, record.files)
         files |= upload.publish_hosts(directory, record.files, hosts)
         # Files that the next checkpoint will not have go into separate packs.
@@ -242,7 +242,7 @@ class CheckpointStore:
             self._delete_older(published, names)
         return state.sequence
 
-    def _usable(
+    def _reusable_record(
         self, directory: Path, lasting: set[str], names: set[str], upload: Upload
     ) -> LocalRecord:
         """Return the record of the files *lasting* in *directory*, and of host records.
