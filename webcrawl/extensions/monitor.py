@@ -1,4 +1,4 @@
-"""Start of the monitor (monitor/) by a crawl of one process; a hive's supervisor starts its own."""
+"""Monitor (monitor/) of a crawl of one process; for a hive, the supervisor starts it."""
 
 from __future__ import annotations
 

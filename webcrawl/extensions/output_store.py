@@ -1,4 +1,4 @@
-"""Moving of finished WARC and Parquet files to OUTPUT_STORE.
+"""File mover: moves finished WARC and Parquet files to OUTPUT_STORE.
 
 The life of a file::
 
@@ -103,7 +103,7 @@ class OutputStore:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OutputFiles:
-    """The finished files of a job: WARC files in *warc*, Parquet files of modules in *jobdir*.
+    """Finished files of a job: WARC files in *warc*, Parquet files of modules in *jobdir*.
 
     *folder* is the prefix of their names in the store: empty, or ending with a slash.
     """

@@ -95,7 +95,7 @@ class StatsFile:
         process = process_of(self._crawler)
         if process is not None and (self._recording is None or self._recording.done()):
             line = encode_line(Line(round(wall_time(), 3), process.health.record()))
-            self._recording = asyncio.ensure_future(self._written(self._append, line))
+            self._recording = asyncio.ensure_future(self._write_in_thread(self._append, line))
 
     def _begin(self) -> None:
         """Begin to write the file, unless the last write is still running."""
@@ -120,9 +120,9 @@ class StatsFile:
         data = msgspec.json.encode(stats, enc_hook=str, order="sorted")
         numbers = {name: value for name, value in stats.items() if type(value) in (int, float)}
         line = msgspec.json.encode({"at": round(wall_time(), 3), **numbers})
-        await self._written(self._save, data, line)
+        await self._write_in_thread(self._save, data, line)
 
-    async def _written(self, write: Callable[..., None], *data: bytes) -> None:
+    async def _write_in_thread(self, write: Callable[..., None], *data: bytes) -> None:
         """Call *write* with *data* in a thread. Log an OSError, once."""
         try:
             await asyncio.to_thread(write, *data)

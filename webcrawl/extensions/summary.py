@@ -1,4 +1,4 @@
-"""Printing of the summary at the end of a crawl (crawl/figures/summary.py)."""
+"""Summary of a crawl (crawl/figures/summary.py), printed at its end."""
 
 from __future__ import annotations
 

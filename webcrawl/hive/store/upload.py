@@ -279,7 +279,7 @@ def _kind_of(path: Path, file: BinaryIO) -> str:
 
 
 def _unchanged_pieces(file: BinaryIO, pieces: list[Piece]) -> list[Piece]:
-    """Return the first of *pieces* with which *file* still begins."""
+    """Return the leading *pieces* that *file* still begins with."""
     file.seek(0)
     for number, piece in enumerate(pieces):
         # A file that was an object itself has changed, or it would not be read here.
