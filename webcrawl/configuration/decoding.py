@@ -69,11 +69,11 @@ def check_depth(value: Any, most: int) -> None:
     """
     level = [value]
     for _ in range(most + 1):
-        level = [one for one in level if isinstance(one, dict | list)]
+        level = [value for value in level if isinstance(value, dict | list)]
         if not level:
             return
-        insides = (one.values() if isinstance(one, dict) else one for one in level)
-        level = [one for inside in insides for one in inside]
+        insides = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [value for inside in insides for value in inside]
     raise UndecodableError(f"nested more than {most} levels deep")
 
 

@@ -80,7 +80,7 @@ def masked(name: object, value: Any) -> Any:
         case [first, second]:  # may be a header and its value
             return [masked("", first), masked(first, second)]
         case list() | tuple() | set() | frozenset():
-            return [masked("", one) for one in value]
+            return [masked("", item) for item in value]
     shown = masked_url(repr(value))
     return value if shown == repr(value) else shown
 

@@ -222,7 +222,7 @@ def _is_read(name: str, settings: BaseSettings) -> bool:
     settings.py.
     """
     pattern = re.compile(rf"\b{name}\b")
-    roots = {one.partition(".")[0] for one in settings.getlist("SPIDER_MODULES")}
+    roots = {module.partition(".")[0] for module in settings.getlist("SPIDER_MODULES")}
     tables = [name for name in SCRAPYS if f"{name}_BASE" in SCRAPYS]
     for setting in ("ADDONS", "URL_FILTERS", *tables):
         for item in dictionary(settings, setting).items():

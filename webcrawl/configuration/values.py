@@ -135,13 +135,13 @@ def _refused(settings: BaseSettings, name: str, what: str) -> FatalError:
 def unit_hint(name: str, value: Any) -> str:
     """Return a clause with the units of the setting *name* if *value* has an unknown one."""
     units = _units(name)
-    has_letters = isinstance(value, str) and any(one.isalpha() for one in value)
+    has_letters = isinstance(value, str) and any(character.isalpha() for character in value)
     return f"; its units are {', '.join(units)}" if units and has_letters else ""
 
 
 def words(settings: BaseSettings, name: str) -> list[str]:
     """Return the setting *name* as a list of non-empty words."""
-    return [word for one in settings.getlist(name) if (word := str(one).strip())]
+    return [word for item in settings.getlist(name) if (word := str(item).strip())]
 
 
 def component(name: str, path: Any) -> Any:

@@ -190,7 +190,7 @@ class Control:
 
     def _state(self) -> CommandAnswer:
         health, changes = self._process.health, [*self.journal.in_force.values()]
-        lines = [health.state().told(), str(health.diagnosis()), *(one.told for one in changes)]
+        lines = [health.state().told(), str(health.diagnosis()), *(each.told for each in changes)]
         return CommandAnswer(
             "\n".join(lines),
             in_force=changes,

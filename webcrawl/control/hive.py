@@ -148,7 +148,9 @@ class HiveControl:
 
     async def _restore(self, found: Mapping[int, bytes], *, highest: int) -> None:
         """Put back entries of this drone's journal that Redis has lost; *found* is what it has."""
-        last = {one.order: one for one in self._control.journal.last.values() if one.order}
+        last = {
+            change.order: change for change in self._control.journal.last.values() if change.order
+        }
         self._handled |= last.keys()
         lost, known = last.keys() - found.keys(), max(self._handled, default=1)
         if not lost and known <= highest:

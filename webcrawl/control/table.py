@@ -270,7 +270,7 @@ class Reload(ControlCommand, frozen=True):
 
     async def execute(self, process: Process) -> str:
         files = process.parts.state.rules_files
-        file = next(one for one in files.values() if one.setting == self.setting)
+        file = next(each for each in files.values() if each.setting == self.setting)
         if error := await asyncio.wrap_future(file.read_again()):
             raise CommandError(f"{error.removesuffix('.')}.")
         return f"{counted(len(file.rules), 'rule')} in force"
@@ -312,7 +312,10 @@ COMMANDS: Mapping[str, type[ControlCommand]] = {
 
 def usage(name: str) -> str:
     """Return the syntax of the command *name*, with its arguments."""
-    words = (f"{one.name.upper()}{' ...' * is_list(one)}" for one in fields(COMMANDS[name]))
+    words = (
+        f"{argument.name.upper()}{' ...' * is_list(argument)}"
+        for argument in fields(COMMANDS[name])
+    )
     return " ".join([name, *words])
 
 

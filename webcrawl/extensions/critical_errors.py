@@ -240,7 +240,7 @@ class CriticalErrors:
         """
         pipelines = self._crawler.engine.scraper.itemproc.middlewares
         before = pipelines[: pipelines.index(module)] if module in pipelines else ()
-        stored = [one.directory for one in before if isinstance(one, WarcPipeline)]
+        stored = [pipeline.directory for pipeline in before if isinstance(pipeline, WarcPipeline)]
         if not stored or self._crawler.settings["OUTPUT_STORE"]:
             return []
         return [f"scrapy replay {quote(str(stored[0]))}/*.warc.gz"]

@@ -97,9 +97,9 @@ class CrawlCollector(Collector):
             yield GaugeMetricFamily("webcrawl_workers", "Workers", now.workers)
             yield GaugeMetricFamily("webcrawl_workers_busy", "Workers with a request", now.on_wire)
         state, cause = process.health.state().name, process.health.diagnosis().cause
-        states = {str(one): one == state for one in CrawlState}
+        states = {str(name): name == state for name in CrawlState}
         yield StateSetMetricFamily("webcrawl_state", "State of the process", states)
-        causes = {str(one): one is cause for one in Cause}
+        causes = {str(each): each is cause for each in Cause}
         yield StateSetMetricFamily("webcrawl_cause", "What limits the crawl", causes)
         yield _histograms(latencies_of(crawler).items())
 
@@ -113,8 +113,8 @@ def _of_stats(stats: Mapping[str, object]) -> Iterator[Metric]:
             yield family(f"webcrawl_{name}", text, numbers.get(stat, 0))
             continue
         sums: dict[str, float] = {}
-        for one, number in numbers.items():
-            if found := pattern.fullmatch(one):
+        for stat_name, number in numbers.items():
+            if found := pattern.fullmatch(stat_name):
                 word = _STATUS.sub(r"http_\1xx", found[1])
                 word = _WORDS.get(word, word)
                 sums[word] = sums.get(word, 0) + number

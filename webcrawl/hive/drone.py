@@ -240,7 +240,9 @@ class Drone:
             # Registers leases that Redis has lost in a restart or failover. Those claimed since the
             # heartbeat are in Redis, too, which does no harm.
             leases = holding.leases.items()
-            await self._exchange.keep({n: one for n, one in leases if beat.leases.get(n) != one})
+            await self._exchange.keep(
+                {n: lease for n, lease in leases if beat.leases.get(n) != lease}
+            )
             if not holding.is_valid():
                 self._abort_requests()  # the loop may have been too late to notice
             holding.confirm(beat.began)
@@ -389,10 +391,10 @@ class Drone:
             leases=self._holding.leases,
             idle=self._is_idle,
             activity=hive.sender.sent + hive.receiver.received,
-            positions={one: inbox.position for one, inbox in self._holding.inboxes.items()},
+            positions={number: inbox.position for number, inbox in self._holding.inboxes.items()},
             supply=int(min(supplies, default=Supply.NONE)),
             round=self._round,
-            counted_since=max((one.counted_since for one in domains), default=0),
+            counted_since=max((domain.counted_since for domain in domains), default=0),
             figures=self._gauge.read(
                 unsent=sum(outbox.unsent for outbox in self._holding.outboxes.values()),
                 lag=hive.receiver.lag,

@@ -56,11 +56,11 @@ class ShardExchange:
 
         Raises one of UNREACHABLE; the next heartbeat repeats it.
         """
-        if not all((self._path(one) / "CURRENT").exists() for one in self._holding.outboxes):
+        if not all((self._path(number) / "CURRENT").exists() for number in self._holding.outboxes):
             self._process.checkpoints.start()  # adopted while the last one was made
         share, leases = beat.state.share, self._holding.leases
         # Leases in Redis that the drone does not know: the answer to a claim or release was lost.
-        unknown = {one: token for one, token in beat.leases.items() if one not in leases}
+        unknown = {number: token for number, token in beat.leases.items() if number not in leases}
         if len(leases) < share:
             if self._holding.is_valid():
                 await self._claim(beat, unknown, share - len(leases))
@@ -79,21 +79,23 @@ class ShardExchange:
         """Claim and adopt up to *limit* shards: all *unknown* ones, then a few others."""
         free = await self._free(beat)
         others = sorted(free.keys() - unknown)[: max(beat.state.share // _TURNS, _MIN_SHARDS)]
-        free |= {one: Owner(token, self._hive.name) for one, token in unknown.items()}
+        free |= {number: Owner(token, self._hive.name) for number, token in unknown.items()}
         chosen = [*sorted(unknown), *others][:limit]
         if not chosen:
             return
         with_requests = {*filter(self._has_requests, map(int, shard_names(self._hive.job.path)))}
-        claimed = await self._hive.membership.claim({one: free[one] for one in chosen})
+        claimed = await self._hive.membership.claim({number: free[number] for number in chosen})
         leases = self._holding.leases
         # Fetching a shard may take minutes; from now on heartbeats tell whether it was lost.
         leases |= claimed
         fetching = [
-            self._fetch(one, token, free[one].token, acknowledged=beat.acknowledged.get(one))
-            for one, token in claimed.items()
+            self._fetch(
+                number, token, free[number].token, acknowledged=beat.acknowledged.get(number)
+            )
+            for number, token in claimed.items()
         ]
         fetched = await asyncio.gather(*fetching, return_exceptions=True)
-        in_place = {one for one, found in zip(claimed, fetched, strict=True) if found is None}
+        in_place = {number for number, found in zip(claimed, fetched, strict=True) if found is None}
         trusts_logs = with_requests <= in_place | self._holding.outboxes.keys()
         for (number, token), forgets in zip(claimed.items(), fetched, strict=True):
             if leases.get(number) != token:
@@ -114,24 +116,24 @@ class ShardExchange:
         state = beat.state
         if not self._holding.is_redis_complete and beat.now < state.born_at + self._lease_secs:
             return {}  # living drones have not registered their shards yet
-        owners = {one: beat.owners.get(one, Owner(0, "")) for one in range(state.shards)}
+        owners = {number: beat.owners.get(number, Owner(0, "")) for number in range(state.shards)}
         if not self._holding.is_redis_complete and len(beat.owners) < state.shards:
             # Drones that are missing in Redis may be alive but cut off from it.
-            missing = [one for one in owners if one not in beat.owners]
+            missing = [number for number in owners if number not in beat.owners]
             owners |= await asyncio.to_thread(self._last_owners, missing)
         gone = {owner.drone for owner in owners.values()} - beat.alive
-        free = {one: owner for one, owner in owners.items() if owner.drone in gone}
+        free = {number: owner for number, owner in owners.items() if owner.drone in gone}
         if not self._holding.is_steady:
-            free = {one: owner for one, owner in free.items() if not owner.drone}
+            free = {number: owner for number, owner in free.items() if not owner.drone}
         suspects = {owner.drone for owner in free.values() if owner.drone}
         if not suspects:
             return free
         living = self._beating(await asyncio.to_thread(self._hive.store.alive, suspects))
-        return {one: owner for one, owner in free.items() if owner.drone not in living}
+        return {number: owner for number, owner in free.items() if owner.drone not in living}
 
     def _last_owners(self, numbers: Collection[int]) -> dict[int, Owner]:
         """Return the owners of the shards *numbers* in their newest checkpoints. Blocks."""
-        found = {one: self._hive.store.newest(one) for one in numbers}
+        found = {number: self._hive.store.newest(number) for number in numbers}
         return {
             number: Owner(last.token, "" if last.released else last.drone)
             for number, last in found.items()
@@ -144,7 +146,7 @@ class ShardExchange:
         for drone, counter in counters.items():
             if drone not in self._store_beats or self._store_beats[drone][0] != counter:
                 self._store_beats[drone] = counter, at
-        return {one for one in counters if at - self._store_beats[one][1] < self._lease_secs}
+        return {drone for drone in counters if at - self._store_beats[drone][1] < self._lease_secs}
 
     async def _fetch(
         self, number: int, token: int, before: int, *, acknowledged: tuple[int, int] | None
@@ -250,7 +252,7 @@ class ShardExchange:
         for number in gone:
             for held in (holding.leases, holding.outboxes, holding.inboxes):
                 held.pop(number, None)
-        for shard in [one for one in self._hive.shards if one.number in gone]:
+        for shard in [held for held in self._hive.shards if held.number in gone]:
             self._hive.stats.inc_value("hive/shards/abandoned")
             self._hive.lifecycle.abandon(shard)
 

@@ -102,7 +102,7 @@ class Publication:
         if not (published and holding.is_redis_up):
             return
         incarnation = hive.receiver.incarnation
-        positions = {one: holding.inboxes[one].prepared(incarnation) for one in published}
+        positions = {number: holding.inboxes[number].prepared(incarnation) for number in published}
         try:
             await hive.membership.acknowledge(positions, holding.leases, published)
             if 0 in published:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _END_SECS = 5.0
 _LONGEST = 400
-_SOURCES = {at: one for one, at in SETTINGS_PRIORITIES.items()}
+_SOURCES = {at: name for name, at in SETTINGS_PRIORITIES.items()}
 
 
 class MonitorOrder(msgspec.Struct):

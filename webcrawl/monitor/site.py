@@ -192,7 +192,9 @@ class Site:
             given = {"name": name, "arguments": arguments_of(name, form)}
             given |= {"reason": form.get("why", ""), "origin": _origin(request)}
             answers = await self._watch.send(msgspec.convert(given, Request))
-            answer = "; ".join(f"{one.drone}: {one.said}".removeprefix(": ") for one in answers)
+            answer = "; ".join(
+                f"{reply.drone}: {reply.said}".removeprefix(": ") for reply in answers
+            )
         except (FatalError, msgspec.ValidationError) as error:
             answer = str(error)
         self._commands += 1

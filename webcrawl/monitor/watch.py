@@ -130,7 +130,9 @@ class Watch:
         found = []
         for name, kind in COMMANDS.items():
             if name != "state":
-                asked = [Field(one.name, _label(one.name, is_list(one))) for one in fields(kind)]
+                asked = [
+                    Field(field.name, _label(field.name, is_list(field))) for field in fields(kind)
+                ]
                 asked.append(Field("why", "Reason, for the journal", is_needed=False))
                 line = f"scrapy control {self._path} {usage(name)}"
                 effect = kind.__doc__ or ""
@@ -154,9 +156,9 @@ def arguments_of(name: str, form: Mapping[str, str]) -> dict[str, Any]:
     if name not in COMMANDS:
         raise FatalError(f"{name[:40]!r} is not a command.")
     return {
-        one.name: given.split() if is_list(one) else given
-        for one in fields(COMMANDS[name])
-        if (given := form.get(one.name, "").strip())
+        field.name: given.split() if is_list(field) else given
+        for field in fields(COMMANDS[name])
+        if (given := form.get(field.name, "").strip())
     }
 
 

@@ -274,12 +274,12 @@ class LiveSeeds:
                 self._stats.inc_value("seeds/live_bad")
                 if self._stats.get_value("seeds/live_bad") <= _MAX_LOGGED:
                     logger.warning("%s: %s: %r", self._key, bad, item[:_LOGGED_BYTES])
-        self._process.intake.submit_seeds([one for one in found if isinstance(one, Seed)])
-        for one in found:
-            if isinstance(one, Request):
-                self._process.intake.enqueue(one)
-            elif isinstance(one, Entry):
-                self._process.intake.visit(one)
+        self._process.intake.submit_seeds([item for item in found if isinstance(item, Seed)])
+        for item in found:
+            if isinstance(item, Request):
+                self._process.intake.enqueue(item)
+            elif isinstance(item, Entry):
+                self._process.intake.visit(item)
         self._stats.inc_value("seeds/live", len(found))
         self._new.add(name)
 

@@ -163,7 +163,7 @@ def _batch_of(message: _Links) -> LinkBatch:
     urls, kinds = message.urls, message.kinds
     count = len(urls)
     each = (kinds, message.modified)
-    if len(message.names) != 8 * count or any(one and len(one) != count for one in each):
+    if len(message.names) != 8 * count or any(values and len(values) != count for values in each):
         raise MessageError("links without their fingerprints, kinds or times")
     if len(message.chain) % _HOP_BYTES:
         raise MessageError("a redirect chain of the wrong length")

@@ -299,7 +299,9 @@ class Outbox:
                     barrier, messages = _decode_record(record)
                 except UndecodableError as error:
                     raise CorruptRecordError(path, end, f"not valid messages: {error}") from error
-                self._hold(segment, barrier, [Outgoing(*one, (), number) for one in messages])
+                self._hold(
+                    segment, barrier, [Outgoing(*message, (), number) for message in messages]
+                )
                 self._behind -= end - self._read[1]
                 self._read = (number, end)
                 if self._held_size >= self._held_bytes:

@@ -82,8 +82,8 @@ class Receiver:
                 continue
             self._pause_at = now() + _SLICE_SECS
             try:
-                for one in found:
-                    await self._take_in(*one)
+                for stream in found:
+                    await self._take_in(*stream)
             except (OSError, CorruptRecordError, FatalError) as error:
                 self.fail(error)
                 await back_off.wait()

@@ -71,9 +71,9 @@ class HostSplitter:
         If that shard is no longer held, use any other: the document will be fetched again.
         """
         number = self._shards.number_of(host_of(url)) if url else _SEED_SHARD
-        for one in chain((number,), self._outboxes):
-            if one in self._outboxes:
-                return one, self._outboxes[one]
+        for candidate in chain((number,), self._outboxes):
+            if candidate in self._outboxes:
+                return candidate, self._outboxes[candidate]
         raise NotHeldError("this process holds no shard")
 
     def _divide_seeds(
@@ -140,7 +140,9 @@ class HostSplitter:
         made only after the last page in process.
         """
         held = [
-            (one.is_leaving, one.number) for one in self._shards if one.number in self._outboxes
+            (shard.is_leaving, shard.number)
+            for shard in self._shards
+            if shard.number in self._outboxes
         ]
         if not held:
             raise NotHeldError("this process holds no shard")

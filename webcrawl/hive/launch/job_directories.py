@@ -47,8 +47,8 @@ def _is_job(path: Path) -> bool:
 
 def jobdirs_of(path: Path) -> list[Path]:
     """Return the job directories of the crawl in *path*. FatalError if there is no crawl."""
-    drones = sorted(path.glob(f"{DRONES}/*/"), key=lambda one: (len(one.name), one.name))
-    found = [one for one in drones or [path] if _is_job(one)]
+    drones = sorted(path.glob(f"{DRONES}/*/"), key=lambda path: (len(path.name), path.name))
+    found = [jobdir for jobdir in drones or [path] if _is_job(jobdir)]
     if not found:
         raise FatalError(f"There is no crawl in JOBDIR {path}: name another directory.")
     return found
@@ -62,16 +62,19 @@ def lost_shards(jobdirs: Sequence[Path]) -> dict[Path, set[str]]:
     parent = jobdirs[0].parent
     others = parent.glob("*/") if parent.name == DRONES else ()
     tokens = {
-        one: {name: LocalRecord.read(shard_path(one, name)).token for name in shard_names(one)}
-        for one in {*jobdirs, *others}
+        jobdir: {
+            name: LocalRecord.read(shard_path(jobdir, name)).token for name in shard_names(jobdir)
+        }
+        for jobdir in {*jobdirs, *others}
     }
     newest: dict[str, int] = {}
     for found in tokens.values():
         for name, token in found.items():
             newest[name] = max(token, newest.get(name, 0))
     return {
-        one: {name for name, token in tokens[one].items() if token < newest[name]} | _given_up(one)
-        for one in jobdirs
+        jobdir: {name for name, token in tokens[jobdir].items() if token < newest[name]}
+        | _given_up(jobdir)
+        for jobdir in jobdirs
     }
 
 

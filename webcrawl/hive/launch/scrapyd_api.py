@@ -157,7 +157,9 @@ class Scrapyd:
         """Schedule *spider* as *job*; *arguments* and *settings* are NAME=VALUE."""
         data = [("project", PROJECT), ("spider", spider), ("jobid", job), ("_version", version)]
         data += [("setting", setting) for setting in settings]
-        data += [(name, value) for name, _, value in (one.partition("=") for one in arguments)]
+        data += [
+            (name, value) for name, _, value in (argument.partition("=") for argument in arguments)
+        ]
         self._call("POST", "schedule.json", data=data)
 
     def cancel(self, job: str) -> None:

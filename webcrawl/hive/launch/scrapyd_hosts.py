@@ -78,7 +78,7 @@ class Order(NamedTuple):
         for given in (*self.arguments, *self.settings):
             if not given.partition("=")[1]:
                 raise FatalError(f"Arguments and settings must be NAME=VALUE, not {given!r}.")
-        if taken := _RESERVED & {one.partition("=")[0] for one in self.arguments}:
+        if taken := _RESERVED & {argument.partition("=")[0] for argument in self.arguments}:
             raise FatalError(f"scrapyd reserves {', '.join(sorted(taken))}: choose other names.")
 
     @property
@@ -262,7 +262,7 @@ def _checksum(egg: bytes) -> int:
     contain paths.
     """
     with ZipFile(BytesIO(egg)) as files:
-        parts = sorted((one.filename, one.CRC) for one in files.infolist())
+        parts = sorted((entry.filename, entry.CRC) for entry in files.infolist())
     sources = [
         part for part in parts if not (part[0].endswith(".pyc") or part[0].startswith("EGG-INFO/"))
     ]

@@ -70,7 +70,7 @@ class HiveStatus:
 def status_of(beat: Beat) -> HiveStatus:
     """Return the status from *beat*, which must have all reports."""
     drones = []
-    names = {one: report.figures.name for one, report in beat.reports.items() if report}
+    names = {drone: report.figures.name for drone, report in beat.reports.items() if report}
     for name in sorted(beat.alive):
         held = sum(owner.drone == name for owner in beat.owners.values())
         figures, note = None, "its report cannot be read: another version"
@@ -98,8 +98,8 @@ def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[s
     if status.note:
         head += f"  {status.note}"
     figures = [drone.figures for drone in status.drones if drone.figures is not None]
-    sums = {name: sum(getattr(one, name) for one in figures) for name in _SUMS}
-    lag = max((one.lag for one in figures), default=0.0)
+    sums = {name: sum(getattr(drone, name) for drone in figures) for name in _SUMS}
+    lag = max((drone.lag for drone in figures), default=0.0)
     shards = sum(drone.shards for drone in status.drones)
     drones = [*status.drones, DroneStatus("all", shards, DroneFigures(**sums, lag=lag))]
     width = max(len(drone.name) for drone in drones)

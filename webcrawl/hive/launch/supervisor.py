@@ -182,7 +182,7 @@ class Supervisor:
         """
         jobdir, code = self.hive.jobdir, 1
         try:
-            before = frozenset(one.name for one in jobdir.iterdir()) if jobdir.is_dir() else None
+            before = frozenset(path.name for path in jobdir.iterdir()) if jobdir.is_dir() else None
             jobdir.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except LockedError as error:
@@ -201,7 +201,7 @@ class Supervisor:
             if starting is not None and self._monitor is not None:
                 await starting
                 self._monitor.end()
-            if code == _REFUSED and not any(one.stat().st_size for one in jobdir.glob(_DONE)):
+            if code == _REFUSED and not any(path.stat().st_size for path in jobdir.glob(_DONE)):
                 remove_new(jobdir, before)  # otherwise a crawl would refuse the directory
             self._lock.release()
         return code

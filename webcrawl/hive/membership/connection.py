@@ -138,7 +138,7 @@ async def servers(client: Any) -> str:
     if not isinstance(client, RedisCluster):
         return str((await client.execute_command("INFO", "server"))["run_id"])
     nodes = client.get_primaries()
-    answers = [await client.execute_command("INFO", "server", target_nodes=one) for one in nodes]
+    answers = [await client.execute_command("INFO", "server", target_nodes=node) for node in nodes]
     return " ".join(sorted(str(answer["run_id"]) for answer in answers))
 
 

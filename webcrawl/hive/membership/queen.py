@@ -68,8 +68,12 @@ def supply_of(reports: Collection[Report]) -> tuple[Supply, int, int]:
 
 def busiest_of(reports: Mapping[str, Report | None]) -> str:
     """Return the name of the drone with the most URLs if others have none left, else ""."""
-    known = {one.figures.name or name: one for name, one in reports.items() if one is not None}
-    waiting = {name: one.figures.waiting for name, one in known.items() if not one.idle}
+    known = {
+        report.figures.name or name: report
+        for name, report in reports.items()
+        if report is not None
+    }
+    waiting = {name: report.figures.waiting for name, report in known.items() if not report.idle}
     if len(waiting) == len(known):
         return ""
     return max(waiting, key=waiting.__getitem__, default="")
@@ -99,15 +103,21 @@ class EndDetection:
             if quiet is not None and await self._is_received(quiet.positions):
                 self._seen = quiet
             return False
-        numbers = {one: report.number for one, report in beat.reports.items() if report is not None}
+        numbers = {
+            drone: report.number for drone, report in beat.reports.items() if report is not None
+        }
         if not self._numbers:
             self._numbers = numbers
             return False
-        return all(numbers[one] >= self._numbers[one] + _LATER_REPORTS for one in quiet.drones)
+        return all(
+            numbers[drone] >= self._numbers[drone] + _LATER_REPORTS for drone in quiet.drones
+        )
 
     async def _is_received(self, positions: Mapping[int, str]) -> bool:
         last = await self._last_ids([*positions])
-        return all(order_of(last.get(one, "0-0")) <= order_of(at) for one, at in positions.items())
+        return all(
+            order_of(last.get(number, "0-0")) <= order_of(at) for number, at in positions.items()
+        )
 
 
 def _quiet(beat: Beat) -> _Quiet | None:

@@ -181,7 +181,7 @@ def checkpoint_name(shard: int, key: tuple[int, int]) -> str:
 def checkpoints_in(names: Iterable[str]) -> list[tuple[int, int]]:
     """Return the (token, sequence) of the checkpoints among *names*, the newest last."""
     found = map(_CHECKPOINT.fullmatch, names)
-    return sorted((int(one[1]), int(one[2])) for one in found if one is not None)
+    return sorted((int(match[1]), int(match[2])) for match in found if match is not None)
 
 
 def token_of(name: str) -> float:

@@ -230,7 +230,7 @@ class CheckpointStore:
         packs = {name: sizes[name] for name in published.objects if name in sizes}
         published = msgspec.structs.replace(published, packs=packs)
         # Written before the checkpoint, so that after a crash in between the process recognizes it.
-        checkpoints = [*(one for one in record.checkpoints if one in older), key]
+        checkpoints = [*(old for old in record.checkpoints if old in older), key]
         record = msgspec.structs.replace(
             record, token=token, checkpoints=checkpoints, files=files, packs=packs
         )
