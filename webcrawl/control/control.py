@@ -166,7 +166,7 @@ class Control:
         try:
             done = await command.execute(self._process)
         except (CommandError, FatalError) as error:
-            if not self._process.stop.is_ending:  # else the next process may do it
+            if not self._process.stop.is_ending:  # otherwise the next process may do it
                 await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=f"{error}"))
             raise CommandError(str(error)) from error
         except OSError as error:

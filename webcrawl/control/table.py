@@ -110,7 +110,7 @@ class Resume(ControlCommand, frozen=True):
 
     state_key, ends = "pause", True
 
-    def apply(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+    def apply(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # same signature as others
         steering.resume()
 
 
@@ -131,7 +131,7 @@ class Unset(ControlCommand, frozen=True):
     def check(self, steering: Steering) -> None:
         steering.change_setting(self.name, self.new_value(), only_check=True)
 
-    def apply(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+    def apply(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # same signature as others
         steering.change_setting(self.name, self.new_value())
 
 

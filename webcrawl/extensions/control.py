@@ -50,7 +50,7 @@ class TakesCommands:
         try:
             await self.control.open()
             if hive:
-                from webcrawl.control.hive import HiveControl  # noqa: PLC0415  # Redis is not for all
+                from webcrawl.control.hive import HiveControl  # noqa: PLC0415  # Redis is optional
 
                 name = cast("Any", self._crawler.engine.scheduler).drone.name
                 settings = self._crawler.settings

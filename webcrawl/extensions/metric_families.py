@@ -85,7 +85,7 @@ class CrawlCollector(Collector):
         process = self._process
         process.health.publish()
         crawler = process.parts.services.crawler
-        stats = dict(crawler.stats.get_stats())  # modules count in threads
+        stats = dict(crawler.stats.get_stats())  # a copy, because modules count in threads
         yield InfoMetricFamily("webcrawl", "The crawler", {"version": __version__})
         pages = Counts.of(stats).pages
         yield CounterMetricFamily(

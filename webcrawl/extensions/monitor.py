@@ -45,7 +45,7 @@ class Monitor:
     def spider_opened(self) -> None:
         if process_of(self._crawler) is None:
             return
-        from webcrawl.monitor.launch import MonitorProcess  # noqa: PLC0415  # not for all crawls
+        from webcrawl.monitor.launch import MonitorProcess  # noqa: PLC0415  # it is optional
 
         # A task, because the engine would wait for this handler before its first request.
         self._starting = asyncio.ensure_future(_started(MonitorProcess(self._crawler.settings)))

@@ -62,7 +62,7 @@ class OutputStore:
         url = settings["OUTPUT_STORE"]
         if not url:
             raise NotConfigured
-        from webcrawl.storage.object_store import ObjectStore  # noqa: PLC0415  # fsspec is not for all
+        from webcrawl.storage.object_store import ObjectStore  # noqa: PLC0415  # fsspec is optional
 
         try:
             options = settings.getdict("OUTPUT_STORE_OPTIONS")

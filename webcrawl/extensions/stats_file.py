@@ -116,7 +116,7 @@ class StatsFile:
         process = process_of(self._crawler) if self._loop.running else None
         if process is not None:
             process.health.publish()
-        stats = dict(self._crawler.stats.get_stats())  # modules count in threads
+        stats = dict(self._crawler.stats.get_stats())  # a copy, because modules count in threads
         data = msgspec.json.encode(stats, enc_hook=str, order="sorted")
         numbers = {name: value for name, value in stats.items() if type(value) in (int, float)}
         line = msgspec.json.encode({"at": round(wall_time(), 3), **numbers})

@@ -71,9 +71,9 @@ def drone_of(crawler: Crawler) -> Drone:
         ProcessHooks(
             fence=fence,
             may_end=lambda: drone.is_over,
-            checkpoint_due=lambda: drone.checkpoint_due(),  # noqa: PLW0108  # it is made later
-            published=lambda: drone.publication.publish(),  # noqa: PLW0108  # it is made later
-            supply=lambda: drone.supply_elsewhere(),  # noqa: PLW0108  # it is made later
+            checkpoint_due=lambda: drone.checkpoint_due(),  # noqa: PLW0108  # it is defined later
+            published=lambda: drone.publication.publish(),  # noqa: PLW0108  # it is defined later
+            supply=lambda: drone.supply_elsewhere(),  # noqa: PLW0108  # it is defined later
             reported=[splitter, sender, receiver],
             processes=lambda: drone.processes,
             awaits=lambda: drone.awaits,
@@ -161,7 +161,7 @@ def lone_reader_of(crawler: Crawler) -> LoneReader:
     process = builder.process(
         ProcessHooks(
             may_end=lambda: seeds.is_idle and not stays,
-            published=lambda: seeds.published(),  # noqa: PLW0108  # it is made later
+            published=lambda: seeds.published(),  # noqa: PLW0108  # it is defined later
         )
     )
     seeds = LiveSeeds(client=client, source=source, process=process, stats=crawler.stats)

@@ -80,7 +80,7 @@ class Drone:
         self.name = parts.name
         self.process = parts.process
         self._holding = parts.holding
-        # Seconds between two beats.
+        # Seconds between two heartbeats.
         self._pause = parts.settings.lease_secs / _BEATS
         self._joining_secs = min(self._pause, _JOINED_SECS)
         self.publication = Publication(parts)

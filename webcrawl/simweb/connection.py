@@ -71,7 +71,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
-        self._is_complete = False  # no more requests are read
+        self._is_complete = False  # whether no more requests are read
         self._waiting: deque[WebRequest] = deque()
         self._can_write = asyncio.Event()
         self._can_write.set()

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 # message := msgpack array [kind, field, ...]
-#   kind 1: links; names are fingerprints, u64 little-endian each. No kinds at all: all are "a".
-#           No times at all: none is a hint.
-#           Ranks and sites are of seeds: as many ranks as links, and the hosts of ``SeedFacts``.
-#   kind 2: entry, and the fingerprint it is submitted under, or nil: it is requeued
-#   kind 3: all seeds are sent
-#   kind 4: a domain, and hosts that it links to by URLs that their shard has
-#   kind 5: the same of several domains
+#   kind 1: links; names are their fingerprints, u64 little-endian. An empty list of kinds means
+#           that all are "a", an empty list of times that there are none. Only seeds have ranks (one
+#           for each link) and sites (the hosts of ``SeedFacts``).
+#   kind 2: an entry, and the fingerprint it is submitted under, or nil if it is requeued
+#   kind 3: all seeds were sent
+#   kind 4: a domain, and hosts that it links to by URLs that the target already has
+#   kind 5: the same for several domains
 _USUAL_KIND = "a"
 _HOP_BYTES = 16
 
-#: No message is larger. Documents, and so their links, are bounded far below.
+#: Largest message. Documents, and so their links, are limited to far less.
 MAX_BYTES = 1 << 26
 
 _Name: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
