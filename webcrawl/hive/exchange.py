@@ -57,7 +57,7 @@ class ShardExchange:
         Raises one of UNREACHABLE; the next heartbeat repeats it.
         """
         if not all((self._path(number) / "CURRENT").exists() for number in self._holding.outboxes):
-            self._process.checkpoints.start()  # some shards were adopted while the last one was made
+            self._process.checkpoints.start()  # some were adopted while the last was made
         share, leases = beat.state.share, self._holding.leases
         # Leases in Redis that the drone does not know: the answer to a claim or release was lost.
         unknown = {number: token for number, token in beat.leases.items() if number not in leases}
