@@ -13,7 +13,7 @@ Errors of one type in one place are written and stored a hundred times. Further 
 counted (``critical/<where>``), so that a module that fails on every page does not fill the disk.
 
 The circuit breaker: if a processing module fails on a page, the crawl continues. A bug in callbacks
-or downloads spoils every page, so too many of these errors in a short time end the crawl, with a
+or downloads spoils every page. So too many of these errors in a short time end the crawl, with a
 checkpoint and a distinct exit code. Too many failures of one module in a row do the same. The last
 sentence of the crawl names the command that fetches these pages again; their URLs are in
 ``critical/urls.txt``. Pages that meet an error while the crawl ends are left for the next run.

@@ -6,12 +6,12 @@ and a fixed number for the rest, as far as the system allows. The usual soft lim
 lower. A crawl that reached it would count its own failures as failures of hosts.
 
 **malloc.** Freed blocks of 1 MB and more are returned to the system immediately. By default glibc
-raises this threshold up to 32 MB, and the heap never shrinks. The threshold is above the size of
-most decoded pages, and above the 400 kB that Lexbor allocates for any document, because a separate
-block is new memory and costs a page fault for each 4 kB. Up to 16 MB at the end of the heap are
-kept, because the next document needs them again. Free memory between live blocks keeps whole pages
-of the heap, after weeks half of it or more. Each checkpoint returns these pages, which takes 5 to
-15 ms for a heap of 130 MB. Other C libraries are not changed.
+raises this threshold up to 32 MB, and the heap never shrinks. A block above the threshold is new
+memory, which costs a page fault for each 4 kB. So the threshold is above the size of most decoded
+pages, and above the 400 kB that Lexbor allocates for any document. Up to 16 MB at the end of the
+heap are kept, because the next document needs them again. Free memory between live blocks keeps
+whole pages of the heap, after weeks half of it or more. Each checkpoint returns these pages, which
+takes 5 to 15 ms for a heap of 130 MB. Other C libraries are not changed.
 
 **Garbage collector.** Every page creates hundreds of objects that reference counting alone frees.
 With Python's default thresholds, the collector walks again and again over the hundreds of thousands

@@ -5,9 +5,10 @@ also appended to ``JOBDIR/logs/stats.jsonl`` as a line of JSON, with the time as
 seconds, for plots. Between these lines, as often as there are progress lines, are lines of the
 doctor's diagnosis (doctor/record.py), for ``scrapy doctor``.
 
-The last stats are written at ``spider_closed``, for a crawl that ends before its engine runs, and
-once more at ``engine_stopped``, because CoreStats and others set stats in their ``spider_closed``
-handlers. A crawl that was never opened does not write: another process may hold the job directory.
+The last stats are written at ``spider_closed``, for a crawl that ends before its engine runs. They
+are written once more at ``engine_stopped``, because CoreStats and others set stats in their
+``spider_closed`` handlers. A crawl that was never opened does not write: another process may hold
+the job directory.
 """
 
 from __future__ import annotations
