@@ -110,8 +110,8 @@ def test_request_attributes_without_effect_are_warned_of_once(caplog):
         extension.request_scheduled(asking, spider)
         extension.response_received(cut, spider)
     assert sorted(message.partition(" ")[0] for message in caplog.messages) == [
-        "Bodies",
         "Request.priority",
+        "Responses",
         'meta["dont_obey_robotstxt"]',
         'meta["download_slot"]',
     ]

@@ -176,7 +176,7 @@ def _check_components(settings: BaseSettings, name: str, base: dict[Any, Any]) -
             continue
         _check_class(name, key if are_keys else value)
         if are_keys:
-            _check_number(f"{name}: the order of {key}", value)
+            _check_number(f"{name}: the place of {key}", value)
 
 
 def _check_feeds(settings: BaseSettings) -> None:

@@ -391,7 +391,7 @@ def test_the_list_is_named_as_in_scrapy_redis():
         ({"REDIS_START_URLS_KEY": "%(spider)s"}, "REDIS_START_URLS_KEY must be a key"),
         (
             {"REDIS_START_URLS_AS_SET": True, "REDIS_START_URLS_AS_ZSET": True},
-            "AS_SET and REDIS_START_URLS_AS_ZSET exclude each other",
+            "Only one of REDIS_START_URLS_AS_SET and REDIS_START_URLS_AS_ZSET",
         ),
         ({"REDIS_START_URLS_BATCH_SIZE": 0}, "must be a whole number of at least 1"),
         ({"REDIS_START_URLS_BATCH_SIZE": 10_001}, "must be at most 10000, not 10001"),
