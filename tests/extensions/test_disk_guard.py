@@ -46,7 +46,7 @@ def test_on_a_full_disk_no_host_is_contacted_and_the_summary_says_why(web, tmp_p
     summary = log[log.index("=== crawl summary ===") :]
     assert " s: disk\n" in summary
     assert "and still when it ended: " in summary
-    assert "make room, and the crawl goes on by itself." in " ".join(summary.split())
+    assert "free some space, and the crawl resumes by itself." in " ".join(summary.split())
     assert stats_of(tmp_path / "job")["pauses/disk_secs"] > 0.5
 
 
