@@ -275,11 +275,11 @@ class LiveSeeds:
                 if self._stats.get_value("seeds/live_bad") <= _MAX_LOGGED:
                     logger.warning("%s: %s: %r", self._key, bad, item[:_LOGGED_BYTES])
         self._process.intake.submit_seeds([item for item in found if isinstance(item, Seed)])
-        for item in found:
-            if isinstance(item, Request):
-                self._process.intake.enqueue(item)
-            elif isinstance(item, Entry):
-                self._process.intake.visit(item)
+        for each in found:
+            if isinstance(each, Request):
+                self._process.intake.enqueue(each)
+            elif isinstance(each, Entry):
+                self._process.intake.visit(each)
         self._stats.inc_value("seeds/live", len(found))
         self._new.add(name)
 
