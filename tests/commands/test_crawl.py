@@ -343,7 +343,7 @@ class NotAsync:
 @pytest.mark.parametrize(
     ("settings", "parts"),
     [
-        ({"FRONTIER_PRIORITIZER": "builtins.int"}, ["FRONTIER_PRIORITIZER", "does not fit"]),
+        ({"FRONTIER_PRIORITIZER": "builtins.int"}, ["FRONTIER_PRIORITIZER", "cannot be used"]),
         (
             {"FRONTIER_SELECTOR": "webcrawl.hosts.politeness.preconditions.host_of"},
             ["FRONTIER_SELECTOR", "not fit"],

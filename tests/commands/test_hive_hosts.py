@@ -117,7 +117,7 @@ def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machin
     assert told == dict.fromkeys(names, "news-1 started")
     ports = {(one.directory / "crawls/news-1/ports.json").read_text() for one in daemons}
     assert len(ports) == len(daemons)
-    assert hive(*start("news")) == (0, dict.fromkeys(names, "news-1 ran already"))
+    assert hive(*start("news")) == (0, dict.fromkeys(names, "news-1 already running"))
     checkout = hosts.with_name("checkout")
     shutil.copytree(ROOT / "webcrawl", checkout / "webcrawl")
     for name in ("setup.py", "pyproject.toml", "scrapy.cfg"):
@@ -125,7 +125,9 @@ def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machin
     (checkout / "mine.py").touch()
     code, told = hive(*start("news"), cwd=checkout)
     assert code == 0
-    other = r"news-1 ran already; news-1 runs another egg \(\d+\.\d+\): stop it and say up again"
+    other = (
+        r"news-1 already running; news-1 runs another egg \(\d+\.\d+\): stop it and run up again"
+    )
     assert all(re.fullmatch(other, text) for text in told.values())
 
     daemons[1].process.send_signal(signal.SIGSTOP)
@@ -134,9 +136,9 @@ def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machin
     finally:
         daemons[1].process.send_signal(signal.SIGCONT)
     assert code == 1
-    assert told.pop(names[1]) == "does not answer: nothing in 4 s"
+    assert told.pop(names[1]) == "does not answer within 4 s"
     assert {*told} == {names[0]}
-    assert all(text.startswith("news-1 runs since 20") for text in told.values())
+    assert all(text.startswith("news-1 running since 20") for text in told.values())
 
     saved = "news-1 ended with a checkpoint: stopped by a signal"
     assert hive("stop", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, saved))
@@ -156,7 +158,7 @@ def test_drones_that_died_or_were_stopped_continue_to_the_end(daemons, hosts, na
         1,
         "again-1 ended without a checkpoint in its log: its log does not say why",
     )
-    mended = dict.fromkeys(names, "again-1 ran already") | {names[0]: "again-1 started"}
+    mended = dict.fromkeys(names, "again-1 already running") | {names[0]: "again-1 started"}
     assert hive(*start("again")) == (0, mended)
     saved = "again-1 ended with a checkpoint: stopped by a signal"
     assert hive("stop", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, saved))
@@ -189,22 +191,22 @@ def test_a_drone_that_cannot_start_is_named_with_its_reason(daemons, hosts, star
     code, told = hive(*start("lost", seeds="mine.txt"), "--drones", 2)
     assert code == 1
     for text in told.values():
-        assert "ended at once: Cannot read the seeds in mine.txt: No such file" in text
+        assert "ended immediately: Cannot read the seeds in mine.txt: No such file" in text
 
 
 def test_a_wrong_password_is_named(daemons, hosts):
     hosts.write_text(daemons[1].line.replace("me:", "you:"))
-    sentence = "refuses the user and password of the hosts file"
+    sentence = "refuses the user and password in the hosts file"
     assert hive("status", "--hosts", hosts, "-s", "HIVE=n") == (1, {daemons[1].name: sentence})
 
 
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
-        ("", "names 0 machines: 1 to 1000 can be."),
-        ("one\nftp://me:secret@two", "Line 2 of {} is no URL of a scrapyd"),
+        ("", "must have 1 to 1000 machines, not 0."),
+        ("one\nftp://me:secret@two", "Line 2 of {} must be the URL of a scrapyd"),
         ("one\nhttp://ONE:6800/", "Line 2 of {} names one:6800 again."),
-        ("http://me:secret@one:port", "Line 1 of {} is no URL of a scrapyd"),
+        ("http://me:secret@one:port", "Line 1 of {} must be the URL of a scrapyd"),
     ],
 )
 def test_an_invalid_hosts_file_is_reported_in_a_sentence(tmp_path, lines, sentence):

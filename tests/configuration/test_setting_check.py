@@ -72,22 +72,22 @@ def test_settings_of_scrapy_redis_are_no_slips():
         RETRY_ENABLED | perhaps | RETRY_ENABLED must be true or false, not 'perhaps'
         POLITENESS_MIM_DELAY | 2 | There is no setting POLITENESS_MIM_DELAY; .* POLITENESS_MIN
         POLITNESS_MIN_DELAY | 2 | There is no setting POLITNESS_MIN_DELAY; .* POLITENESS_MIN_D
-        URL_SCOPES | seeds | There is no setting URL_SCOPES; the nearest is URL_SCOPE.
-        TRAP_MIN_SHARE | 0.5 | There is no setting TRAP_MIN_SHARE; the nearest is TRAP_
-        ROBOTSTXT_OBAY | False | no setting ROBOTSTXT_OBAY; the nearest is ROBOTSTXT_OBEY
-        DOWNLOAD_DELLAY | 3 | no setting DOWNLOAD_DELLAY; the nearest is DOWNLOAD_DELAY
-        Politeness_min_delay | 3 | Politeness_min_delay; the nearest is POLITENESS_MIN_DELAY
-        MEMORY_BUGDET | 1GB | no setting MEMORY_BUGDET; the nearest is MEMORY_BUDGET
-        BREAKER_SECS | 30 | no setting BREAKER_SECS any more: its value of webcrawl 0.2 holds
-        HOSTS_CACHE_SIZE | 9 | no setting HOSTS_CACHE_SIZE any more: it is a share of MEMORY_BUDGET
-        URL_MAX_SEGMENTS | 9 | URL_MAX_SEGMENTS any more: URL_FILTERS switches filters off
-        BUDGET_HOST_DEPTH | 9 | BUDGET_HOST_DEPTH any more: URL_MAX_DEPTH bounds depth, and BUDGET_
-        HIVE_KEY_FILE | k | no setting HIVE_KEY_FILE any more: .* plain data into meta and cb
-        FRONTIER_COLOUR | red | There is no setting FRONTIER_COLOUR; the nearest is FRONTIER_
-        LOG_FORMAT | %( | LOG_FORMAT cannot be:
+        URL_SCOPES | seeds | There is no setting URL_SCOPES; the most similar is URL_SCOPE.
+        TRAP_MIN_SHARE | 0.5 | There is no setting TRAP_MIN_SHARE; the most similar is TRAP_
+        ROBOTSTXT_OBAY | False | no setting ROBOTSTXT_OBAY; the most similar is ROBOTSTXT_OBEY
+        DOWNLOAD_DELLAY | 3 | no setting DOWNLOAD_DELLAY; the most similar is DOWNLOAD_DELAY
+        Politeness_min_delay | 3 | Politeness_min_delay; the most similar is POLITENESS_MIN_DELAY
+        MEMORY_BUGDET | 1GB | no setting MEMORY_BUGDET; the most similar is MEMORY_BUDGET
+        BREAKER_SECS | 30 | setting BREAKER_SECS was removed: it is fixed to its default
+        HOSTS_CACHE_SIZE | 9 | HOSTS_CACHE_SIZE was removed: it is now a share of MEMORY_BUDGET
+        URL_MAX_SEGMENTS | 9 | URL_MAX_SEGMENTS was removed: use URL_FILTERS to switch filters off
+        BUDGET_HOST_DEPTH | 9 | BUDGET_HOST_DEPTH was removed: use URL_MAX_DEPTH, BUDGET_
+        HIVE_KEY_FILE | k | setting HIVE_KEY_FILE was removed: .* plain data into meta and cb
+        FRONTIER_COLOUR | red | There is no setting FRONTIER_COLOUR; the most similar is FRONTIER_
+        LOG_FORMAT | %( | LOG_FORMAT is not valid:
         OUTPUT_STORE_OPTIONS | {"key": | OUTPUT_STORE_OPTIONS must be a dict.*Expecting
         RETRY_POLICY | [1] | RETRY_POLICY must be a dictionary \\(JSON\\), not '\\[1\\]'
-        FEEDS | {"x.zz": {"format": "zz"}} | FEEDS must say the format of x.zz, one of csv,
+        FEEDS | {"x.zz": {"format": "zz"}} | FEEDS must give a format for x.zz, one of csv,
     """),
 )
 def test_impossible_values_of_settings_end_with_a_sentence(name, value, sentence):
@@ -157,10 +157,10 @@ def test_scrapy_reads_times_with_units_as_seconds():
 def test_names_of_other_crawlers_get_a_warning_with_what_serves_here(caplog):
     check_crawl(settings(MAX_PAGES=5, max_depth=3, CRAWL_DELAY=1, MAX_WORDS=5))
     assert [record.getMessage() for record in caplog.records] == lines("""
-        MAX_PAGES has no effect in this crawl; here: CLOSESPIDER_PAGECOUNT for the crawl, \
+        MAX_PAGES has no effect in this crawl; instead: CLOSESPIDER_PAGECOUNT for the crawl, \
 BUDGET_HOST_PAGES for a host
-        max_depth has no effect in this crawl; here: URL_MAX_DEPTH
-        CRAWL_DELAY has no effect in this crawl; here: POLITENESS_MIN_DELAY
+        max_depth has no effect in this crawl; instead: URL_MAX_DEPTH
+        CRAWL_DELAY has no effect in this crawl; instead: POLITENESS_MIN_DELAY
     """)
 
 

@@ -58,7 +58,7 @@ class Hive:
         process = self._process(name)
         process.parts.services.crawler.engine.scraper = SimpleNamespace(slot=None)
         process.open(awaits_seeds=False, on_merged=lambda: None)
-        control = Control(process, named="scrapy control")
+        control = Control(process, command_line="scrapy control")
         await control.open()
         settings = process.parts.services.crawler.settings
         of_hive = HiveControl(settings, name=name, control=control)
@@ -68,7 +68,7 @@ class Hive:
 
     async def _enter(self, name):
         membership = Membership(client=self._client, keys=KEYS, drone=name, lease_secs=600)
-        await membership.found(1)
+        await membership.enter(1)
         await membership.beat(Report())
 
     async def leave(self, name):
@@ -136,7 +136,7 @@ async def test_a_drone_keeps_the_end_of_what_it_never_had(hive_at):
     async with hive_at as hive:
         hive.has_journal("away", hive="1795391642000000")
         await hive.join("a")
-        assert "nothing of it is in force" in (await hive.send("resume"))[0]
+        assert "nothing to end" in (await hive.send("resume"))[0]
         await hive.lose()
         await hive.settle()
         await hive.join("away")

@@ -123,7 +123,7 @@ def test_a_pause_holds_over_a_kill_until_it_is_ended(web, begin):
     at = time.time()
     control(web, "resume")
     wait_until(lambda: contacts(web, at))
-    assert "nothing of it is in force" in control(web, "resume", code=2)
+    assert "nothing to end" in control(web, "resume", code=2)
     assert "settings" in control(web, "state")
     control(web, "stop")
     _, log = crawl.communicate()
@@ -168,13 +168,13 @@ def test_what_is_no_command_changes_nothing(web, begin):
     begin()
     for words, why in (
         ("slower a.test 0.5", "Expected `float` > 1"),
-        ("slower a/test 2", "is no host or domain"),
+        ("slower a/test 2", "is not a host or domain"),
         ("free all nothing", "Invalid enum value"),
         ("free all failing_origin", "Invalid enum value"),
         ("exclude all", "pause"),
         ("set LOG_LEVEL", "missing required field `value`"),
         ("seeds http://", "neither a domain nor a URL"),
-        ("resume", "nothing of it is in force"),
+        ("resume", "nothing to end"),
     ):
         assert why in control(web, words, code=2)
     path = (web.job / "control").read_text().strip()
@@ -370,7 +370,7 @@ def test_finished_urls_are_visited_again_while_the_crawl_runs(web, begin):
     said = control(web, f"due {first} http://never.test/")["said"]
     assert said.startswith("due: 1 URL put back in line")
     assert said.endswith("; 1 never answered: http://never.test/")
-    assert journal(web)[-1]["answer"] == "a checkpoint has its visits"
+    assert journal(web)[-1]["answer"] == "its visits are saved in a checkpoint"
     kill(crawl)  # the answer is there, so a checkpoint is
     begin(POLITENESS_MIN_DELAY=1)
     done = warm.scrapy("frontier", web.job, "--refetch", second)
@@ -412,5 +412,5 @@ def test_a_crawl_that_hangs_is_not_waited_for_for_ever(tmp_path, monkeypatch):
         server.bind(str(path))
         server.listen()
         (tmp_path / "control").write_text(f"{path}\n")
-        with pytest.raises(FatalError, match=r"has not answered in 0\.2 s: it hangs"):
+        with pytest.raises(FatalError, match=r"has not answered within 0\.2 s: it hangs"):
             unix_socket.send(tmp_path, Request("state"))

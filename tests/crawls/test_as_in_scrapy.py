@@ -144,7 +144,7 @@ def test_a_spider_gets_what_stock_scrapy_gives_it(site, tmp_path, project):
     # Nothing of it stays, and what has no effect is said once.
     assert [path.name for path in project.iterdir()] == ["scrapy.cfg"]
     assert ours[2].stderr.count("no effect") == 1
-    assert "DOWNLOAD_DELAY_JITTER has no effect in this crawl; here: POLITENESS_JITTER" in (
+    assert "DOWNLOAD_DELAY_JITTER has no effect in this crawl; instead: POLITENESS_JITTER" in (
         ours[2].stderr
     )
     # It ends with the crawl's summary, without what it kept for itself.

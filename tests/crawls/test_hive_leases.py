@@ -157,4 +157,4 @@ def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_sh
         # Transfers that were under way at a stop; shards that change hands repeat hundreds.
         assert sum(asked[url] - 1 for url in fetched) <= 30
         assert not any("hive/shards/abandoned" in stats_of(drone.job) for drone in drones)
-        assert any("has lapsed (the process did not run for" in drone.said for drone in drones)
+        assert any("has expired (the process did not run for" in drone.said for drone in drones)

@@ -62,7 +62,7 @@ def test_a_store_that_cannot_be_reached_for_a_while_costs_nothing(hive, store, n
     hive.redis.kill()
     wait_until(lambda: all("cannot be reached either" in one.said for one in hive.living))
     hive.redis.start()
-    wait_until(lambda: all("is sent again" in drone.said for drone in hive.living))
+    wait_until(lambda: all("may have lost are resent" in drone.said for drone in hive.living))
     # A publication that was under way may have made it again.
     shutil.rmtree(store, ignore_errors=True)
     store.unlink(missing_ok=True)
@@ -140,7 +140,7 @@ def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_dro
     hive.redis.restart(empty=True)
     store.rename(tmp_path / "lost")
     # Until the drones' next beat nothing tells of the hive.
-    told = ("not in HIVE_STORE", "Redis was emptied: the hive is entered there again")
+    told = ("not in HIVE_STORE", "Redis was emptied: registering the hive there again")
     wait_until(lambda: all(one in drone.said for drone in hive.living for one in told))
     # A drone that comes now must not take this for a new hive.
     new = hive.add()

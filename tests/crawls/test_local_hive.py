@@ -48,14 +48,14 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         assert {one["said"][:7] for one in told} <= {"running", "waiting"}
         both_are_paused_by(monitor)
         seeded = warm.scrapy("control", web.job, "seeds", "http://127.0.0.1:1/seeded")
-        assert seeded.stdout == "seeds: pushed to the live seeds of the hive\n", seeded
+        assert seeded.stdout == "seeds: added to the live seeds of the hive\n", seeded
         pid = hive.drones()[0].pid
         hive.drones()[0].kill()
-        wait_until(lambda: "started again" in (tmp_path / "first").read_text())
+        wait_until(lambda: "restarting in" in (tmp_path / "first").read_text())
         wait_until(lambda: len(hive.drones()) == 2)
         said = hive.ends(signal.SIGINT)
-        assert re.search(r"drone \d died \(killed by SIGKILL\): started again in 1 s", said)
-        assert "stopping with checkpoints; the same signal again: at once\n" in said
+        assert re.search(r"drone \d died \(killed by SIGKILL\): restarting in 1 s", said)
+        assert "stopping with checkpoints; send the signal again to stop immediately\n" in said
         assert "end  stopped by a signal" in said
         assert not psutil.pid_exists(pid)
     with pytest.raises(ConnectionRefusedError):

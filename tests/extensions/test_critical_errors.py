@@ -137,7 +137,7 @@ def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
     settings = {"ITEM_PIPELINES": json.dumps(modules), "MODULE_MAX_FAILURES": 30}
     said = crawl(simulated, code=4, **settings)
     last = said.splitlines()[-1]
-    sentence = rf"webcrawl: The module failing_module\.{module} failed on 30 pages in a row: "
+    sentence = rf"webcrawl: The module failing_module\.{module} failed on 30 pages in a row \(details: "
     assert re.match(sentence, last), last
     assert f"`scrapy {'replay' if has_warc else 'frontier'} " in last
     assert "Crawl state saved (too_many_errors)" in said
@@ -175,7 +175,7 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     logged = said.count("ERROR: The module bugs.Clumsy failed on http")
     assert logged < 10
     assert logged + stats_of(path / "job")["log/left_out"] == failed
-    assert "messages were left out (LOG_LEVEL=DEBUG logs all) like: The module" in said
+    assert "messages like this were left out (LOG_LEVEL=DEBUG logs all): The module" in said
     lines = critical(path)
     # A hundred of one kind are kept; the others are counted.
     assert len(lines) == 100
@@ -240,7 +240,7 @@ def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(
     settings = {"BREAKER_MAX_ERRORS": 5, setting: json.dumps({bug: 50})}
     said = crawl(simulated, code=4, **settings)
     last = said.splitlines()[-1]
-    assert re.match(r"webcrawl: 5 errors that nobody anticipated within \d+ s: ", last), last
+    assert re.match(r"webcrawl: 5 unexpected errors within \d+ s \(details: ", last), last
     assert "\x1b" not in said
     assert "Crawl state saved (too_many_errors)" in said
     assert 5 <= stats_of(path / "job")[f"critical/{where}"] < 60

@@ -46,7 +46,7 @@ def test_on_a_full_disk_no_host_is_contacted_and_the_summary_says_why(web, tmp_p
     summary = log[log.index("=== crawl summary ===") :]
     assert " s: disk\n" in summary
     assert "still paused at the end: " in summary
-    assert "make room, and the crawl goes on by itself." in " ".join(summary.split())
+    assert "free some space, and the crawl resumes by itself." in " ".join(summary.split())
     assert stats_of(tmp_path / "job")["pauses/disk_secs"] > 0.5
 
 
@@ -61,7 +61,7 @@ def test_when_there_is_room_again_the_crawl_goes_on_and_misses_nothing(web, tmp_
     ballast.unlink()
     _, log = crawl.communicate(timeout=60)
     assert crawl.returncode == 0
-    assert "The crawl goes on: " in log
+    assert "The crawl resumes: " in log
     stats = stats_of(tmp_path / "job")
     assert stats["pauses/disk_secs"] > 0.5
     assert stats["pauses/now"] == ""

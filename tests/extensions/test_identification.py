@@ -74,8 +74,8 @@ def test_a_contact_without_page_or_address_is_a_sentence(contact):
     with pytest.raises(FatalError) as caught:
         crawler_with(CRAWLER_CONTACT=contact)
     assert str(caught.value) == (
-        "CRAWLER_CONTACT must be the http(s) URL of a page about the crawl or a mail address, "
-        f"not {contact!r}."
+        "CRAWLER_CONTACT must be the http(s) URL of a page about the crawl or an email "
+        f"address, not {contact!r}."
     )
 
 
@@ -87,7 +87,7 @@ def test_unusual_contacts_are_contacts(contact):
 
 @pytest.mark.parametrize("agent", ["a/1\r\nX: y", "a/1\x00", "bücher/1"])
 def test_a_user_agent_that_cannot_be_sent_is_a_sentence(agent):
-    with pytest.raises(FatalError, match=r"^USER_AGENT must be printable ASCII, .* is not\.$"):
+    with pytest.raises(FatalError, match=r"^USER_AGENT must be printable ASCII, not .*\.$"):
         crawler_with(USER_AGENT=agent)
 
 
@@ -145,7 +145,7 @@ def test_every_request_names_the_contact_and_robots_txt_the_product(tmp_path):
     hits = access_log(log)
     assert {hit.agent for hit in hits} == {f"webcrawl/0.2 (+{PAGE})"}
     assert {is_robots(hit) for hit in hits} == {True, False}
-    assert "NOBODY TO ASK" not in said
+    assert "NO CONTACT" not in said
 
 
 async def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(tmp_path):

@@ -158,7 +158,7 @@ def test_a_port_that_is_taken_is_one_warning_and_another_port(ended):
     assert record["level"] == "WARNING"
     assert record["message"] == (
         f"Metrics are at http://127.0.0.1:{ended.port}/metrics, "
-        f"as METRICS_PORT {ended.taken} cannot be had"
+        f"because METRICS_PORT {ended.taken} is not available"
     )
     assert stats_of(ended.job)["metrics/address"] == f"127.0.0.1:{ended.port}"
     assert not (ended.job / "ports.json").exists()
@@ -167,7 +167,7 @@ def test_a_port_that_is_taken_is_one_warning_and_another_port(ended):
 def test_a_host_that_cannot_be_is_one_warning_and_no_metrics(tmp_path):
     with simulated(tmp_path, hosts=2) as web:
         said = web.crawl(METRICS_PORT=free_port(), METRICS_HOST="192.0.2.1")
-    assert said.count("There are no metrics, as METRICS_HOST cannot be had: ") == 1
+    assert said.count("Metrics are not served, because METRICS_HOST cannot be used: ") == 1
 
 
 def test_all_of_standard_error_is_json_lines(ended):

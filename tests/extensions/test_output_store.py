@@ -119,7 +119,7 @@ def test_file_that_is_in_the_store_already_is_not_deleted(jobdir):
     mover._move_all()
     assert left_in(jobdir) == {A}
     crawler = get_crawler(settings_dict={"JOBDIR": str(jobdir), "OUTPUT_STORE": f"{jobdir}/store"})
-    with pytest.raises(FatalError, match="is in JOBDIR: name a place outside of it"):
+    with pytest.raises(FatalError, match="is inside JOBDIR: choose a place outside it"):
         OutputStore.from_crawler(crawler)
 
 

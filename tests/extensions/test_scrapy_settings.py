@@ -110,8 +110,8 @@ def test_request_attributes_without_effect_are_warned_of_once(caplog):
         extension.request_scheduled(asking, spider)
         extension.response_received(cut, spider)
     assert sorted(message.partition(" ")[0] for message in caplog.messages) == [
-        "Bodies",
         "Request.priority",
+        "Responses",
         'meta["dont_obey_robotstxt"]',
         'meta["download_slot"]',
     ]
@@ -135,7 +135,7 @@ def test_settings_without_effect_are_named_with_their_replacement():
         "DUPEFILTER_CLASS",
         "DOWNLOADER_CLIENTCONTEXTFACTORY",
     ]
-    assert told[1].endswith("here: POLITENESS_DELAY_FACTOR makes slow hosts rest longer")
+    assert told[1].endswith("instead: POLITENESS_DELAY_FACTOR gives slow hosts longer pauses")
     from_redis = settings_of(
         Spider, SCHEDULER_PERSIST=True, MAX_IDLE_TIME_BEFORE_CLOSE=9, REDIS_START_URLS_AS_SET=True
     )
@@ -143,4 +143,4 @@ def test_settings_without_effect_are_named_with_their_replacement():
         *("SCHEDULER_PERSIST", "MAX_IDLE_TIME_BEFORE_CLOSE", "REDIS_START_URLS_AS_SET"),
     ]
     in_web = [*without_effect(settings_of(WebSpider, DEPTH_LIMIT=2), web=True)]
-    assert in_web == ["DEPTH_LIMIT has no effect in this crawl; here: URL_MAX_DEPTH"]
+    assert in_web == ["DEPTH_LIMIT has no effect in this crawl; instead: URL_MAX_DEPTH"]

@@ -164,7 +164,7 @@ def test_a_full_disk_is_one_line_in_the_log_and_the_old_file_stays(jobdir):
     lines = [line for line in log.splitlines() if "stats_file" in line and "ERROR" in line]
     assert len(lines) == 1
     assert lines[0].endswith(
-        f"The stats were not written to {jobdir / 'stats.json'}: File too large"
+        f"The stats could not be written to {jobdir / 'stats.json'}: File too large"
     )
     assert (jobdir / "stats.json").read_text() == '{"finish_reason": "of the run before"}'
     assert "Spider closed (finished)" in log

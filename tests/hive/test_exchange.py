@@ -103,7 +103,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
     drone = secrets.token_hex(4)
     membership = Membership(client=client, keys=keys, drone=drone, lease_secs=lease_secs)
     store = CheckpointStore(url=str(directory / f"store-{name}"))
-    store.found(HiveFacts(shards=shards, politeness_key="host"), "")
+    store.enter(HiveFacts(shards=shards, politeness_key="host"), "")
     held = {}
     trusted = []
 
@@ -127,7 +127,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
     parts = SimpleNamespace(
         name=drone,
         settings=SimpleNamespace(lease_secs=lease_secs),
-        holding=Holding(good_until=math.inf, has_all=True),
+        holding=Holding(valid_until=math.inf, is_redis_complete=True),
         client=client,
         membership=membership,
         store=store,
@@ -147,7 +147,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
         ),
     )
     if shards:
-        await membership.found(shards)
+        await membership.enter(shards)
         await membership.beat(Report())
         await membership.order(share=shards)
     try:

@@ -65,7 +65,7 @@ class MembershipMachine(RuleBasedStateMachine):
 
     @rule()
     def found(self):
-        state = self.run(self.drones["a"].found(3))
+        state = self.run(self.drones["a"].enter(3))
         self.founded = True
         assert state.shards == 3
 

@@ -116,15 +116,15 @@ def test_a_form_of_the_page_acts_after_the_token_was_given(monitor):
          "set CONCURRENT_REQUESTS 7: in force"),
         ("exclude", {"host": "never.test"}, "exclude never.test: in force"),
         ("free", {"host": "a.test", "reason": "depth"}, "free a.test depth: in force"),
-        ("exclude", {"host": "a/b"}, "is no host"),
-        ("set", {"name": HOSTILE, "value": "1"}, "is none of"),
+        ("exclude", {"host": "a/b"}, "is not a host"),
+        ("set", {"name": HOSTILE, "value": "1"}, "cannot be changed"),
         ("due", {"urls": "http://never.test/ http://a.test/"}, "due: 0 URLs"),
         ("seeds", {"lines": "http://a.test/ b.test"}, "seeds http://a.test/"),
         ("unset", {"name": "CONCURRENT_REQUESTS"}, "unset CONCURRENT_REQUESTS: in force"),
     ):  # fmt: skip
         assert said in monitor.form(name, **fields)
     (sure,) = monitor.page().xpath("//form[@action='commands/drop']//input[@required][not(@name)]")
-    assert sure.tail.strip() == "Give up for good? URLs parked now: none"
+    assert sure.tail.strip() == "Give up these URLs for good? Parked now: none"
     assert [line["name"] for line in monitor.journal() if "name" in line][-1] == "unset"
 
 
@@ -286,15 +286,15 @@ def test_a_port_that_is_taken_is_one_warning_and_a_crawl_that_ends_leaves_no_por
             monitor.crawl.send_signal(signal.SIGTERM)
             said = monitor.crawl.communicate(timeout=60)[1]
             assert not (monitor.job / "ports.json").exists()
-    assert said.count(f", as MONITOR_PORT {port} cannot be had; its token is in ") == 1
+    assert said.count(f", because MONITOR_PORT {port} is not available; its token is in ") == 1
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"MONITOR_HOST": "0.0.0.0"}, "MONITOR_HOST needs MONITOR_TOKEN_FILE"),
-        ({"MONITOR_TOKEN_FILE": "open"}, "must be its owner's alone"),
-        ({"MONITOR_TOKEN_FILE": "short"}, "must have 16 characters or more"),
+        ({"MONITOR_HOST": "0.0.0.0"}, "MONITOR_HOST is not a loopback address"),
+        ({"MONITOR_TOKEN_FILE": "open"}, "only its owner may read it"),
+        ({"MONITOR_TOKEN_FILE": "short"}, "must have at least 16 characters"),
         ({"MONITOR_HOST": "192.0.2.1", "MONITOR_TOKEN_FILE": "mine"}, "bind on .*192.0.2.1"),
     ],
 )
@@ -308,14 +308,14 @@ def test_without_a_fit_token_or_host_there_is_no_monitor(tmp_path, monkeypatch, 
         settings = settings | {"MONITOR_TOKEN_FILE": str(tmp_path / name)}
     given = get_project_settings()
     given.setdict({"MONITOR_PORT": free_port(), "JOBDIR": str(tmp_path), **settings})
-    with pytest.raises(FatalError, match=f"There is no monitor: .*{sentence}"):
+    with pytest.raises(FatalError, match=f"The monitor did not start: .*{sentence}"):
         MonitorProcess(given).start()
 
 
 def test_a_crawl_goes_on_without_a_monitor(tmp_path):
     with simulated(tmp_path, hosts=2) as web:
         crawl = start_crawl(web.command(MONITOR_PORT=free_port(), MONITOR_HOST="0.0.0.0"))
-        next(line for line in crawl.stderr if "There is no monitor: " in line)
+        next(line for line in crawl.stderr if "The monitor did not start: " in line)
         wait_until(lambda: len(access_log(web.log)) > 3)
         kill(crawl)
 

@@ -60,7 +60,7 @@ def test_a_fail_over_by_a_sentinel_loses_nothing(tmp_path, is_behind):
         assert not hive.is_over
         hive.redis = replica
         hive.end()
-        assert all("what it may lack is sent again" in drone.said for drone in hive.drones)
+        assert all("may have lost are resent" in drone.said for drone in hive.drones)
         hive.judge()
 
 

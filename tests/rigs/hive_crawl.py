@@ -329,7 +329,7 @@ class HiveCrawl:
         asked = Counter(pages_asked_for(hits))
         fetchable = fetchable_urls(world, USER_AGENT)
         for drone in self.drones:  # a machine may be too busy for it to keep its leases
-            for at in drone.times_of(" has lapsed (the process did not run for "):
+            for at in drone.times_of(" has expired (the process did not run for "):
                 since = drone.published_until(at)
                 self._losses.append((since, since, at + 1))
         # Each page counts once, whichever drones had it.

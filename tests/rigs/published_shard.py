@@ -31,7 +31,7 @@ def store_of(kind, path, patch, **sizes):
     if kind == "copies":
         patch.setattr(os, "link", _across(path / "store", os.link))
     store = CheckpointStore(url=url, **sizes)
-    store.found(FACTS, LIST)
+    store.enter(FACTS, LIST)
     return store
 
 

@@ -1,1 +1,1 @@
-"""Typed readers of settings and of foreign bytes; MEMORY_BUDGET divided among its users."""
+"""Typed readers for settings and for bytes from outside; division of MEMORY_BUDGET."""

@@ -1,8 +1,8 @@
-"""Decoders of JSON and msgpack that came from outside: disk, Redis, sockets, processes, HTTP.
+"""Decoders for JSON and msgpack from outside: disk, Redis, sockets, processes, HTTP.
 
-Each returns a value of its type or raises `UndecodableError`, whatever the bytes are. Make them
-when a module is loaded: msgspec (0.22) crashes if two threads at once are the first to decode a
-Struct.
+For any bytes, each returns a value of its type or raises ``UndecodableError``. Create decoders when
+a module is loaded: msgspec (0.22) crashes if two threads are the first to decode a Struct at the
+same time.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ T = TypeVar("T")
 _Bytes: TypeAlias = "bytes | memoryview"
 _Text: TypeAlias = "bytes | str"
 
-#: The largest number from outside: a float holds it exactly, and as epoch seconds it has a date.
+#: The largest number accepted: a float holds it exactly.
 MOST = 1 << 53
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
-#: Finite; negative ones come from clocks that were set back.
+#: Finite seconds, negative if a clock was set back.
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=-MOST, le=MOST)]
 #: Epoch seconds as far as ``datetime`` goes: up to the year 9892.
 Epoch: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=2.5e11)]
 
 
 class UndecodableError(msgspec.DecodeError):
-    """The error of bytes, or of a value in them, that are not what they should be."""
+    """Error for bytes, or a value in them, that are not of the expected form."""
 
 
 @overload
@@ -36,7 +36,7 @@ def msgpack_decoder(kind: type[T], **more: Any) -> Callable[[_Bytes], T]: ...
 @overload
 def msgpack_decoder(kind: Any, **more: Any) -> Callable[[_Bytes], Any]: ...
 def msgpack_decoder(kind: Any, **more: Any) -> Callable[[_Bytes], Any]:
-    """Return a decoder of msgpack for the type *kind*; *more* as ``msgspec.msgpack.Decoder``."""
+    """Return a msgpack decoder for the type *kind*; *more* as for ``msgspec.msgpack.Decoder``."""
     return _guarded(msgspec.msgpack.Decoder(kind, **more).decode)
 
 
@@ -45,17 +45,17 @@ def json_decoder(kind: type[T], **more: Any) -> Callable[[_Text], T]: ...
 @overload
 def json_decoder(kind: Any, **more: Any) -> Callable[[_Text], Any]: ...
 def json_decoder(kind: Any, **more: Any) -> Callable[[_Text], Any]:
-    """Return a decoder of JSON for the type *kind*; *more* as ``msgspec.json.Decoder``."""
+    """Return a JSON decoder for the type *kind*; *more* as for ``msgspec.json.Decoder``."""
     return _guarded(msgspec.json.Decoder(kind, **more).decode)
 
 
 def json_lines_decoder(kind: type[T]) -> Callable[[_Text], list[T]]:
-    """Return a decoder of lines, each the JSON of a *kind*."""
+    """Return a decoder for lines of JSON, each a *kind*."""
     return _guarded(msgspec.json.Decoder(kind).decode_lines)
 
 
 def converted(value: Any, kind: type[T], *, strict: bool = True) -> T:
-    """Return *value*, which was decoded without a type, as a *kind*. UndecodableError."""
+    """Convert *value*, which was decoded without a type, to *kind*. Raises UndecodableError."""
     try:
         return msgspec.convert(value, kind, strict=strict)
     except (ValueError, RecursionError) as error:
@@ -63,16 +63,18 @@ def converted(value: Any, kind: type[T], *, strict: bool = True) -> T:
 
 
 def check_depth(value: Any, most: int) -> None:
-    """Raise UndecodableError if lists and dicts of *value*, which was decoded without a type, are
-    nested more than *most* deep. Python's own bound depends on its version and on the caller."""
+    """Raise UndecodableError if lists and dicts in *value* are nested more than *most* deep.
+
+    Python's own limit depends on its version and on the caller.
+    """
     level = [value]
     for _ in range(most + 1):
-        level = [one for one in level if isinstance(one, dict | list)]
+        level = [value for value in level if isinstance(value, dict | list)]
         if not level:
             return
-        insides = (one.values() if isinstance(one, dict) else one for one in level)
-        level = [one for inside in insides for one in inside]
-    raise UndecodableError(f"nested more than {most} deep")
+        insides = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [value for inside in insides for value in inside]
+    raise UndecodableError(f"nested more than {most} levels deep")
 
 
 def _guarded(decode: Callable[[Any], T]) -> Callable[[Any], T]:

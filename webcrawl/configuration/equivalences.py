@@ -1,4 +1,4 @@
-"""The form by which URLs are compared, from the settings."""
+"""Settings for the equivalence of URLs: which ones are treated as the same."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 
 def rules_of(settings: BaseSettings) -> frozenset[str]:
-    """URL_EQUIVALENCES, the names of rules."""
+    """Return the names of rules in URL_EQUIVALENCES."""
     return frozenset(words(settings, "URL_EQUIVALENCES"))
 
 
 def equivalence_of(
     settings: BaseSettings, *, rules: AbstractSet[str] | None = None, with_hosts: bool = True
 ) -> Equivalence:
-    """URL_EQUIVALENCES, or only *rules*, and *with_hosts* URL_HOST_RULES_FILE; FatalError for what
-    cannot be. Reads the file."""
+    """Return the equivalence from URL_EQUIVALENCES, or from *rules* if given.
+
+    *with_hosts* adds URL_HOST_RULES_FILE, which is read here. Raises FatalError for invalid rules.
+    """
     path = settings.get("URL_HOST_RULES_FILE", "") if with_hosts else ""
     try:
         hosts = UrlHostRules.read(Path(path)) if path else None

@@ -1,4 +1,4 @@
-"""Scrapy's settings, and those of scrapy-redis: their defaults, and which have no effect here."""
+"""Defaults of Scrapy's and scrapy-redis' settings, and which of them have no effect here."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ SCRAPYS: dict[str, Any] = {
     name: getattr(default_settings, name) for name in dir(default_settings) if name.isupper()
 }
 
-#: Settings without effect under the Mercator frontier, by where: in all crawls, in those of the web
-#: spider, in those without live seeds. Names, with spaces between, and what is in their place.
+#: Settings without effect under the Mercator frontier, by kind of crawl: all crawls, those of the
+#: web spider, those without live seeds. Names, separated by spaces, and the replacement.
 WITHOUT_EFFECT = {
     "all": {
         "CONCURRENT_REQUESTS_PER_DOMAIN CONCURRENT_REQUESTS_PER_IP DOWNLOAD_SLOTS": (
-            "one request at a time goes to what POLITENESS_KEY names: a host, a domain, an address"
+            "one request at a time per host, domain or address, as POLITENESS_KEY says"
         ),
-        "AUTOTHROTTLE_ENABLED": "POLITENESS_DELAY_FACTOR makes slow hosts rest longer",
+        "AUTOTHROTTLE_ENABLED": "POLITENESS_DELAY_FACTOR gives slow hosts longer pauses",
         "DOWNLOAD_DELAY_JITTER RANDOMIZE_DOWNLOAD_DELAY": "POLITENESS_JITTER",
         "DEPTH_PRIORITY SCHEDULER_PRIORITY_QUEUE SCHEDULER_DISK_QUEUE SCHEDULER_MEMORY_QUEUE "
         "SCHEDULER_START_DISK_QUEUE SCHEDULER_START_MEMORY_QUEUE": (
-            "FRONTIER_PRIORITIZER and FRONTIER_SELECTOR order what waits"
+            "FRONTIER_PRIORITIZER and FRONTIER_SELECTOR order the waiting URLs"
         ),
         "DUPEFILTER_CLASS DUPEFILTER_DEBUG": "SEEN_ELIMINATOR filters duplicates",
-        "ROBOTSTXT_PARSER": "robots.txt is read as RFC 9309 has it",
+        "ROBOTSTXT_PARSER": "robots.txt is parsed as RFC 9309 says",
         "DNS_RESOLVER TWISTED_DNS_RESOLVER DNS_TIMEOUT": (
             "DNS_SERVERS or DNS_CLIENT_CLASS, and DNS_QUERY_TIMEOUT_SECS"
         ),
-        "DNSCACHE_ENABLED DNSCACHE_SIZE": "names have a share of MEMORY_BUDGET",
+        "DNSCACHE_ENABLED DNSCACHE_SIZE": "the DNS cache has a share of MEMORY_BUDGET",
         "DOWNLOADER_CLIENTCONTEXTFACTORY DOWNLOADER_CLIENT_TLS_METHOD "
         "DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING": (
             "DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION, DOWNLOADER_CLIENT_TLS_CIPHERS"
-            " and DOWNLOAD_VERIFY_CERTIFICATES; SSLKEYLOGFILE of the environment for a look into "
-            "packets"
+            " and DOWNLOAD_VERIFY_CERTIFICATES; the environment variable SSLKEYLOGFILE to decrypt "
+            "captured packets"
         ),
         "DOWNLOAD_MAXSIZE DOWNLOAD_WARNSIZE": "bodies are cut at PAGE_MAX_BYTES",
         "COMPRESSION_ENABLED": "bodies are always decoded",
-        # Those of scrapy-redis.
+        # Settings of scrapy-redis.
         "SCHEDULER_PERSIST SCHEDULER_FLUSH_ON_START SCHEDULER_SERIALIZER SCHEDULER_QUEUE_KEY "
         "SCHEDULER_QUEUE_CLASS SCHEDULER_DUPEFILTER_KEY SCHEDULER_DUPEFILTER_CLASS": (
-            "JOBDIR has the queues and what was seen, and the same command goes on"
+            "JOBDIR keeps the queues and the seen URLs; the same command resumes the crawl"
         ),
         "SCHEDULER_IDLE_BEFORE_CLOSE MAX_IDLE_TIME_BEFORE_CLOSE": (
-            "KEEP_OPEN=1 waits for live seeds, and CLOSESPIDER_FEW_HOSTS=1 ends that after "
+            "KEEP_OPEN=1 waits for live seeds, and CLOSESPIDER_FEW_HOSTS=1 ends the wait after "
             "CLOSESPIDER_FEW_HOSTS_SECS"
         ),
-        "REDIS_ENCODING": "live seeds are read in UTF-8",
+        "REDIS_ENCODING": "live seeds are read as UTF-8",
     },
     "web": {
         "DEPTH_LIMIT": "URL_MAX_DEPTH",
@@ -56,10 +56,10 @@ WITHOUT_EFFECT = {
         "RETRY_ENABLED RETRY_TIMES RETRY_HTTP_CODES RETRY_EXCEPTIONS": (
             "FRONTIER_RETRY_TIMES and RETRY_POLICY for links"
         ),
-        "REDIRECT_ENABLED": "links are redirected by the frontier: REDIRECT_MAX_TIMES",
-        "HTTPERROR_ALLOW_ALL HTTPERROR_ALLOWED_CODES": "the answer of every status is a Page",
+        "REDIRECT_ENABLED": "the frontier follows redirects of links: REDIRECT_MAX_TIMES",
+        "HTTPERROR_ALLOW_ALL HTTPERROR_ALLOWED_CODES": "responses of every status become a Page",
         "REFERER_ENABLED REFERRER_POLICY HTTPAUTH_USER HTTPAUTH_PASS HTTPAUTH_DOMAIN": (
-            "links of the web are fetched with neither"
+            "links are fetched without a referrer and without a password"
         ),
     },
     "no live seeds": {
@@ -68,7 +68,7 @@ WITHOUT_EFFECT = {
     },
 }
 
-#: Settings and arguments of other crawlers, with what there is in their place.
+#: Settings and arguments of other crawlers, with the replacement.
 OF_OTHER_CRAWLERS = {
     name: here
     for names, here in {
@@ -88,7 +88,7 @@ OF_OTHER_CRAWLERS = {
     for name in names.split()
 }
 
-#: All of Scrapy and scrapy-redis that somebody may set.
+#: All settings of Scrapy and scrapy-redis.
 OF_OTHERS = frozenset(
     {*SCRAPYS, *(name for names in chain(*WITHOUT_EFFECT.values()) for name in names.split())}
     | {"REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_ITEMS_KEY", "REDIS_ITEMS_SERIALIZER"}

@@ -1,14 +1,14 @@
-"""Credentials in settings: one list of what they are, and settings as they may be shown.
+"""Masking of credentials in settings, headers and URLs before they are shown.
 
-All that shows a setting goes by it: the log, messages, reports, commands, and the requests that are
-stored with pages. Secret are
+Everything that shows a setting uses it: the log, messages, reports, commands, and the requests that
+are stored with pages. It hides
 
-- the values of names in the list: of settings, of keys of their dictionaries, of header fields, of
-  parameters of URLs
-- user and password in URLs, wherever they stand: ``redis://***@host``
-- JSON that cannot be read and has such a name in it
+- values whose name is in the list: settings, keys of their dictionaries, header fields, parameters
+  of URLs
+- user and password in URLs anywhere in a text: ``redis://***@host``
+- JSON that cannot be parsed and contains such a name
 
-Nothing is hidden that is not set, so that it shows what is.
+Empty values are not hidden, so that one can see which are set.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-#: In place of what is not shown.
+#: Shown in place of a hidden value.
 HIDDEN = "***"
 
 _SECRET = re.compile(
     r"PASSWORD|PASSWD|PASSPHRASE|PASS(?![A-Z])|PWD|(?<![A-Z])PW(?![A-Z])|SECRET|TOKEN|CREDENTIAL"
     r"|AUTHORI[SZ]ATION|(?<![A-Z])AUTH\Z|COOKIE(?!S_)|KEYS?(?![A-Z])|(?<![A-Z])SIG(?![A-Z])"
     r"|SIGNATURE|WEBHOOK|CONNECTION.?STRING"
-    # What else is in these nobody knows but a client of Redis or of a store.
+    # Only the client of Redis or of a store knows which keys of these are secret.
     r"|REDIS_PARAMS|STORE_OPTIONS",
     re.IGNORECASE,
 )
-# Names like these that stand for something else.
+# Names that match the pattern but are not secret.
 _SHOWN = frozenset(
     {
         "POLITENESS_KEY",
@@ -40,12 +40,12 @@ _SHOWN = frozenset(
     }
     | {"SCHEDULER_QUEUE_KEY", "SCHEDULER_DUPEFILTER_KEY"}
 )
-# In dictionaries these are URLs and paths of components.
+# Keys of dictionaries with these characters are URLs or paths of components, not names.
 _NO_NAME = re.compile(r"[.:/\s]")
-# As far as the last @ before a slash; where a password has one of /?#, which makes the URL
-# unusable, as far as the last @ of all.
+# Up to the last @ before a slash. If the password has one of /?#, which makes the URL unusable, up
+# to the very last @.
 _USERINFO = re.compile(r"(?<=://)(?:[^/?#\s]*|:\S*|[^/?#\s@:\[]+:(?!\d*[/?#])\S*)@")
-# Of a proxy that is named without a scheme.
+# For a proxy without a scheme.
 _BARE_USERINFO = re.compile(r"\A(?!mailto:)[^\s/:@]*:[^\s/]*@(?=[^\s/@]+/?\Z)")
 _PARAMETER = re.compile(r"([?&;]([^?&;=#\s]+)=)[^&#\s]+")
 _QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
@@ -53,7 +53,7 @@ _QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
 
 @lru_cache(1024)
 def is_secret(name: str | bytes) -> bool:
-    """Whether what has that *name* is a credential.
+    """Return whether a value called *name* is a credential.
 
     >>> [is_secret(name) for name in ("FTP_PASSWORD", "FTP_PASSIVE_MODE", b"X-Api-Key")]
     [True, False, True]
@@ -63,8 +63,9 @@ def is_secret(name: str | bytes) -> bool:
 
 
 def masked(name: object, value: Any) -> Any:
-    """*value* of the setting, key or header *name* as it may be shown: a new one, in which sets and
-    tuples are lists.
+    """Return a copy of *value*, of the setting, key or header *name*, without credentials.
+
+    Sets and tuples become lists.
 
     >>> masked("FEEDS", {"ftp://me:secret@a.test/x": {"format": "csv", "token": ""}})
     {'ftp://***@a.test/x': {'format': 'csv', 'token': ''}}
@@ -79,13 +80,13 @@ def masked(name: object, value: Any) -> Any:
         case [first, second]:  # may be a header and its value
             return [masked("", first), masked(first, second)]
         case list() | tuple() | set() | frozenset():
-            return [masked("", one) for one in value]
+            return [masked("", item) for item in value]
     shown = masked_url(repr(value))
     return value if shown == repr(value) else shown
 
 
 def masked_url(text: str) -> str:
-    """*text*, a URL or with URLs in it, as it may be shown.
+    """Return *text*, which is or contains a URL, without credentials.
 
     >>> masked_url("no answer of s3://key:secret@bucket/x?part=1&token=secret")
     'no answer of s3://***@bucket/x?part=1&token=***'
@@ -95,8 +96,10 @@ def masked_url(text: str) -> str:
 
 
 def masked_error(error: Exception, url: object) -> str:
-    """The sentence of *error*, of a parser or client that was given *url*, as it may be shown: of a
-    URL with credentials they may quote any part."""
+    """Return the text of *error*, from a parser or client of *url*, without credentials.
+
+    If the URL has credentials, quoted text is hidden, because it may be any part of the URL.
+    """
     text = masked_url(str(error))
     if isinstance(error, ValueError) and masked_url(str(url)) != str(url):
         return _QUOTED.sub(f"'{HIDDEN}'", text)

@@ -1,7 +1,7 @@
-"""Typed readers of settings: numbers and truth values, or a FatalError with one sentence.
+"""Typed readers for settings, which raise FatalError with one sentence for invalid values.
 
-Used by every ``from_crawler`` and ``from_settings``. In a project without the setting, which uses
-one part of webcrawl, it has the default of webcrawl/settings.py.
+Every ``from_crawler`` and ``from_settings`` uses them. If a project that uses only one part of
+webcrawl does not have a setting, its default in webcrawl/settings.py is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-# Their text says what keeps a class from being loaded.
+# The text of these errors says why a class cannot be loaded.
 _LOADING_ERRORS = (ImportError, NameError, SyntaxError, ValueError, TypeError)
 _FLAGS = frozenset({"0", "1", "False", "True", "false", "true"})
 _SIZES = {
@@ -42,7 +42,7 @@ _TIME_NAMES = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
 
 
 def port_number(settings: BaseSettings, name: str) -> int:
-    """The setting *name* as a port, or 0; FatalError if it is neither."""
+    """Return the setting *name* as a port or 0. Raises FatalError if it is neither."""
     port = whole(settings, name, at_least=0)
     if port > _LAST_PORT:
         raise _refused(settings, name, f"port from 1 to {_LAST_PORT}, or 0")
@@ -50,7 +50,7 @@ def port_number(settings: BaseSettings, name: str) -> int:
 
 
 def whole(settings: BaseSettings, name: str, *, at_least: int) -> int:
-    """The setting *name* as a whole number of at least *at_least*; FatalError if it is none."""
+    """Return the setting *name* as an integer of at least *at_least*, or raise FatalError."""
     try:
         value = int(measured(name, settings.get(name, _default(settings, name))))
     except (TypeError, ValueError, OverflowError):
@@ -61,31 +61,33 @@ def whole(settings: BaseSettings, name: str, *, at_least: int) -> int:
 
 
 def number(settings: BaseSettings, name: str, *, at_least: float) -> float:
-    """The setting *name* as a finite number of at least *at_least*; FatalError if it is none."""
+    """Return the setting *name* as a finite number of at least *at_least*, or raise FatalError."""
     what = f"number of at least {at_least:g}"
     return _number(settings, name, lambda value: value >= at_least, what)
 
 
 def positive(settings: BaseSettings, name: str) -> float:
-    """The setting *name* as a finite number above 0; FatalError if it is none."""
+    """Return the setting *name* as a finite number above 0, or raise FatalError."""
     return _number(settings, name, lambda value: value > 0, "positive number")
 
 
 def share(settings: BaseSettings, name: str) -> float:
-    """The setting *name* as a number between 0 and 1, both excluded; FatalError if not."""
+    """Return the setting *name* as a number between 0 and 1, exclusive, or raise FatalError."""
     return _number(settings, name, lambda value: 0 < value < 1, "number between 0 and 1")
 
 
 def log_file_secs(settings: BaseSettings) -> float:
-    """Seconds after which a file of a log is full, however small: a day with KEEP_DAYS, else
-    never. FatalError."""
+    """Return after how many seconds a log file is closed: a day with KEEP_DAYS, else infinity.
+
+    Raises FatalError.
+    """
     return _DAY if number(settings, "KEEP_DAYS", at_least=0) else math.inf
 
 
 def flag(settings: BaseSettings, name: str) -> bool:
-    """The setting *name* as true or false; FatalError if it is neither.
+    """Return the setting *name* as a boolean. Raises FatalError if it is neither true nor false.
 
-    Scrapy's own reader names no setting when it fails, and takes every number but 0 for true.
+    Scrapy's own reader does not name the setting when it fails, and takes any number but 0 as true.
     """
     if str(settings.get(name, _default(settings, name))) not in _FLAGS:
         raise FatalError(f"{name} must be true or false, not {settings[name]!r}.")
@@ -103,7 +105,7 @@ def _number(settings: BaseSettings, name: str, fits: Callable[[float], bool], wh
 
 
 def measured(name: str, value: Any) -> Any:
-    """*value* of the setting *name* in bytes or seconds if it has a unit, or else as it is.
+    """Convert *value* of the setting *name* to bytes or seconds if it has a unit.
 
     >>> measured("MEMORY_BUDGET", "2GB"), measured("DOWNLOAD_TIMEOUT", "1.5 min")
     (2000000000, 90)
@@ -131,19 +133,19 @@ def _refused(settings: BaseSettings, name: str, what: str) -> FatalError:
 
 
 def unit_hint(name: str, value: Any) -> str:
-    """A clause on the units of the setting *name* if *value* seems to have another one."""
+    """Return a clause with the units of the setting *name* if *value* has an unknown one."""
     units = _units(name)
-    has_letters = isinstance(value, str) and any(one.isalpha() for one in value)
+    has_letters = isinstance(value, str) and any(character.isalpha() for character in value)
     return f"; its units are {', '.join(units)}" if units and has_letters else ""
 
 
 def words(settings: BaseSettings, name: str) -> list[str]:
-    """The setting *name* as a list of words, none of them empty."""
-    return [word for one in settings.getlist(name) if (word := str(one).strip())]
+    """Return the setting *name* as a list of non-empty words."""
+    return [word for item in settings.getlist(name) if (word := str(item).strip())]
 
 
 def component(name: str, path: Any) -> Any:
-    """The object at *path*, as the setting *name* has it; FatalError if it cannot be loaded."""
+    """Return the object at *path*, a value of the setting *name*. FatalError if loading fails."""
     try:
         return load_object(path)
     except Exception as error:
@@ -152,7 +154,7 @@ def component(name: str, path: Any) -> Any:
 
 
 def dictionary(settings: BaseSettings, name: str) -> dict[Any, Any]:
-    """The setting *name* as a dictionary; FatalError if it is none."""
+    """Return the setting *name* as a dictionary, or raise FatalError."""
     try:
         return settings.getdict(name)
     except (TypeError, ValueError, RecursionError) as error:
@@ -162,15 +164,17 @@ def dictionary(settings: BaseSettings, name: str) -> dict[Any, Any]:
 
 
 def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **values: Any) -> Any:
-    """The part at *path*, as the setting *name* has it, made by its ``from_crawler``, if it has
-    one, with *values*; FatalError if that cannot be, or it lacks a method of the protocol *like*.
+    """Make the component at *path*, a value of the setting *name*, with *values*.
+
+    Uses its ``from_crawler`` if it has one. Raises FatalError if the component cannot be made or
+    lacks a method of the protocol *like*.
     """
     kind = component(name, path)
     try:
         by_crawler = getattr(kind, "from_crawler", None)
         part = by_crawler(crawler, **values) if by_crawler else kind(**values)
     except (TypeError, NotConfigured) as error:
-        raise FatalError(f"{name} is {path!r}, which does not fit: {error}.") from error
+        raise FatalError(f"{name} is {path!r}, which cannot be used: {error}.") from error
     is_async = inspect.iscoroutinefunction
     lacks = [
         "async " * is_async(model) + "def " * callable(model) + method

@@ -1,18 +1,19 @@
-"""Control: commands to a running crawl, from one table.
+"""Commands to a running crawl, defined in one table.
 
-    table.py         the commands: arguments with their bounds, what each changes or does
-    control.py       a command's life: checked, journaled, in effect, answered
-    unix_socket.py   the way in for ``scrapy control``
-    hive.py          that of a hive: a stream in Redis, to all drones
+    table.py         the commands: their arguments with limits, and what each changes or does
+    control.py       the life of a command: checked, journaled, carried out, answered
+    unix_socket.py   the entrance for ``scrapy control``
+    hive.py          the entrance of a hive: a journal in Redis, read by all drones
     sending.py       the other end of both, and visits of finished URLs
 
 A command is checked, then appended to the job's journal and fsynced
-(crawl/job/control_journal.py), then has its effect, then is answered. Of two kinds:
+(crawl/job/control_journal.py), then takes effect, then is answered. There are two kinds:
 
-* what *lasts* changes one thing (a pause, a setting, a rule of hosts) until its opposite comes. The
-  journal alone has what is in force, and each start puts it on again;
-* what is done *once* may be done twice, changing nothing. It is answered when a checkpoint has what
-  it did; without an answer the next process does it again.
+* a lasting command changes one thing (a pause, a setting, a rule for hosts) until another command
+  ends it. Only the journal has what is in force, and each start puts it in force again;
+* a one-time command can be repeated safely. It is answered once a checkpoint has saved its effect;
+  without an answer, the next process does it again.
 
-Whoever may send commands may read and write the job: they are checked for mistakes, not for malice.
+Users who may send commands may also read and write the job, so commands are checked for mistakes,
+not for malice.
 """

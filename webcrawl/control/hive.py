@@ -1,16 +1,18 @@
-"""Commands to a hive: by a journal in its Redis to all drones.
+"""Commands to a hive, by a journal in its Redis that all drones read.
 
-The journal is a hash of the commands by their numbers. A number is larger than those before it: the
-microseconds of its time, or one more than the highest. Each drone carries out the commands in the
-order of their numbers, and has them in its own journal. One that comes later, or comes back, takes
-of what it has missed only what lasts: what is done once was for the drones of then.
+The journal is a hash of the commands by number. Each number is larger than those before it: the
+time in microseconds, or one more than the highest. Each drone carries out the commands in the order
+of their numbers and writes them to its own journal. A drone that joins later, or returns, carries
+out only the lasting commands among those it missed: one-time commands were for the drones of that
+time.
 
-Of commands that change the same thing the one with the highest number holds, also if it ended that.
-Drones keep it, and put it back under its number if Redis has lost it. So nothing that was ended
-comes back with a drone that was away. A Redis that was emptied gives no number before a drone has
-told it the highest one: its clock may be behind. Answers are in hashes beside it, for an hour.
+Of commands that change the same thing, the one with the highest number counts, even if it ends the
+change. Drones keep it, and put it back under its number if Redis has lost it. So a drone that was
+away cannot bring back a change that was ended. An emptied Redis gives out no numbers until a drone
+has restored the highest one, because its clock may be behind. Answers are kept in separate hashes
+for an hour.
 
-Seeds go to the list of live seeds of the hive, and the end of it is an order to all drones.
+``seeds`` pushes to the list of live seeds of the hive, and ``stop`` is an order to all drones.
 """
 
 from __future__ import annotations
@@ -52,9 +54,9 @@ if TYPE_CHECKING:
 _LOOK_EVERY_SECS = 1.0
 _POLL_SECS = 0.1
 _ANSWERS_SECS = 3600
-# How long drones may take to answer; Redis, a quarter of it.
+# How long to wait for answers of drones; Redis has a quarter of this.
 _PATIENCE_SECS = 15.0
-# The number of a new entry; nil while the highest is not known.
+# Returns the number of a new entry, or nil while the highest is not known.
 _APPEND = """
 local highest = tonumber(redis.call('HGET', KEYS[1], 'highest') or '')
 if not highest then
@@ -65,7 +67,7 @@ local number = string.format('%.0f', math.max(highest + 1, time[1] * 1000000 + t
 redis.call('HSET', KEYS[1], 'highest', number, number, ARGV[1])
 return number
 """
-# The highest number, and pairs of a number and its entry.
+# The arguments are the highest number, and pairs of a number and its entry.
 _RESTORE = """
 local highest = tonumber(redis.call('HGET', KEYS[1], 'highest') or '') or 0
 redis.call('HSET', KEYS[1], 'highest', string.format('%.0f', math.max(highest, ARGV[1])))
@@ -73,37 +75,37 @@ for i = 2, #ARGV, 2 do
   redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1])
 end
 """
-_MOST_DIGITS = 16
-_LATE = CommandAnswer("A later command holds: send this one again.", refused=True)
+_MAX_DIGITS = 16
+_LATE = CommandAnswer("A later command overrides this one: send it again.", refused=True)
 _decode_answer = json_decoder(CommandAnswer)
 logger = logging.getLogger(__name__)
 
 
 class HiveControl:
-    """Way of the commands to the hive of *settings* to the *control* of its drone *name*."""
+    """Reader that passes a hive's commands to the *control* of its drone *name*."""
 
     def __init__(self, settings: BaseSettings, *, name: str, control: Control) -> None:
         self._client: Any = client_of(settings)
         self._keys = Keys(settings["HIVE"])
         self._name = name
         self._control = control
-        # Numbers of entries that were taken.
-        self._taken: set[int] = set()
-        self._taking: asyncio.Task[None] | None = None
+        # Numbers of the entries that were handled.
+        self._handled: set[int] = set()
+        self._reading: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Put in force what the drone has missed. FatalError."""
+        """Put in force the commands that the drone has missed. Raises FatalError."""
         try:
             await self._look(missed=True)
         except UNREACHABLE as error:
             raise no_answer(error) from error
-        self._taking = asyncio.ensure_future(self._keep_looking())
+        self._reading = asyncio.ensure_future(self._keep_looking())
 
     async def close(self) -> None:
-        """Take no more."""
-        if self._taking is not None:
-            self._taking.cancel()
-            await asyncio.gather(self._taking, return_exceptions=True)
+        """Stop reading commands."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
         await close(self._client)
 
     async def _keep_looking(self) -> None:
@@ -120,17 +122,17 @@ class HiveControl:
         fields = await self._client.execute_command("HGETALL", self._keys.commands)
         found = {_number(field): entry for field, entry in fields.items() if _number(field)}
         await self._restore(found, highest=_number(fields.get(b"highest", b"")))
-        for number in sorted(found.keys() - self._taken):
-            self._taken.add(number)
-            await self._take(number, found[number], missed=missed)
+        for number in sorted(found.keys() - self._handled):
+            self._handled.add(number)
+            await self._handle(number, found[number], missed=missed)
 
-    async def _take(self, number: int, data: bytes, *, missed: bool) -> None:
+    async def _handle(self, number: int, data: bytes, *, missed: bool) -> None:
         try:
             request = decode_request(data)
             command = parse(request.name, request.arguments)
-            last = self._control.journal.last.get(command.fill(command.lasts))
+            last = self._control.journal.last.get(command.fill(command.state_key))
             is_late = last is not None and number <= last.order
-            if missed and (is_late or not command.lasts):
+            if missed and (is_late or not command.state_key):
                 return
             answer = _LATE
             if not is_late:
@@ -138,57 +140,61 @@ class HiveControl:
         except ValueError as error:  # CommandError, UndecodableError
             answer = CommandAnswer(str(error), refused=True)
             self._control.refused += 1
-            logger.warning("Command %s to the hive is refused: %s", number, error)
+            logger.warning("Command %s to the hive was refused: %s", number, error)
         key = self._keys.answers(number)
         data = msgspec.json.encode(answer)
         await self._client.execute_command("HSET", key, self._name, data)
         await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
 
     async def _restore(self, found: Mapping[int, bytes], *, highest: int) -> None:
-        """Put back what of this drone's journal is not among *found*, what Redis has."""
-        last = {one.order: one for one in self._control.journal.last.values() if one.order}
-        self._taken |= last.keys()
-        lost, known = last.keys() - found.keys(), max(self._taken, default=1)
+        """Put back entries of this drone's journal that Redis has lost; *found* is what it has."""
+        last = {
+            change.order: change for change in self._control.journal.last.values() if change.order
+        }
+        self._handled |= last.keys()
+        lost, known = last.keys() - found.keys(), max(self._handled, default=1)
         if not lost and known <= highest:
             return
         arguments: list[int | bytes] = [known]
         for number in sorted(lost):
             one = last[number]
-            again = Request(one.name, one.arguments, one.reason, origin=one.origin)
-            arguments += [number, msgspec.json.encode(again)]
+            request = Request(one.name, one.arguments, one.reason, origin=one.origin)
+            arguments += [number, msgspec.json.encode(request)]
         await self._client.execute_command("EVAL", _RESTORE, 1, self._keys.commands, *arguments)
 
 
 def _number(field: bytes) -> int:
     """Return the number that *field* spells, or 0."""
-    return int(field) if len(field) <= _MOST_DIGITS and field.isdigit() else 0
+    return int(field) if len(field) <= _MAX_DIGITS and field.isdigit() else 0
 
 
 async def send_to_hive(
     client: Any, keys: Keys, *, request: Request, source: SeedSource
 ) -> list[CommandAnswer]:
-    """The answers of the drones of a hive that are alive, each with its name; *source* is where its
-    live seeds are pushed to. FatalError, one of UNREACHABLE."""
+    """Send *request* to a hive; return the answer of each living drone, with its name.
+
+    Seeds are pushed to *source*. Raises FatalError or one of UNREACHABLE.
+    """
     command = parse(request.name, request.arguments)
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
     beat = await membership.look()
     if not beat.alive:
-        raise FatalError(f"No drone of the hive {keys.name} runs.")
+        raise FatalError(f"No drone of the hive {keys.name} is running.")
     user = f"{getpass.getuser()}@{socket.gethostname()}"
     origin = f"{request.origin or 'scrapy control'}, user {user}"
     entry = msgspec.json.encode(replace(request, origin=origin))
     if isinstance(command, Seeds):
         await client.execute_command(*source.push([line.encode() for line in command.lines]))
-        return [CommandAnswer("seeds: pushed to the live seeds of the hive")]
+        return [CommandAnswer("seeds: added to the live seeds of the hive")]
     if isinstance(command, Stop):
         await membership.stop()
-        return [CommandAnswer("stop: all drones end with checkpoints")]
+        return [CommandAnswer("stop: all drones are stopping with a checkpoint")]
     until = now() + _PATIENCE_SECS
     while not (number := await client.execute_command("EVAL", _APPEND, 1, keys.commands, entry)):
         if now() > until:
             raise FatalError(
-                f"Redis was emptied, and no drone of the hive {keys.name} has put the commands "
-                "back: send it again when they have."
+                f"Redis was emptied, and no drone of the hive {keys.name} has restored the "
+                "commands yet: send this command again later."
             )
         await asyncio.sleep(_POLL_SECS)
     number = int(number)
@@ -199,10 +205,10 @@ async def send_to_hive(
         for name, data in found.items():
             with suppress(ValueError):
                 answers[name.decode()] = _decode_answer(data)
-    if not command.lasts:
+    if not command.state_key:
         await client.execute_command("HDEL", keys.commands, number)
     late = CommandAnswer(
-        "has not answered yet: what lasts is in force when it is back", refused=True
+        "has not answered; a lasting command will be in force when it is back", refused=True
     )
     names = {name: report and report.figures.name for name, report in beat.reports.items()}
     return [

@@ -1,8 +1,8 @@
-"""Sending of a command to a crawl: of one process by its socket, to a hive by its Redis.
+"""Sending of commands: to a crawl of one process by its socket, to a hive by its Redis.
 
-The visits of ``refetch`` and ``due`` are found here, in the log of finished URLs, so that the crawl
-has no more to do than to take them. What waits already is left out: if it is broken off, the same
-command does the rest.
+The URLs to visit for ``refetch`` and ``due`` are found here, in the log of finished URLs, so the
+crawl only has to accept them. URLs that already wait are left out. So after an interruption, the
+same command does the rest.
 """
 
 from __future__ import annotations
@@ -35,16 +35,19 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.inspect.last_lines import OnProgress, Takes
 
-# In a request: entries have at most 20 kB, and a third more in JSON.
+# Visits in one request: an entry has at most 20 kB, and a third more in JSON.
 _VISITS = 36
-# Until the hive's Redis has read its data; items that may wait there, 0.3 kB each.
+# How long the hive's Redis may take to read its data.
 _REDIS_SECS = 60.0
-_MOST_PUSHED = 4_000_000
+# How many items of 0.3 kB may wait there.
+_MAX_PUSHED = 4_000_000
 
 
 def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
-    """The answer of the crawl of *settings*, or those of the drones of a hive. Blocks for as long
-    as they take. FatalError with one sentence if none runs, or it refuses *request*."""
+    """Send *request* and return the answer of the crawl, or one of each drone of a hive.
+
+    Blocks until they have answered. Raises FatalError if no crawl runs, or if it refuses.
+    """
     try:
         command = parse(request.name, request.arguments)
     except CommandError as error:
@@ -57,7 +60,7 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
         return [send(Path(settings["JOBDIR"]), request)]
     source = SeedSource.from_settings(settings, "web")
     ask = partial(send_to_hive, request=request, source=source)
-    settings = settings.copy()  # it is given the address of the hive's own Redis
+    settings = settings.copy()  # the address of the hive's own Redis is added
     answers: list[CommandAnswer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
     return answers
 
@@ -65,44 +68,51 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
 def visit(
     settings: Settings, request: Request, takes: Takes, *, on_progress: OnProgress
 ) -> PutBack:
-    """Have the running crawl of *settings*, or a hive that need not run, visit what *takes* takes,
-    for the sake of *request*. FatalError."""
+    """Have a running crawl, or a hive even if it does not run, visit the URLs that *takes* accepts.
+
+    *request* is the command this is for. Raises FatalError.
+    """
     jobdir = Path(settings["JOBDIR"])
     if is_hive(jobdir):
-        with _live_seeds(settings) as pushed:
-            return push(jobdir, takes, pushed, on_progress=on_progress)
+        with _live_seeds(settings) as push_items:
+            return push(jobdir, takes, push_items, on_progress=on_progress)
 
-    def handed(entries: list[bytes]) -> None:
+    def hand_over(entries: list[bytes]) -> None:
         for start in range(0, len(entries), _VISITS):
             send(jobdir, Request("visit", {"entries": entries[start : start + _VISITS]}))
 
-    done = push(jobdir, takes, handed, on_progress=on_progress, encoded=encode)
+    done = push(jobdir, takes, hand_over, on_progress=on_progress, encoded=encode)
     send(jobdir, request)
     return done
 
 
 @contextmanager
 def _live_seeds(settings: Settings) -> Iterator[Callable[[list[bytes]], None]]:
-    """What pushes items to the live seeds of a hive, whose own Redis runs meanwhile. FatalError."""
+    """Yield a function that pushes items to the live seeds of a hive.
+
+    If the hive has its own Redis, it is started for that time. Raises FatalError.
+    """
     source = SeedSource.from_settings(settings, "web")
     server = None
     with asyncio.Runner() as runner:
         redis = EmbeddedRedis(directory=Path(settings["JOBDIR"]) / "redis")
         if not settings.get("REDIS_URL"):
-            if not runner.run(redis.wait(secs=1, goes_on=redis.socket.exists)):
+            if not runner.run(redis.wait(secs=1, is_starting=redis.socket.exists)):
                 server = subprocess.Popen(redis.prepare())  # noqa: S603  # our own
             settings.set("REDIS_URL", redis.url, priority="cmdline")
-            runner.run(redis.wait(secs=_REDIS_SECS, goes_on=lambda: True))
+            runner.run(redis.wait(secs=_REDIS_SECS, is_starting=lambda: True))
         client = client_of(settings)
 
-        def pushed(items: list[bytes]) -> None:
-            most = runner.run(client.execute_command(*source.push(items)))
-            if most > _MOST_PUSHED:
-                raise FatalError(f"{most:,} live seeds wait: let the hive run, then push the rest.")
+        def push_items(items: list[bytes]) -> None:
+            waiting = runner.run(client.execute_command(*source.push(items)))
+            if waiting > _MAX_PUSHED:
+                raise FatalError(
+                    f"{waiting:,} live seeds are waiting: let the hive run, then push the rest."
+                )
 
         try:
             runner.run(check(client))
-            yield pushed
+            yield push_items
         finally:
             runner.run(close(client))
             if server is not None:

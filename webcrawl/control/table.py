@@ -1,7 +1,7 @@
-"""Table of commands: the arguments of each with their bounds, and what it changes or does.
+"""Table of commands: the arguments of each with their limits, and what it changes or does.
 
-All else is made from it: ``scrapy control`` with its help, what goes over a socket. A class'
-docstring is its help, its name in lower case that of the command.
+``scrapy control``, its help, the monitor's forms and the messages on the socket are all made from
+it. A class's docstring is its help text, and its name in lower case is the command.
 """
 
 from __future__ import annotations
@@ -29,112 +29,114 @@ if TYPE_CHECKING:
     from webcrawl.crawl.process import Process
     from webcrawl.crawl.steering import Steering
 
-# Entries of parked URLs that are looked at between two turns of the loop.
+# How many parked URLs are examined between two turns of the event loop.
 _SLICE = 64
 
 Word = Annotated[str, Meta(max_length=253)]
 Line = Annotated[str, Meta(max_length=4096)]
 Times = Annotated[float, Meta(gt=1, le=1000)]
-# For what URLs are parked. Those of a failing origin are not let in before its rest is over.
+# The reasons why URLs are parked. Those of a failing origin stay parked until its pause is over.
 Rule = Literal["depth", "domain_budget", "host_budget", "learned_trap", "reputation", "url_space"]
 Reason = Literal[Rule, "failing_origin"]
 
 
 class CommandError(ValueError):
-    """An error of a command, which has changed nothing; the text is one sentence."""
+    """Error of a command, which has changed nothing; the text is one sentence."""
 
 
 class ControlCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A command.
+    """Command with its arguments.
 
-    lasts: what it changes for as long as it is in force; "" of what is done once.
+    state_key: names what the command changes while it is in force; "" for one-time commands.
     undo: the command that ends it.
-    ends: it ends what another one has changed.
-    again: it is done again if it has no answer.
-    outcome: the outcome of the URLs that it or the command before it has ended.
+    ends: whether it ends what another command has changed.
+    redo_if_unanswered: whether the next process does it again if it has no answer.
+    outcome: the outcome of URLs given up by this command, or by the one it ends.
     """
 
-    lasts: ClassVar[str] = ""
+    state_key: ClassVar[str] = ""
     undo: ClassVar[str] = ""
     ends: ClassVar[bool] = False
-    again: ClassVar[bool] = False
+    redo_if_unanswered: ClassVar[bool] = False
     outcome: ClassVar[str] = ""
 
     def fill(self, template: str) -> str:
-        """*template*, one of the first two, with the arguments."""
+        """Return *template*, a ``state_key`` or ``undo``, with the arguments filled in."""
         return template.format_map({name: one or "all" for name, one in asdict(self).items()})
 
     def check(self, steering: Steering) -> None:
-        """FatalError for what cannot be put in force; changes nothing."""
+        """Raise FatalError if the command cannot be put in force. Changes nothing."""
 
-    def put(self, steering: Steering, change: Change) -> None:
-        """Have the crawl go by it, if it lasts; *change* is its line in the journal."""
+    def apply(self, steering: Steering, change: Change) -> None:
+        """Put a lasting command in force; *change* is its line in the journal."""
 
-    async def work(self, process: Process) -> str:
-        """Do what is done once; what was done, in a clause. CommandError, FatalError for what
-        cannot be done, OSError."""
+    async def execute(self, process: Process) -> str:
+        """Carry out a one-time command and return what was done, as a clause.
+
+        Raises CommandError or FatalError if it cannot be done, and OSError.
+        """
         raise NotImplementedError
 
 
-class _OfHost(ControlCommand, frozen=True):
-    """A command about a host, or a domain with all hosts below it, or "all", which becomes ""."""
+class _HostCommand(ControlCommand, frozen=True):
+    """Command for a host, for a domain with all hosts below it, or for "all", which becomes ""."""
 
     host: Word
 
     def __post_init__(self) -> None:
         host = "" if self.host in {"all", ""} else host_in(self.host.removesuffix("."))
         if host is None:
-            raise ValueError(f"{self.host!r} is no host or domain")
+            raise ValueError(f"{self.host!r} is not a host or domain")
         force_setattr(self, "host", host)
 
     def covers(self, host: str) -> bool:
         return domain_among({self.host}, host) is not None
 
 
-# --- what lasts
+# --- lasting commands
 
 
 class Pause(ControlCommand, frozen=True):
-    """Contact no host any more, until resume."""
+    """Stop contacting hosts, until resume."""
 
-    lasts, undo = "pause", "resume"
+    state_key, undo = "pause", "resume"
 
-    def put(self, steering: Steering, change: Change) -> None:
+    def apply(self, steering: Steering, change: Change) -> None:
         steering.pause(f"Paused: {change.told}.")
 
 
 class Resume(ControlCommand, frozen=True):
-    """End pause."""
+    """End a pause."""
 
-    lasts, ends = "pause", True
+    state_key, ends = "pause", True
 
-    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+    def apply(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # same signature as others
         steering.resume()
 
 
 class Unset(ControlCommand, frozen=True):
-    """Give a setting the value back that the crawl was started with."""
+    """Restore the value of a setting with which the crawl was started."""
 
-    lasts, ends = "set {name}", True
+    state_key, ends = "set {name}", True
     name: Word
 
     def __post_init__(self) -> None:
         if self.name not in CHANGEABLE:
-            raise ValueError(f"{self.name} is none of {', '.join(CHANGEABLE)}")
+            raise ValueError(f"{self.name} cannot be changed; these can: {', '.join(CHANGEABLE)}")
 
     def new_value(self) -> str | None:
-        """None stands for the value that the crawl was started with."""
+        """Return the new value, or None for the one with which the crawl was started."""
         return None
 
     def check(self, steering: Steering) -> None:
         steering.change_setting(self.name, self.new_value(), only_check=True)
 
-    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+    def apply(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # same signature as others
         steering.change_setting(self.name, self.new_value())
 
 
 class Set(Unset, frozen=True):
-    """Change a setting."""
+    """Change a setting of the running crawl."""
 
     ends, undo = False, "unset {name}"
     value: Annotated[str, Meta(max_length=100)]
@@ -143,114 +145,114 @@ class Set(Unset, frozen=True):
         return self.value
 
 
-class _HostRule(_OfHost, frozen=True):
-    """A rule of hosts, or the end of one."""
+class _HostRule(_HostCommand, frozen=True):
+    """Command that sets or ends a rule for hosts."""
 
-    def put(self, steering: Steering, change: Change) -> None:
+    def apply(self, steering: Steering, change: Change) -> None:
         steering.host_rule(change.name, source=change.told, **asdict(self))
 
 
 class Exclude(_HostRule, frozen=True):
-    """Ask nothing more of a host, or of a domain and all below it."""
+    """Send no more requests to a host, or to a domain and all hosts below it."""
 
-    lasts, undo = "exclude {host}", "allow {host}"
+    state_key, undo = "exclude {host}", "allow {host}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.host:
-            raise ValueError("to ask nothing of any host, pause")
+            raise ValueError("to stop requests to all hosts, use pause")
 
 
 class Allow(_HostRule, frozen=True):
-    """End exclude; lines of EXCLUSION_FILE stay."""
+    """End exclude; hosts in EXCLUSION_FILE stay excluded."""
 
-    lasts, ends, outcome = "exclude {host}", True, "excluded"
+    state_key, ends, outcome = "exclude {host}", True, "excluded"
 
 
 class Slower(_HostRule, frozen=True):
-    """Make the pauses of a host or domain, or of all, so many times longer."""
+    """Multiply the pauses of a host, a domain or all hosts by TIMES."""
 
-    lasts, undo = "pace {host}", "usual {host}"
+    state_key, undo = "pace {host}", "usual {host}"
     times: Times
 
 
 class Faster(Slower, frozen=True):
-    """Make them so many times shorter, down to the floor, Crawl-delay or what its owner allows."""
+    """Divide the pauses by TIMES, but never below the minimum delay or Crawl-delay."""
 
 
 class Usual(_HostRule, frozen=True):
     """End slower or faster."""
 
-    lasts, ends = "pace {host}", True
+    state_key, ends = "pace {host}", True
 
 
 class Free(_HostRule, frozen=True):
-    """Let in what of a host or domain, or of all, is parked for a reason, from now on."""
+    """Fetch URLs of a host, a domain or all hosts that are parked for REASON, from now on."""
 
-    lasts, undo = "free {host} {reason}", "hold {host} {reason}"
+    state_key, undo = "free {host} {reason}", "hold {host} {reason}"
     reason: Rule
 
 
 class Hold(Free, frozen=True):
-    """End free."""
+    """End free; URLs are parked for REASON again."""
 
     ends = True
 
 
-# --- what is done once
+# --- one-time commands
 
 
 class Seeds(ControlCommand, frozen=True):
-    """Add URLs or domains, each as a line of a seed list has it."""
+    """Add URLs or domains, written as in a seed list."""
 
-    again = True
+    redo_if_unanswered = True
     lines: Annotated[list[Line], Meta(min_length=1, max_length=500)]
 
     def __post_init__(self) -> None:
-        self.found()  # BadLine is a ValueError
+        self.parsed()  # BadLine is a ValueError
 
-    def found(self) -> list[Seed]:
+    def parsed(self) -> list[Seed]:
         lines = filter(None, (parse_line(line.encode()) for line in self.lines))
         return [Seed(url, max(rank or 1, 1), "control", 0) for url, rank in lines]
 
-    async def work(self, process: Process) -> str:
-        process.intake.submit_seeds(self.found())
-        return f"{counted(len(self.found()), 'seed')} submitted"
+    async def execute(self, process: Process) -> str:
+        process.intake.submit_seeds(self.parsed())
+        return f"{counted(len(self.parsed()), 'seed')} submitted"
 
 
 class _Visits(ControlCommand, frozen=True):
-    """A command for visits, which were found and handed over before it by sending.py."""
+    """Command for visits; sending.py finds the URLs and hands them over before it."""
 
-    async def work(self, process: Process) -> str:
+    async def execute(self, process: Process) -> str:
         await _checkpoint(process)
-        return "a checkpoint has its visits"
+        return "its visits are saved in a checkpoint"
 
 
 class Refetch(_Visits, frozen=True):
-    """Visit again what was answered: all, older-than AGE, or a pattern of URLs with *."""
+    """Fetch pages again: all, older-than AGE, or those that match a URL pattern with *."""
 
     what: Annotated[list[Word], Meta(min_length=1, max_length=2)]
 
 
 class Due(_Visits, frozen=True):
-    """Visit these URLs again, if they were answered."""
+    """Fetch these URLs again, if they were fetched before."""
 
     urls: Annotated[list[Line], Meta(min_length=1, max_length=500)]
 
 
 class Visit(ControlCommand, frozen=True):
-    """Take these entries of finished URLs, as part of one of the two above."""
+    """Queue these entries of finished URLs, as part of refetch or due."""
 
     entries: list[bytes]
 
 
-class Drop(_OfHost, frozen=True):
-    """Give up what of a host or domain, or of all, is parked for a reason."""
+class Drop(_HostCommand, frozen=True):
+    """Give up URLs of a host, a domain or all hosts that are parked for REASON."""
 
-    again, outcome = True, DROPPED
+    redo_if_unanswered, outcome = True, DROPPED
     reason: Reason
 
-    async def work(self, process: Process) -> str:
+    async def execute(self, process: Process) -> str:
         completion, dropped = process.parts.leases.completion, 0
         for shard in process.shards:
             left = shard.frontier.parked.counts.get(self.reason, 0)
@@ -262,13 +264,13 @@ class Drop(_OfHost, frozen=True):
 
 
 class Reload(ControlCommand, frozen=True):
-    """Read a file of rules again, as is done by itself when it has changed."""
+    """Read a rules file again now; a changed file is also read by itself."""
 
     setting: Literal["EXCLUSION_FILE", "HOSTS_POLICY_FILE", "RANKS_FILE", "TRAP_EXCEPTIONS_FILE"]
 
-    async def work(self, process: Process) -> str:
+    async def execute(self, process: Process) -> str:
         files = process.parts.state.rules_files
-        file = next(one for one in files.values() if one.setting == self.setting)
+        file = next(each for each in files.values() if each.setting == self.setting)
         if error := await asyncio.wrap_future(file.read_again()):
             raise CommandError(f"{error.removesuffix('.')}.")
         return f"{counted(len(file.rules), 'rule')} in force"
@@ -277,26 +279,26 @@ class Reload(ControlCommand, frozen=True):
 class Checkpoint(ControlCommand, frozen=True):
     """Make a checkpoint now."""
 
-    async def work(self, process: Process) -> str:
+    async def execute(self, process: Process) -> str:
         await _checkpoint(process)
         return "made"
 
 
 async def _checkpoint(process: Process) -> None:
     if not await process.checkpoints.make_another():
-        raise CommandError("The checkpoint could not be made: the log has why.")
+        raise CommandError("The checkpoint could not be made; see the log.")
 
 
 class Stop(ControlCommand, frozen=True):
-    """End the crawl with a checkpoint; the command that started it goes on."""
+    """Stop with a checkpoint; to resume, start the crawl with the same command again."""
 
-    async def work(self, process: Process) -> str:
+    async def execute(self, process: Process) -> str:
         process.stop.ask("control_stopped")
-        return "it ends with a checkpoint"
+        return "the crawl is stopping with a checkpoint"
 
 
 class State(ControlCommand, frozen=True):
-    """Say what the crawl does, what binds it, and what is in force."""
+    """Show what the crawl does, what limits it, and the commands in force."""
 
 
 COMMANDS: Mapping[str, type[ControlCommand]] = {
@@ -309,21 +311,24 @@ COMMANDS: Mapping[str, type[ControlCommand]] = {
 
 
 def usage(name: str) -> str:
-    """How the command *name* is typed."""
-    words = (f"{one.name.upper()}{' ...' * is_list(one)}" for one in fields(COMMANDS[name]))
+    """Return the syntax of the command *name*, with its arguments."""
+    words = (
+        f"{argument.name.upper()}{' ...' * is_list(argument)}"
+        for argument in fields(COMMANDS[name])
+    )
     return " ".join([name, *words])
 
 
 def is_list(field: FieldInfo) -> bool:
-    """Whether the argument *field* takes several words."""
+    """Return whether the argument *field* takes several words."""
     return "list" in str(field.type)
 
 
 def parse(name: str, arguments: Mapping[str, Any]) -> ControlCommand:
-    """The command *name* with *arguments*, whose numbers may be words. CommandError."""
+    """Return the command *name* with *arguments*; numbers may be strings. Raises CommandError."""
     kind = Visit if name == "visit" else COMMANDS.get(name)
     if kind is None:
-        raise CommandError(f"There is no command {name[:40]!r}: {', '.join(COMMANDS)}.")
+        raise CommandError(f"{name[:40]!r} is not a command. Commands: {', '.join(COMMANDS)}.")
     try:
         return msgspec.convert(arguments, kind, strict=False)
     except ValueError as error:

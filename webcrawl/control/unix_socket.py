@@ -1,11 +1,12 @@
-"""The unix socket of a running crawl, for ``scrapy control`` on the same machine.
+"""Unix socket of a running crawl, for ``scrapy control`` on the same machine.
 
     request := Request in JSON, a line      reply := Reply in JSON, a line
 
-One request a connection. The socket is not in the job's directory, as its path must be short and
-network file systems refuse it, but in one with a drawn name, which nobody can take in advance:
-``JOBDIR/control`` has its path. It is for the crawl's own user and root: by the mode of its
-directory, by its own, and by the user that connects, as the system says.
+A connection has one request. The socket is not in the job directory, because its path must be short
+and network file systems do not support sockets. It is in a directory with a random name, so that
+other users cannot create it in advance; ``JOBDIR/control`` has the path. Only the crawl's own user
+and root may use it: the mode of the directory, the mode of the socket and the system's record of
+the connecting user ensure that.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import write_atomic
 
 FILE = "control"
-#: Bytes of a request.
-MOST_BYTES = 1 << 20
-_MOST_CLIENTS = 8
+#: Largest size of a request.
+MAX_BYTES = 1 << 20
+_MAX_CLIENTS = 8
 _PATIENCE_SECS = 5.0
-# For an answer: the longest commands take some seconds.
+# How long to wait for an answer; the slowest commands take some seconds.
 _ANSWER_SECS = 60.0
-# Of all systems the least, without the zero at its end.
-_MOST_PATH_BYTES = 103
+# The smallest limit of any system, without the zero at the end.
+_MAX_PATH_BYTES = 103
 _CREDENTIALS = struct.Struct("3i")
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Either of the two."""
+    """Reply to a request: an answer or an error."""
 
     answer: CommandAnswer | None = None
     error: str = ""
@@ -52,7 +53,7 @@ _decode_reply = json_decoder(Reply)
 
 
 class ControlSocket:
-    """The socket of the crawl in *jobdir*, whose requests *control* carries out."""
+    """Socket of the crawl in *jobdir*; *control* carries out its requests."""
 
     def __init__(self, *, jobdir: Path, control: Control) -> None:
         self._jobdir = jobdir
@@ -62,25 +63,27 @@ class ControlSocket:
         self._clients = 0
 
     async def open(self) -> None:
-        """Listen, in place of a process that was killed. OSError."""
-        self._forget(_told(self._jobdir))
-        directory = tempfile.mkdtemp(prefix="webcrawl-", dir=_above())
+        """Listen; replaces the socket of a process that was killed. Raises OSError."""
+        self._remove(_saved_path(self._jobdir))
+        directory = tempfile.mkdtemp(prefix="webcrawl-", dir=_parent_directory())
         self._path = path = Path(directory) / _name(self._jobdir)
-        if len(os.fsencode(path)) > _MOST_PATH_BYTES:
-            raise OSError(f"{path} is too long a path for a socket")
-        self._server = await asyncio.start_unix_server(self._serve, path, limit=MOST_BYTES)
+        if len(os.fsencode(path)) > _MAX_PATH_BYTES:
+            raise OSError(f"the path {path} is too long for a socket")
+        self._server = await asyncio.start_unix_server(self._serve, path, limit=MAX_BYTES)
         path.chmod(0o600)
         write_atomic(self._jobdir / FILE, f"{path}\n".encode())
 
     def close(self) -> None:
-        """Listen no more. The next process of the job may listen already."""
+        """Stop listening. The next process of the job may already listen."""
         if self._server is not None:
             self._server.close()
-        self._forget(self._path)
+        self._remove(self._path)
 
-    def _forget(self, path: Path) -> None:
-        """Remove the socket *path*, of this process or of one that was killed, and its directory.
-        The job is locked by this process."""
+    def _remove(self, path: Path) -> None:
+        """Remove the socket *path* and its directory, also one that a killed process has left.
+
+        This process must hold the lock of the job.
+        """
         if path.name == _name(self._jobdir):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -90,13 +93,13 @@ class ControlSocket:
         self._clients += 1
         try:
             reply = Reply(await self._answer(reader, writer.get_extra_info("socket")))
-        except ValueError as error:  # CommandError, UndecodableError, of a long line
+        except ValueError as error:  # CommandError, UndecodableError, a line that is too long
             reply = Reply(error=str(error))
         except TimeoutError:
-            reply = Reply(error=f"No request came in {_PATIENCE_SECS:g} s.")
+            reply = Reply(error=f"No request arrived within {_PATIENCE_SECS:g} s.")
         finally:
             self._clients -= 1
-        with suppress(OSError):  # the other side has gone
+        with suppress(OSError):  # the client has disconnected
             writer.write(msgspec.json.encode(reply) + b"\n")
             await writer.drain()
         writer.close()
@@ -104,13 +107,13 @@ class ControlSocket:
     async def _answer(
         self, reader: asyncio.StreamReader, connection: socket.socket
     ) -> CommandAnswer:
-        if self._clients > _MOST_CLIENTS:
-            raise CommandError("Too many commands at once: try again.")
+        if self._clients > _MAX_CLIENTS:
+            raise CommandError("Too many commands at the same time: try again.")
         size = _CREDENTIALS.size
         found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         process, user, _ = _CREDENTIALS.unpack(found)
         if user not in {0, os.geteuid()}:
-            raise CommandError("Only the user of the crawl may send it commands.")
+            raise CommandError("Only the user who runs the crawl may send it commands.")
         async with asyncio.timeout(_PATIENCE_SECS):
             line = await reader.readline()
         request = decode_request(line)
@@ -118,14 +121,14 @@ class ControlSocket:
         return await self._control.run(replace(request, origin=origin))
 
 
-def _above() -> Path:
-    """Where the directories of sockets are."""
+def _parent_directory() -> Path:
+    """Return the directory for the directories of sockets."""
     own = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
     return own if own.is_dir() else Path(tempfile.gettempdir())
 
 
-def _told(jobdir: Path) -> Path:
-    """The path that the job has of its socket; Path() if none."""
+def _saved_path(jobdir: Path) -> Path:
+    """Return the path of the job's socket, or Path() if it has none."""
     try:
         return Path((jobdir / FILE).read_text(encoding="utf-8").strip())
     except (OSError, ValueError):
@@ -137,11 +140,13 @@ def _name(jobdir: Path) -> str:
 
 
 def send(jobdir: Path, request: Request) -> CommandAnswer:
-    """The answer of the crawl that runs in *jobdir*. Blocks for a minute at most. FatalError with
-    one sentence if none does, or it refuses the *request*, or does not answer."""
+    """Send *request* to the crawl in *jobdir* and return its answer. Blocks at most a minute.
+
+    Raises FatalError if no crawl runs there, or if it refuses the request or does not answer.
+    """
     try:
         path = (jobdir / FILE).read_text(encoding="utf-8").strip()
-        path = str(Path(path).with_name(_name(jobdir)))  # of a copy there is none
+        path = str(Path(path).with_name(_name(jobdir)))  # a copied job directory has no socket
         with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as stream:
             connection.settimeout(_ANSWER_SECS)
             connection.connect(path)
@@ -149,13 +154,13 @@ def send(jobdir: Path, request: Request) -> CommandAnswer:
             reply = _decode_reply(stream.readline())
     except TimeoutError as error:
         raise FatalError(
-            f"The crawl in JOBDIR {jobdir} has not answered in {_ANSWER_SECS:g} s: it hangs, or "
-            "was stopped (SIGSTOP). It may carry the command out later."
+            f"The crawl in JOBDIR {jobdir} has not answered within {_ANSWER_SECS:g} s: it hangs or "
+            "is suspended (SIGSTOP). It may still carry out the command later."
         ) from error
     except (OSError, UndecodableError) as error:
         raise FatalError(
-            f"No crawl in JOBDIR {jobdir} takes commands ({error}): it does not run, or with "
-            "CONTROL_ENABLED=0."
+            f"No crawl in JOBDIR {jobdir} accepts commands ({error}): it is not running, or runs "
+            "with CONTROL_ENABLED=0."
         ) from error
     if reply.answer is None:
         raise FatalError(reply.error)

@@ -1,1 +1,1 @@
-"""Scrapy extensions: statistics, checkpoints, summary, limits. Mercator's background thread."""
+"""Scrapy extensions: statistics, checkpoints, summary, limits (Mercator's background thread)."""

@@ -1,6 +1,6 @@
 """Periodic checkpoints of the crawl's state (Mercator, section 3: the background thread).
 
-The last checkpoint, on SIGTERM, SIGINT and at the end, is made by ``scheduler.close()``.
+``scheduler.close()`` makes the last one, at the end of the crawl and on SIGTERM or SIGINT.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Checkpoints:
-    """Extension: calls ``due()`` of the checkpointer at an interval."""
+    """Extension that calls ``due()`` of the checkpointer at an interval."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

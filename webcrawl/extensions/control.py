@@ -1,4 +1,4 @@
-"""Commands to the running crawl, by a unix socket: control/."""
+"""Commands to the running crawl, by a Unix socket (control/)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class TakesCommands:
-    """Extension: opens ``control`` and its socket before anything is asked of a host."""
+    """Extension that opens ``control`` and its socket before the first request is sent."""
 
     control: Control | None = None
     _socket: ControlSocket | None = None
@@ -45,19 +45,19 @@ class TakesCommands:
         if process is None:
             return
         job, hive = process.job, self._crawler.settings.get("HIVE")
-        named = f"scrapy control {f'-s HIVE={hive}' if hive else job.path}"
-        self.control = Control(process, named=named)
+        command_line = f"scrapy control {f'-s HIVE={hive}' if hive else job.path}"
+        self.control = Control(process, command_line=command_line)
         try:
             await self.control.open()
             if hive:
-                from webcrawl.control.hive import HiveControl  # noqa: PLC0415  # Redis is not for all
+                from webcrawl.control.hive import HiveControl  # noqa: PLC0415  # Redis is optional
 
                 name = cast("Any", self._crawler.engine.scheduler).drone.name
                 settings = self._crawler.settings
                 self._hive = HiveControl(settings, name=name, control=self.control)
                 await self._hive.open()
                 return
-        except Exception as error:  # noqa: BLE001  # Scrapy would go on without what is in force
+        except Exception as error:  # noqa: BLE001  # Scrapy would continue without the commands in force
             process.stop.fail(error)
             return
         self._socket = ControlSocket(jobdir=job.path, control=self.control)

@@ -1,22 +1,22 @@
-"""Critical errors: a log of unforeseen exceptions with their pages, and the circuit breaker.
+"""Critical errors: a log of unexpected exceptions with their pages, and the circuit breaker.
 
-Anticipated errors are outcomes (crawl/lease/outcome_log.py). The others are bugs (Nielsen, "How to
+Expected errors are outcomes (crawl/lease/outcome_log.py). The others are bugs (Nielsen, "How to
 crawl a quarter billion webpages in 40 hours"): in a spider's callback, in a processing module, in a
-middleware or download handler. Each has a line in ``JOBDIR/logs/critical.jsonl``, and its page is
+middleware or download handler. Each gets a line in ``JOBDIR/logs/critical.jsonl``. Its page is
 stored, so that the module can be run on it again::
 
     scrapy replay JOBDIR/critical/*.warc.gz
 
 A line of JSON has: at (epoch seconds), url, where (the module's class, the callback, or
 "download"), error (its type), message, traceback, saved (whether the page is in ``critical/``).
-Errors of one type in one place are written and stored a hundred times; further ones are counted
-(``critical/<where>``), so that a module that fails on every page fills no disk.
+Errors of one type in one place are written and stored a hundred times. Further ones are only
+counted (``critical/<where>``), so that a module that fails on every page does not fill the disk.
 
-The circuit breaker: a processing module may fail on any page, and the crawl goes on. A bug in
-callbacks or downloads spoils every page it meets, so too many of these in close succession end the
-crawl, with a checkpoint and an exit code of its own. So do too many pages in a row that one module
-fails on. The last sentence of the crawl names the command that gets these pages again, and their
-URLs are in ``critical/urls.txt``. What meets an error while the crawl ends is for the next run.
+The circuit breaker: if a processing module fails on a page, the crawl continues. A bug in callbacks
+or downloads spoils every page. So too many of these errors in a short time end the crawl, with a
+checkpoint and a distinct exit code. Too many failures of one module in a row do the same. The last
+sentence of the crawl names the command that fetches these pages again; their URLs are in
+``critical/urls.txt``. Pages that meet an error while the crawl ends are left for the next run.
 """
 
 from __future__ import annotations
@@ -66,37 +66,37 @@ CRITICAL_URLS = "critical/urls.txt"
 _LOG_FILE_BYTES = 1 << 26
 _WARC_FILE_BYTES = 1 << 28
 _BREAKER_SECS = 60.0
-# Lines and pages of one type of error in one place, and places and types that are counted apart.
-_MOST_OF_A_KIND = 100
-_MOST_KINDS = 1000
+# A kind is a type of error in one place: how many of one are stored, and how many kinds there are.
+_MAX_PER_KIND = 100
+_MAX_KINDS = 1000
 _MAX_TEXT = 2000
 _MAX_TRACE_LINES = 60
 _DOWNLOAD = "download"
 
 
 class CriticalErrors:
-    """Extension: logs critical errors, and ends the crawl after too many.
+    """Extension that logs critical errors, and ends the crawl after too many.
 
-    Too many are *most* within a minute, or *in_a_row* pages in a row that one module failed
-    on; 0: never.
+    Too many are *max_errors* within a minute, or *max_streak* pages in a row on which one module
+    failed. 0 means no limit.
     """
 
-    def __init__(self, *, crawler: Crawler, jobdir: Path, most: int, in_a_row: int) -> None:
+    def __init__(self, *, crawler: Crawler, jobdir: Path, max_errors: int, max_streak: int) -> None:
         self._crawler = crawler
         self._jobdir = jobdir
-        self._most = most
-        self._in_a_row = in_a_row
-        # The same as ``ProcessingModule.failed_in_a_row`` for other item pipelines: since an item
-        # went through all of them, and whether one ever did.
+        self._max_errors = max_errors
+        self._max_streak = max_streak
+        # For other item pipelines these replace ``ProcessingModule.failed_in_a_row`` and
+        # ``has_processed``: cleared when an item passed all pipelines, and whether one ever did.
         self._failed: defaultdict[str, deque[str]] = defaultdict(partial(deque, (), MOST_IN_A_ROW))
         self._has_processed = False
-        # The modules that failed, and the URLs of their last pages.
+        # The modules that failed, each with the URLs of the last pages it failed on.
         self._failing: dict[str, Any] = {}
         self._log = LineLog(path=jobdir / CRITICAL_LOG, max_bytes=_LOG_FILE_BYTES)
         self._pages: WarcWriter | None = None
         self._kinds: Counter[tuple[str, str]] = Counter()
-        # Of the errors of callbacks and downloads: when, and the URL of the page if there was one.
-        self._recent: deque[tuple[float, str]] = deque(maxlen=max(1, most))
+        # Errors in callbacks and downloads: when, and the URL of the page if there was one.
+        self._recent: deque[tuple[float, str]] = deque(maxlen=max(1, max_errors))
         self._closing: asyncio.Task[None] | None = None
         self._disk_complained = False
 
@@ -105,16 +105,16 @@ class CriticalErrors:
         jobdir = crawler.settings["JOBDIR"]
         if not jobdir:
             raise NotConfigured
-        in_a_row = whole(crawler.settings, "MODULE_MAX_FAILURES", at_least=0)
-        if in_a_row > MOST_IN_A_ROW:
+        max_streak = whole(crawler.settings, "MODULE_MAX_FAILURES", at_least=0)
+        if max_streak > MOST_IN_A_ROW:
             raise FatalError(
-                f"MODULE_MAX_FAILURES must be at most {MOST_IN_A_ROW}, not {in_a_row}."
+                f"MODULE_MAX_FAILURES must be at most {MOST_IN_A_ROW}, not {max_streak}."
             )
         extension = cls(
             crawler=crawler,
             jobdir=Path(jobdir),
-            most=whole(crawler.settings, "BREAKER_MAX_ERRORS", at_least=0),
-            in_a_row=in_a_row,
+            max_errors=whole(crawler.settings, "BREAKER_MAX_ERRORS", at_least=0),
+            max_streak=max_streak,
         )
         connect = crawler.signals.connect
         connect(extension._spider_error, signal=signals.spider_error)
@@ -127,13 +127,13 @@ class CriticalErrors:
         return extension
 
     def _spider_error(self, failure: Failure, response: Any) -> None:
-        """Note an exception of a callback."""
+        """Record an exception of a callback."""
         url = str(getattr(response, "url", "") or getattr(response, "request", ""))
         self._note(_error(failure), url=url, where="callback", page=_page_behind(response))
         self._trip_if_many(url)
 
     def _item_error(self, item: Any, response: Any, failure: Failure) -> None:
-        """Note an exception of a processing module; `CrawlStop` handles those of a disk."""
+        """Record an exception of a processing module; ``CrawlStop`` handles disk errors."""
         error = _error(failure)
         if ends_crawl(error) or (isinstance(error, ItemOverdueError) and error.at_end):
             return
@@ -141,40 +141,42 @@ class CriticalErrors:
         module = module_of(error)
         where = path_of(module)
         self._note(error, url="" if page is None else page.url, where=where, page=page)
-        row = getattr(module, "failed_in_a_row", self._failed[where])
-        if row is self._failed[where]:
-            row.append(str(getattr(page or response, "url", "")))
-        self._failing[where] = module, row
-        if 0 < self._in_a_row <= len(row):
-            again = self._replay_before(module) or self._visits_of(row)
-            self._end(f"The module {where} failed on {counted(len(row), 'page')} in a row", again)
+        streak = getattr(module, "failed_in_a_row", self._failed[where])
+        if streak is self._failed[where]:
+            streak.append(str(getattr(page or response, "url", "")))
+        self._failing[where] = module, streak
+        if 0 < self._max_streak <= len(streak):
+            commands = self._replay_commands(module) or self._refetch_commands(streak)
+            self._end(
+                f"The module {where} failed on {counted(len(streak), 'page')} in a row", commands
+            )
 
     def _spider_closed(self) -> None:
-        """If a module could process no page, note that, and the command that gets them again."""
+        """If a module processed no page at all, store the command that retries its pages."""
         stats = self._crawler.stats
-        for module, row in self._failing.values():
+        for module, streak in self._failing.values():
             if not getattr(module, "has_processed", self._has_processed):
-                again = self._replay_before(module) or self._visits_of(row)
-                stats.set_value("finish/again", "".join(again))
+                commands = self._replay_commands(module) or self._refetch_commands(streak)
+                stats.set_value("finish/again", "".join(commands))
                 stats.set_value("finish/cause", stats.get_value("finish/cause", "module_failed"))
 
     def _item_through(self) -> None:
         self._has_processed = True
-        for row in self._failed.values():
-            row.clear()
+        for streak in self._failed.values():
+            streak.clear()
 
     def _unforeseen(self, url: str, failure: Failure) -> None:
-        """Note an exception of a download handler or a middleware."""
+        """Record an exception of a download handler or a middleware."""
         self._note(_error(failure), url=url, where=_DOWNLOAD, page=None)
         self._trip_if_many()
 
     def _note(self, error: BaseException, *, url: str, where: str, page: Page | None) -> None:
         self._crawler.stats.inc_value(f"critical/{where}")
         kind = where, type(error).__qualname__
-        if kind not in self._kinds and len(self._kinds) >= _MOST_KINDS:
+        if kind not in self._kinds and len(self._kinds) >= _MAX_KINDS:
             return
         self._kinds[kind] += 1
-        if self._kinds[kind] > _MOST_OF_A_KIND:
+        if self._kinds[kind] > _MAX_PER_KIND:
             return
         trace = traceback.format_exception(error, limit=-_MAX_TRACE_LINES)
         try:
@@ -191,18 +193,18 @@ class CriticalErrors:
             self._log.append_once(msgspec.json.encode(line))
         except OSError as refused:
             if not self._disk_complained:
-                logger.error("Critical errors are not kept: %s", refused)  # noqa: TRY400  # it is enough
+                logger.error("Critical errors cannot be logged: %s", refused)  # noqa: TRY400  # the message is enough
             self._disk_complained = True
-        if self._kinds[kind] == _MOST_OF_A_KIND:
+        if self._kinds[kind] == _MAX_PER_KIND:
             logger.error(
-                "%s in %s for the %dth time: from now on these are only counted",
+                "%s in %s for the %dth time: further ones are only counted",
                 kind[1],
                 where,
-                _MOST_OF_A_KIND,
+                _MAX_PER_KIND,
             )
 
     def _save(self, page: Page) -> bool:
-        """Store *page*; False if it cannot be stored."""
+        """Store *page*; return False if it cannot be stored."""
         if self._pages is None:
             writer = WarcWriter(
                 directory=self._jobdir / CRITICAL_PAGES,
@@ -221,35 +223,39 @@ class CriticalErrors:
     def _trip_if_many(self, url: str = "") -> None:
         at = now()
         self._recent.append((at, url))
-        if not self._most or len(self._recent) < self._most:
+        if not self._max_errors or len(self._recent) < self._max_errors:
             return
         secs = at - self._recent[0][0]
         if secs <= _BREAKER_SECS:
             answered = [url for _, url in self._recent if url]
-            again = self._visits_of(answered) if answered else []
+            commands = self._refetch_commands(answered) if answered else []
             if len(answered) < len(self._recent) and not self._crawler.settings["HIVE"]:
-                again.append(f"scrapy frontier {quote(str(self._jobdir))} --retry {BUG}")
-            self._end(f"{self._most} errors that nobody anticipated within {secs:.0f} s", again)
+                commands.append(f"scrapy frontier {quote(str(self._jobdir))} --retry {BUG}")
+            self._end(f"{self._max_errors} unexpected errors within {secs:.0f} s", commands)
 
-    def _replay_before(self, module: object) -> list[str]:
-        """The command that replays what WARC has of pages before they come to *module*; none if
-        that has none, or its files go elsewhere."""
+    def _replay_commands(self, module: object) -> list[str]:
+        """Return the command that replays the pages that WARC stored before *module* got them.
+
+        The list is empty if WARC comes after *module*, or if its files are moved elsewhere.
+        """
         pipelines = self._crawler.engine.scraper.itemproc.middlewares
         before = pipelines[: pipelines.index(module)] if module in pipelines else ()
-        stored = [one.directory for one in before if isinstance(one, WarcPipeline)]
+        stored = [pipeline.directory for pipeline in before if isinstance(pipeline, WarcPipeline)]
         if not stored or self._crawler.settings["OUTPUT_STORE"]:
             return []
         return [f"scrapy replay {quote(str(stored[0]))}/*.warc.gz"]
 
-    def _visits_of(self, urls: Iterable[str]) -> list[str]:
-        """Write *urls* to a file, and return the command that visits them again; none for a drone
-        of a hive on several machines."""
+    def _refetch_commands(self, urls: Iterable[str]) -> list[str]:
+        """Write *urls* to a file and return the command that fetches them again.
+
+        The list is empty for a drone of a hive on several machines.
+        """
         file, jobdir = self._jobdir / CRITICAL_URLS, self._jobdir
         try:
             file.parent.mkdir(exist_ok=True)
             file.write_text("".join(f"{url}\n" for url in urls if url), encoding="utf-8")
         except OSError as refused:
-            logger.error("The URLs of failed pages are not kept: %s", refused)  # noqa: TRY400  # it is enough
+            logger.error("The URLs of failed pages cannot be saved: %s", refused)  # noqa: TRY400  # the message is enough
             return []
         if self._crawler.settings["HIVE"]:
             if jobdir.parent.name != DRONES:
@@ -257,14 +263,14 @@ class CriticalErrors:
             jobdir = jobdir.parent.parent
         return [f"scrapy frontier {quote(str(jobdir))} --due {quote(str(file))}"]
 
-    def _end(self, why: str, again: Sequence[str]) -> None:
-        """End the crawl. The commands *again* get the pages again that met the errors."""
+    def _end(self, why: str, commands: Sequence[str]) -> None:
+        """End the crawl; *commands* get the failed pages again."""
         if self._closing is not None or is_closing(self._crawler.engine):
             return
-        commands = " and ".join(f"`{command}`" for command in again)
-        step = f", get these pages again by {commands}," if again else ""
+        quoted = " and ".join(f"`{command}`" for command in commands)
+        step = f", get these pages again with {quoted}," if commands else ""
         sentence = (
-            f"{why}: {self._jobdir / CRITICAL_LOG} has them; mend that{step} and run the same "
+            f"{why} (details: {self._jobdir / CRITICAL_LOG}). Fix the cause{step} and run the same "
             "command again."
         )
         logger.error("%s", sentence)
@@ -288,7 +294,7 @@ def _error(failure: Failure) -> BaseException:
 
 
 def _page_behind(response: Response | Any) -> Page | None:
-    """The page of a request of the crawl whose callback raised."""
+    """Return the page whose callback raised, if the crawl's own request fetched it."""
     request = getattr(response, "request", None)
     fetch = None if request is None else request.meta.get("fetch")
     if fetch is None or not hasattr(response, "body"):

@@ -1,7 +1,7 @@
-"""Disk guard: pauses the crawl before a disk is full, and resumes it when there is room.
+"""Disk guard: pauses the crawl before a disk is full, and resumes it when there is space again.
 
-A disk that is really full ends the crawl (exit code 3); nothing is lost, but the crawl must be
-started again. The room below the floor is for what is under way: downloads, a checkpoint, the logs.
+A disk that is really full ends the crawl (exit code 3). Nothing is lost, but the crawl must be
+started again. The space below the limit is for work in progress: downloads, a checkpoint, the logs.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LOOK_EVERY = 2.0
-# It goes on when there is a tenth more than the floor, or this much: not to pause again with the
-# next page.
-_MOST_MORE = 1 << 26
+# The crawl resumes at a tenth more than the limit, but at most this much more. Otherwise it would
+# pause again at the next page.
+_MAX_MARGIN_BYTES = 1 << 26
 _NAME = "disk"
 
 
 class DiskGuard:
-    """Extension: measures the disks of *paths* every two seconds, in a thread."""
+    """Extension that measures the disks of *paths* every two seconds, in a thread."""
 
     def __init__(self, *, crawler: Crawler, paths: Sequence[Path], floor_bytes: int) -> None:
         self._crawler = crawler
         self._paths = paths
         self._floor_bytes = floor_bytes
-        self._enough = floor_bytes + min(floor_bytes // 10, _MOST_MORE)
+        self._enough = floor_bytes + min(floor_bytes // 10, _MAX_MARGIN_BYTES)
         self._looking: asyncio.Task[None] | None = None
 
     @classmethod
@@ -63,7 +63,7 @@ class DiskGuard:
             self._looking = asyncio.ensure_future(self._look())
 
     async def _look(self) -> None:
-        """Measure, and pause or resume the crawl."""
+        """Measure the disks, and pause or resume the crawl."""
         free = {path: await asyncio.to_thread(_measure, path) for path in self._paths}
         process = process_of(self._crawler)
         if process is None:
@@ -72,18 +72,20 @@ class DiskGuard:
         extra = {"spider": self._crawler.spider}
         if free[path] < self._floor_bytes:
             sentence = (
-                f"{_size(free[path])} are free where {path} is, less than DISK_MIN_FREE_BYTES "
-                f"({_size(self._floor_bytes)}): make room, and the crawl goes on by itself."
+                f"{_size(free[path])} are free at {path}, less than DISK_MIN_FREE_BYTES "
+                f"({_size(self._floor_bytes)}): free some space, and the crawl resumes by itself."
             )
             if pauses.hold(_NAME, sentence):
-                logger.warning("The crawl pauses: %s", sentence, extra=extra)
+                logger.warning("The crawl is paused: %s", sentence, extra=extra)
         elif free[path] >= self._enough and pauses.lift(_NAME):
-            logger.info("The crawl goes on: %s are free", _size(free[path]), extra=extra)
+            logger.info("The crawl resumes: %s are free", _size(free[path]), extra=extra)
 
 
 def _measure(path: Path) -> int:
-    """The free room at *path*, which may not exist yet. A disk that cannot be measured pauses
-    nothing: writing to it will fail and end the crawl."""
+    """Return the free bytes at *path*, which may not exist yet.
+
+    A disk that cannot be measured does not pause the crawl: writing to it will fail and end it.
+    """
     while not path.exists() and path != path.parent:
         path = path.parent
     try:

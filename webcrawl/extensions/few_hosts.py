@@ -1,7 +1,7 @@
-"""Few hosts: an end for the long tail of a crawl, when few hosts have had URLs left for some time.
+"""End of a crawl when only few hosts have had URLs left for some time (its long tail).
 
-Mischel's hand-back (docs/offline.md), online. ``scrapy crawl`` writes what is left to
-JOBDIR/remainder.csv then; the job can be resumed all the same.
+This is Mischel's hand-back (docs/offline.md), online. ``scrapy crawl`` then writes the URLs that
+are left to JOBDIR/remainder.csv. The job can still be resumed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOOK_EVERY_SECS = 0.5
 
 
 class CloseWithFewHosts:
-    """Extension: ends the crawl when ``FewHosts`` says so."""
+    """Extension that ends the crawl when ``FewHosts`` says so."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -2,9 +2,9 @@
 
 It is an extension and not an add-on, although it changes settings. Extensions are made last before
 Scrapy freezes settings, so this one sees what a spider or an add-on has set. And ADDONS, unlike
-EXTENSIONS_BASE, belongs to the user, whose own add-ons would replace this one.
+EXTENSIONS_BASE, is a user's setting: the user's add-ons would replace this one.
 
-Everything that reads USER_AGENT is made later and sees the same: the downloader's middlewares, the
+The parts that read USER_AGENT are made later and see the new value: the downloader middlewares, the
 robots.txt rules, the WARC files.
 """
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Identification:
-    """Extension: warns at the start of a crawl of the web that names no contact."""
+    """Extension that warns at the start of a crawl of the web that names no contact."""
 
     def __init__(self, *, agent: str, live: bool) -> None:
         self._agent = agent
@@ -35,9 +35,9 @@ class Identification:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Put CRAWLER_CONTACT into USER_AGENT, and into the From header if it is a mail address.
+        """Put CRAWLER_CONTACT into USER_AGENT, and into the From header if it is an email address.
 
-        FatalError with one sentence for a contact that cannot be one.
+        Raises FatalError if it is neither a URL nor an email address.
         """
         settings = crawler.settings
         contact = contact_of(settings)
@@ -51,13 +51,13 @@ class Identification:
         return extension
 
     def spider_opened(self, spider: Spider) -> None:
-        # Scrapy still heeds this attribute of old spiders.
+        # Scrapy still reads this attribute of old spiders.
         agent = getattr(spider, "user_agent", None) or self._agent
         if self._live and not IN_AGENT.search(agent):
             logger.warning(
-                "NOBODY TO ASK: this crawl calls itself %r, which names nobody whom site operators "
-                "could ask about it, and many block such crawlers. Set CRAWLER_CONTACT to the URL "
-                "of a page about the crawl or to a mail address, for example with "
+                "NO CONTACT: this crawl calls itself %r, which tells site operators nobody to "
+                "write to, and many block such crawlers. Set CRAWLER_CONTACT to the URL of a page "
+                "about the crawl or to an email address, for example with "
                 "-s CRAWLER_CONTACT=https://example.org/crawler.",
                 agent,
                 extra={"spider": spider},
@@ -65,7 +65,7 @@ class Identification:
 
 
 def _headers_from(settings: BaseSettings, contact: str) -> dict[str, object]:
-    """The default headers with From (RFC 9110, 10.1.2), unless the user has set it."""
+    """Return the default headers, with From (RFC 9110, 10.1.2) unless the user has set it."""
     headers: dict[str, object] = settings.getdict("DEFAULT_REQUEST_HEADERS")
     if any(name.lower() == "from" for name in headers):
         return headers
@@ -73,5 +73,5 @@ def _headers_from(settings: BaseSettings, contact: str) -> dict[str, object]:
 
 
 def _replace(settings: BaseSettings, name: str, value: object) -> None:
-    """Set *name* wherever its value came from: the settings, the spider, the command line."""
+    """Set *name* and keep its priority: that of the settings, the spider or the command line."""
     settings.set(name, value, priority=settings.getpriority(name) or 0)

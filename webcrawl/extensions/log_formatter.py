@@ -1,7 +1,7 @@
 """Quiet log formatter: Scrapy's messages without a line for each page and item.
 
-Counts are in the stats, a progress line comes every ten seconds, and errors are still logged. A
-failing disk is logged once by crawl/engine/stop.py, not for every page under way.
+Counts are in the stats, a progress line appears every ten seconds, and errors are still logged.
+crawl/engine/stop.py logs a failing disk once, so it is not repeated for every page in progress.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class QuietLogFormatter(LogFormatter):
     """``LOG_FORMATTER`` without a line per page: formatting one costs more than fetching it."""
 
     def crawled(self, request: Request, response: Response, spider: Spider) -> None:  # type: ignore[override]  # Scrapy's documentation allows None, its annotation does not
-        """No line."""
+        """Log nothing."""
 
     def scraped(  # type: ignore[override]  # as above
         self, item: Any, response: Response | Failure | None, spider: Spider
     ) -> None:
-        """No line."""
+        """Log nothing."""
 
     def item_error(
         self,
@@ -38,8 +38,10 @@ class QuietLogFormatter(LogFormatter):
         response: Response | Failure | None,
         spider: Spider,  # noqa: ARG002  # Scrapy's interface
     ) -> LogFormatterResult:
-        """The module and the page in one sentence; at DEBUG if it only repeats that the disk
-        fails."""
+        """Return a line that names the module and the page.
+
+        Its level is DEBUG if it only repeats that the disk fails.
+        """
         url = getattr(item, "url", None) or getattr(response, "url", None) or "no page"
         return {
             "level": logging.DEBUG if ends_crawl(exception) else logging.ERROR,
@@ -54,7 +56,10 @@ class QuietLogFormatter(LogFormatter):
         response: Response | Failure,
         spider: Spider,
     ) -> LogFormatterResult:
-        """At DEBUG if it only repeats that the disk fails: callbacks hand pages to modules, too."""
+        """Return Scrapy's line, at DEBUG if it only repeats that the disk fails.
+
+        Callbacks meet the disk because they hand pages to modules.
+        """
         line = super().spider_error(failure, request, response, spider)
         if ends_crawl(failure.value):
             line["level"] = logging.DEBUG

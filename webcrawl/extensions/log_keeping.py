@@ -1,7 +1,7 @@
-"""Log keeping: KEEP_DAYS, after which what is in the full files of the job's logs is deleted.
+"""Deletion of old log files of the job, after KEEP_DAYS.
 
-A file goes when all of its lines are older, but the last full one of each log stays. Stored pages
-and datasets stay until OUTPUT_STORE has them, which deletes them itself.
+A full file is deleted when all of its lines are older, but the last full one of each log stays.
+Stored pages and datasets are not affected: OUTPUT_STORE deletes them once it has moved them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOK_EVERY_SECS = 3600.0
 
 
 class LogKeeping:
-    """Extension: looks each hour, in a thread, at logs in *directory*, kept for *days*."""
+    """Extension that deletes logs in *directory* after *days*; checks hourly, in a thread."""
 
     def __init__(self, *, directory: Path, days: float) -> None:
         self._directory = directory
@@ -42,8 +42,8 @@ class LogKeeping:
             raise NotConfigured
         if not flag(settings, "REVISIT"):
             logger.warning(
-                "KEEP_DAYS without REVISIT: of URLs that ended more than %g days ago why, report, "
-                "--refetch and a later REVISIT will know nothing.",
+                "KEEP_DAYS without REVISIT: URLs that finished more than %g days ago will be "
+                "unknown to scrapy why, scrapy report, --refetch and a later REVISIT.",
                 days,
             )
         keeping = cls(directory=Path(settings["JOBDIR"]) / "logs", days=days)
@@ -58,4 +58,4 @@ class LogKeeping:
             for path in sorted(self._directory.glob("*.jsonl")):
                 remove_before(path, wall_time() - self._days * _DAY)
         except OSError as error:
-            logger.error("Old logs cannot be deleted: %s", error)  # noqa: TRY400  # it is enough
+            logger.error("Old logs cannot be deleted: %s", error)  # noqa: TRY400  # the message is enough

@@ -1,7 +1,7 @@
-"""Metrics of a crawl for Prometheus, read off its stats, its activity and the doctor.
+"""Metrics of a crawl for Prometheus, from its stats, its activity and the doctor.
 
-Names are those of OpenMetrics, units are seconds and bytes. Labels are of small closed sets, such
-as outcomes and processing modules, never of hosts. What is a counter counts this run.
+Names follow OpenMetrics; units are seconds and bytes. Labels come from small closed sets, such as
+outcomes and processing modules, never hosts. Counters count this run.
 """
 
 from __future__ import annotations
@@ -33,72 +33,74 @@ if TYPE_CHECKING:
     from webcrawl.crawl.process import Process
     from webcrawl.doctor.histogram import Histogram
 
-# Names, stats (patterns whose group is the label) and texts, with two blanks or more between them.
+# Name, stat (a pattern whose group is the label) and help text, separated by two or more spaces.
 _FAMILIES = """
-contacts_total             contacts                      Requests to hosts, robots.txt too
-outcomes_total             outcome/(?P<outcome>.+)       URLs by how they ended
-retries_total              retry/(?P<outcome>.+)         Failures to be tried again
-visits_total               visits/(?P<found>.+)          Visits by what they found
-received_bytes_total       fetch/bytes                   Bytes of bodies as received
+contacts_total             contacts                      Requests to hosts, including robots.txt
+outcomes_total             outcome/(?P<outcome>.+)       Finished URLs by outcome
+retries_total              retry/(?P<outcome>.+)         Failures that will be retried
+visits_total               visits/(?P<found>.+)          Visits by result
+received_bytes_total       fetch/bytes                   Bytes of response bodies as received
 sent_bytes_total           fetch/sent_bytes              Bytes of requests
-duplicates_total           content/duplicates            Documents seen under another URL
-links_submitted_total      seen/submitted                Links given to the eliminator
-links_new_total            seen/new                      Links that were new
-links_refused_total        urls/refused/(?P<filter>.+)   Links that filters refused
-dns_lookups_total          dns/lookups                   Names looked up
-dns_query_timeouts_total   dns/query_timeouts            Questions without an answer
+duplicates_total           content/duplicates            Documents already seen under another URL
+links_submitted_total      seen/submitted                Links found
+links_new_total            seen/new                      Links not seen before
+links_refused_total        urls/refused/(?P<filter>.+)   Links refused by filters
+dns_lookups_total          dns/lookups                   Host names looked up
+dns_query_timeouts_total   dns/query_timeouts            DNS queries that timed out
 outages_total              outage/count                  Outages of the network or the name servers
-pause_seconds_total        pauses/(?P<pause>.+)_secs     Time without contacts, by reason
-cause_seconds_total        doctor/(?P<cause>.+)_secs     Time by what bound the crawl
-critical_errors_total      critical/(?P<module>.+)       Unforeseen errors
-log_messages_total         log_count/(?P<level>.+)       Messages of the log
-module_pages_total         modules/(?P<module>.+)/pages  Pages that modules got
-module_cpu_seconds_total   modules/(?P<module>.+)/cpu_seconds  CPU of modules
+pause_seconds_total        pauses/(?P<pause>.+)_secs     Seconds in pauses, by reason
+cause_seconds_total        doctor/(?P<cause>.+)_secs     Seconds by what limited the crawl
+critical_errors_total      critical/(?P<module>.+)       Unexpected errors
+log_messages_total         log_count/(?P<level>.+)       Log messages by level
+module_pages_total         modules/(?P<module>.+)/pages  Pages processed by modules
+module_cpu_seconds_total   modules/(?P<module>.+)/cpu_seconds  CPU seconds of modules
 warc_bytes_total           warc/bytes                    Bytes written to WARC files
-output_store_errors_total  output_store/errors           Moves of files that failed
+output_store_errors_total  output_store/errors           Failed moves of files to OUTPUT_STORE
 checkpoints_total          checkpoint/count              Checkpoints made
 checkpoint_failures_total  checkpoint/failed             Checkpoints that failed
-hive_links_sent_total      hive/links/sent               Links sent to other shards
-hive_links_received_total  hive/links/received           Links that other shards sent
-hive_lag_seconds           hive/lag/secs                 Time in Redis of what came last
-hive_unsent_bytes          hive/outbox/unsent            Bytes in outboxes, not in Redis
+hive_links_sent_total      hive/links/sent               Links sent to other processes
+hive_links_received_total  hive/links/received           Links received from other processes
+hive_lag_seconds           hive/lag/secs                 Seconds the last message was in Redis
+hive_unsent_bytes          hive/outbox/unsent            Bytes in outboxes, not yet in Redis
 urls                       (?:frontier/)?(?P<state>waiting|seen/waiting|leased|parked|due)  URLs
-urls_parked                frontier/parked/(?P<reason>.+)  URLs that are parked
-hosts                      frontier/hosts/(?P<state>ready|held|snoozed|in_process)  Hosts
-seen_urls                  seen/fingerprints             URLs that are known
+urls_parked                frontier/parked/(?P<reason>.+)  Parked URLs by reason
+hosts                      frontier/hosts/(?P<state>ready|held|snoozed|in_process)  Hosts by state
+seen_urls                  seen/fingerprints             Known URLs
 """
 _ROWS = [re.split("  +", line) for line in _FAMILIES.strip().splitlines()]
-# What the states are called elsewhere.
+# The names of these states elsewhere.
 _WORDS = {"seen/waiting": str(UrlState.UNDECIDED), "snoozed": str(HostState.RESTING)}
 _STATUS = re.compile(r"http_(\d)\d\d")
 _BOUNDS = (*(str(bound(place)) for place in range(PLACES - 1)), "+Inf")
 
 
 class CrawlCollector(Collector):
-    """The metrics of *process*'s crawl, brought up to date with each ``collect``."""
+    """Collector of the metrics of *process*'s crawl."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     def collect(self) -> Iterator[Metric]:
-        """All of them. To be called in the reactor thread."""
+        """Yield the current metrics. Must be called in the reactor thread."""
         process = self._process
         process.health.publish()
         crawler = process.parts.services.crawler
-        stats = dict(crawler.stats.get_stats())  # modules count in threads
+        stats = dict(crawler.stats.get_stats())  # a copy, because modules count in threads
         yield InfoMetricFamily("webcrawl", "The crawler", {"version": __version__})
         pages = Counts.of(stats).pages
-        yield CounterMetricFamily("webcrawl_pages_total", "URLs that gave a document", pages)
+        yield CounterMetricFamily(
+            "webcrawl_pages_total", "Pages: URLs that returned a document", pages
+        )
         yield from _of_stats(stats)
         if process.stop.is_open:
             now = process.health.activity()
             yield GaugeMetricFamily("webcrawl_workers", "Workers", now.workers)
             yield GaugeMetricFamily("webcrawl_workers_busy", "Workers with a request", now.on_wire)
         state, cause = process.health.state().name, process.health.diagnosis().cause
-        states = {str(one): one == state for one in CrawlState}
-        yield StateSetMetricFamily("webcrawl_state", "What the process does", states)
-        causes = {str(one): one is cause for one in Cause}
-        yield StateSetMetricFamily("webcrawl_cause", "What binds the crawl", causes)
+        states = {str(name): name == state for name in CrawlState}
+        yield StateSetMetricFamily("webcrawl_state", "State of the process", states)
+        causes = {str(each): each is cause for each in Cause}
+        yield StateSetMetricFamily("webcrawl_cause", "What limits the crawl", causes)
         yield _histograms(latencies_of(crawler).items())
 
 
@@ -111,8 +113,8 @@ def _of_stats(stats: Mapping[str, object]) -> Iterator[Metric]:
             yield family(f"webcrawl_{name}", text, numbers.get(stat, 0))
             continue
         sums: dict[str, float] = {}
-        for one, number in numbers.items():
-            if found := pattern.fullmatch(one):
+        for stat_name, number in numbers.items():
+            if found := pattern.fullmatch(stat_name):
                 word = _STATUS.sub(r"http_\1xx", found[1])
                 word = _WORDS.get(word, word)
                 sums[word] = sums.get(word, 0) + number
@@ -124,7 +126,7 @@ def _of_stats(stats: Mapping[str, object]) -> Iterator[Metric]:
 
 def _histograms(latencies: Iterable[tuple[str, Histogram]]) -> Metric:
     family = HistogramMetricFamily(
-        "webcrawl_latency_seconds", "Durations of what contacts consist of", labels=["of"]
+        "webcrawl_latency_seconds", "Durations of the parts of a request", labels=["of"]
     )
     for name, histogram in latencies:
         sums = accumulate(histogram.counts)

@@ -1,7 +1,7 @@
 """Metrics and health of a crawl by HTTP: METRICS_PORT (metrics_site.py has the pages).
 
-The port is in ``JOBDIR/ports.json`` while the crawl runs: it is another one if METRICS_PORT is
-taken, as a crawl never fails for it.
+If METRICS_PORT is in use, another port is used, because a crawl must not fail for its metrics. The
+actual port is in ``JOBDIR/ports.json`` while the crawl runs.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ logger = logging.getLogger(__name__)
 
 
 class Metrics:
-    """Extension: serves from ``spider_opened`` to ``engine_stopped``, at *host* and *port*."""
+    """Extension that serves metrics from ``spider_opened`` to ``engine_stopped``."""
 
     def __init__(self, *, crawler: Crawler, host: str, port: int) -> None:
         self._crawler = crawler
         self._host = host
         self._port = port
         self._jobdir = crawler.settings["JOBDIR"]
-        self._listening: Any = None  # the interfaces of Zope are no types
+        self._listening: Any = None  # Zope's interfaces are not types
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -49,7 +49,7 @@ class Metrics:
         process = process_of(self._crawler)
         if process is None:
             return
-        from webcrawl.extensions.metrics_site import site_of  # noqa: PLC0415  # 0.15 s of a start
+        from webcrawl.extensions.metrics_site import site_of  # noqa: PLC0415  # it takes 0.15 s
 
         self._listening = self._listen(site_of(process))
         if self._listening is None:
@@ -59,15 +59,15 @@ class Metrics:
         host = f"[{self._host}]" if ":" in self._host else self._host
         level, why = logging.INFO, ""
         if port != self._port:
-            level, why = logging.WARNING, f", as METRICS_PORT {self._port} cannot be had"
+            level, why = logging.WARNING, f", because METRICS_PORT {self._port} is not available"
         logger.log(level, "Metrics are at http://%s:%d/metrics%s", host, port, why)
         self._crawler.stats.set_value("metrics/address", f"{host}:{port}")
         if self._jobdir:
             note_port(Path(self._jobdir), "metrics", port)
 
     def _listen(self, site: Site) -> Any:
-        """None if it cannot."""
-        from twisted.internet import reactor  # noqa: PLC0415  # it is there when a crawl begins
+        """Listen on METRICS_PORT or another port; return None if neither works."""
+        from twisted.internet import reactor  # noqa: PLC0415  # a crawl has installed it by now
 
         listen: Any = reactor.listenTCP
         for port in (self._port, 0):
@@ -75,7 +75,7 @@ class Metrics:
                 return listen(port, site, interface=self._host)
             except (CannotListenError, OverflowError) as error:
                 reason = error
-        logger.warning("There are no metrics, as METRICS_HOST cannot be had: %s", reason)
+        logger.warning("Metrics are not served, because METRICS_HOST cannot be used: %s", reason)
         return None
 
     def engine_stopped(self) -> None:

@@ -1,7 +1,7 @@
-"""Pages of a crawl for its operators' programs: ``/metrics``, ``/live`` and ``/ready``.
+"""Pages for monitoring programs: ``/metrics``, ``/live`` and ``/ready``.
 
-Twisted's server answers in the reactor thread, which owns all state: ``/live`` is answered as long
-as the event loop turns.
+Twisted's server answers in the reactor thread, which owns all state. So ``/live`` answers as long
+as the event loop runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Answer(NamedTuple):
 
 
 class _Pages(Resource):
-    """All pages of *process*'s crawl."""
+    """Resource that serves all pages of *process*'s crawl."""
 
     isLeaf = True  # noqa: N815  # the library's name
 
@@ -66,7 +66,7 @@ class _Pages(Resource):
 
 
 def site_of(process: Process) -> Site:
-    """The pages of *process*'s crawl, to listen with."""
+    """Return the site of *process*'s crawl, ready to listen."""
     site = Site(_Pages(process))  # type: ignore[no-untyped-call]
     site.noisy = False
     return site

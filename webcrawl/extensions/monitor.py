@@ -1,4 +1,4 @@
-"""Monitor of a crawl of one process: monitor/ (that of a hive is its supervisor's)."""
+"""Monitor (monitor/) of a crawl of one process; for a hive, the supervisor starts it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Monitor:
-    """Extension: starts the monitor with the crawl, and ends it."""
+    """Extension that starts the monitor with the crawl, and ends it."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -45,9 +45,9 @@ class Monitor:
     def spider_opened(self) -> None:
         if process_of(self._crawler) is None:
             return
-        from webcrawl.monitor.launch import MonitorProcess  # noqa: PLC0415  # not for all crawls
+        from webcrawl.monitor.launch import MonitorProcess  # noqa: PLC0415  # it is optional
 
-        # The engine would wait for a handler before its first request.
+        # A task, because the engine would wait for this handler before its first request.
         self._starting = asyncio.ensure_future(_started(MonitorProcess(self._crawler.settings)))
 
     async def engine_stopped(self) -> None:

@@ -1,14 +1,14 @@
-"""Output store: OUTPUT_STORE, to which finished WARC and Parquet files are moved.
+"""File mover: moves finished WARC and Parquet files to OUTPUT_STORE.
 
 The life of a file::
 
     growing (.open) ─► finished ─► stored, its size compared ─► deleted here
 
 A thread looks for finished files and stores them one by one, so the crawl never waits for it. While
-the store cannot be used, the files stay and are tried again with growing pauses; the log says so
-once. What is left when the process ends, however it ends, the next run finds. A file that was being
-stored when the process died is stored anew, under the same name. Files that are not named as in
-storage/growing_files.py stay: nothing says when they are finished.
+the store cannot be used, the files stay and are retried with growing pauses; this is logged once.
+The next run moves what is left when the process ends or is killed. A file that was being stored
+when the process died is stored again under the same name. Files that are not named as in
+storage/growing_files.py stay, because their names do not show when they are finished.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ logger = logging.getLogger(__name__)
 _LOOK_EVERY_SECS = 2.0
 _FIRST_PAUSE_SECS = 1.0
 _LONGEST_PAUSE_SECS = 60.0
-# At the end of the crawl.
+# At the end of the crawl: how often to try, and for how long in all.
 _LAST_TRIES = 3
 _FLUSH_SECS = 300.0
-# Where many files are that are no modules'.
+# These directories have many files, none of them written by modules.
 _NOT_OF_MODULES = {"shards", "checkpoints", "logs", "critical", "damaged"}
 
 
 class OutputStore:
-    """Extension: has a ``FileMover`` while the crawl runs, and puts its counts into the stats."""
+    """Extension that runs a ``FileMover`` during the crawl and puts its counts into the stats."""
 
     def __init__(self, *, crawler: Crawler, mover: FileMover) -> None:
         self._crawler = crawler
@@ -62,7 +62,7 @@ class OutputStore:
         url = settings["OUTPUT_STORE"]
         if not url:
             raise NotConfigured
-        from webcrawl.storage.object_store import ObjectStore  # noqa: PLC0415  # fsspec is not for all
+        from webcrawl.storage.object_store import ObjectStore  # noqa: PLC0415  # fsspec is optional
 
         try:
             options = settings.getdict("OUTPUT_STORE_OPTIONS")
@@ -75,7 +75,7 @@ class OutputStore:
             and jobdir
             and store.directory.resolve().is_relative_to(Path(jobdir).resolve())
         ):
-            raise FatalError(f"OUTPUT_STORE {url} is in JOBDIR: name a place outside of it.")
+            raise FatalError(f"OUTPUT_STORE {url} is inside JOBDIR: choose a place outside it.")
         mover = FileMover(store=store, files=_files_of(settings))
         extension = cls(crawler=crawler, mover=mover)
         crawler.signals.connect(mover.start, signal=signals.spider_opened)
@@ -85,11 +85,11 @@ class OutputStore:
         return extension
 
     async def spider_closed(self) -> None:
-        """Move what is left, for a bounded time."""
+        """Move the remaining files, for a bounded time."""
         left = await asyncio.to_thread(self._mover.finish, _FLUSH_SECS)
         if left:
             logger.warning(
-                "Files not moved to OUTPUT_STORE, for the next run to move: %d (%s)",
+                "Files left for the next run to move to OUTPUT_STORE: %d (%s)",
                 left,
                 self._mover.name,
                 extra={"spider": self._crawler.spider},
@@ -103,9 +103,9 @@ class OutputStore:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OutputFiles:
-    """The finished files of a job: WARC files in *warc*, Parquet files of modules in *jobdir*.
+    """Finished files of a job: WARC files in *warc*, Parquet files of modules in *jobdir*.
 
-    *folder* is what their names in the store begin with: empty, or with a slash at its end.
+    *folder* is the prefix of their names in the store: empty, or ending with a slash.
     """
 
     warc: Path | None
@@ -113,7 +113,7 @@ class OutputFiles:
     folder: str
 
     def __iter__(self) -> Iterator[tuple[Path, str]]:
-        """Each with its name in the store, oldest names first."""
+        """Yield each file with its name in the store, oldest names first."""
         if self.warc is not None:
             for path in sorted(self.warc.glob("*.warc.gz")):
                 if is_whole(path):
@@ -135,18 +135,18 @@ class FileMover:
         self._store = store
         self._files = files
         self._wake = threading.Event()
-        self._is_last = False  # what is to be done when ``_wake`` is set
-        self._hurry = threading.Event()  # no further file is begun
+        self._is_last = False  # whether to finish when ``_wake`` is set
+        self._hurry = threading.Event()  # set when no further file may be begun
         # A daemon: a store that hangs must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="output-store", daemon=True)
         self._moved = self._bytes = self._errors = self._pending = 0
 
     def start(self) -> None:
-        """Begin to move; what an earlier run has left, too."""
+        """Begin to move files, including those that an earlier run has left."""
         self._thread.start()
 
     def finish(self, secs: float) -> int:
-        """Move what there is, for at most *secs*; the number of files that are left. Blocks."""
+        """Move all files, for at most *secs*; return how many are left. Blocks."""
         if self._thread.ident is None:
             return 0
         self._is_last = True
@@ -156,7 +156,7 @@ class FileMover:
         return self._pending
 
     def counts(self) -> dict[str, int]:
-        """The stats, of this run but for those pending."""
+        """Return the stats of this run, and the files now pending."""
         return {
             "output_store/files": self._moved,
             "output_store/bytes": self._bytes,
@@ -180,7 +180,7 @@ class FileMover:
                 continue
             self._errors += 1
             if not pause:
-                logger.error("%s; finished files stay here until it can", error)
+                logger.error("%s; finished files stay on this disk until it works", error)
             if not is_last:
                 pause = min(2 * pause or _FIRST_PAUSE_SECS, _LONGEST_PAUSE_SECS)
                 self._wake.wait(pause)
@@ -190,14 +190,16 @@ class FileMover:
                 self._hurry.wait(pause)
 
     def _move_all(self) -> OSError | None:
-        """Move each finished file; the error at which this ended."""
+        """Move each finished file; return the error that stopped it."""
         try:
             waiting = list(self._files)
             self._pending = len(waiting)
             for path, name in waiting:
                 if self._hurry.is_set():
                     break
-                with suppress(FileNotFoundError):  # another process of the directory has moved it
+                with suppress(
+                    FileNotFoundError
+                ):  # another process that uses the directory has moved it
                     self._bytes += self._store.move(path, name)
                     self._moved += 1
                 self._pending -= 1
@@ -209,6 +211,6 @@ class FileMover:
 def _files_of(settings: BaseSettings) -> OutputFiles:
     jobdir = Path(settings["JOBDIR"]) if settings["JOBDIR"] else None
     warc = settings["WARC_DIR"] or (jobdir / "warc" if jobdir else None)
-    # Drones may make files of one name.
+    # Drones may write files with the same name.
     folder = f"{socket.gethostname()}-{jobdir.name}/" if settings["HIVE"] and jobdir else ""
     return OutputFiles(warc=Path(warc) if warc else None, jobdir=jobdir, folder=folder)

@@ -1,4 +1,4 @@
-"""Calls at an interval while a crawl runs."""
+"""Periodic calls while a crawl runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 def while_crawling(
     crawler: Crawler, call: Callable[[], None], *, every: float, at_once: bool = False
 ) -> None:
-    """Make *call* every *every* seconds from ``spider_opened`` to ``spider_closed``."""
+    """Call *call* every *every* seconds from ``spider_opened`` to ``spider_closed``.
+
+    The first call is after one interval, or immediately with *at_once*.
+    """
     loop = create_looping_call(call)
 
     def begin() -> None:

@@ -1,4 +1,4 @@
-"""Scrapy's remote control, loaded only if it is on: it imports aiohttp, 0.2 s of each start."""
+"""Scrapy's remote control, imported only if enabled, because aiohttp takes 0.2 s to import."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class RemoteControl:
-    """Extension: Scrapy's of that name."""
+    """Stand-in that loads Scrapy's extension of the same name."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> ScrapysRemoteControl:
-        """NotConfigured without REMOTE_CONTROL_ENABLED."""
+        """Return Scrapy's extension. NotConfigured without REMOTE_CONTROL_ENABLED."""
         if not crawler.settings.getbool("REMOTE_CONTROL_ENABLED"):
             raise NotConfigured
         from scrapy.extensions.remote_control import RemoteControl  # noqa: PLC0415  # 0.2 s

@@ -1,10 +1,10 @@
 """Filter of repeated warnings and errors in the log.
 
 A processing module that fails on every page, or drops every page, logs a message or a traceback for
-each of them. Of the warnings and errors from one place in the code with one type of exception the
-first five are logged, then one a minute. A line a minute says how many were left out, and the stat
-``log/left_out`` has their sum. LOG_LEVEL=DEBUG logs all. Other handlers of the root logger, a
-user's own, get all messages.
+each. So warnings and errors from one place in the code, with one type of exception, are limited:
+the first five are logged, then one a minute. A line each minute says how many were left out; the
+stat ``log/left_out`` has the total. LOG_LEVEL=DEBUG logs all of them. Other handlers of the root
+logger, such as a user's, get all messages.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ logger = logging.getLogger(__name__)
 _FIRST = 5
 _SECS = 60.0
 _SHOWN_CHARACTERS = 200
-# Python shows each warning of its own once; they all come from one place.
+# Never filtered: Python's own warnings all come from one place, but each is shown once anyway.
 _PASSED = {__name__, "py.warnings"}
 
 
 @dataclass(slots=True)
 class _Kind:
-    """The counts of messages of one place and type of exception."""
+    """Counts of the messages with one place and type of exception."""
 
     allowance: int = _FIRST
     left_out: int = 0
@@ -40,13 +40,13 @@ class _Kind:
 
 
 class Repeats:
-    """The counts by which a message is logged or left out."""
+    """Counts that decide whether a message is logged or left out."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[Any, ...], _Kind] = {}
 
     def admits(self, record: logging.LogRecord) -> bool:
-        """Whether *record* is logged; otherwise it is counted."""
+        """Return whether to log *record*; if not, count it."""
         if record.levelno < logging.WARNING or record.name in _PASSED:
             return True
         error = record.exc_info[0] if record.exc_info else None
@@ -61,7 +61,7 @@ class Repeats:
         return False
 
     def next_minute(self) -> list[tuple[int, str]]:
-        """Begin a minute; returns, by kind, how many messages were left out, and one of them."""
+        """Begin a new minute; return, for each kind, the number left out and an example."""
         left_out = []
         for key, kind in list(self._kinds.items()):
             if kind.left_out:
@@ -74,7 +74,7 @@ class Repeats:
 
 
 class RepeatedLines:
-    """Extension: filters the messages of Scrapy's log handler while the crawl runs."""
+    """Extension that filters the messages of Scrapy's log handler while the crawl runs."""
 
     def __init__(self, *, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -84,21 +84,21 @@ class RepeatedLines:
     def from_crawler(cls, crawler: Crawler) -> Self:
         extension = cls(crawler=crawler)
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
-        crawler.signals.connect(extension._tell, signal=signals.engine_stopped)
-        while_crawling(crawler, extension._tell, every=_SECS)
+        crawler.signals.connect(extension._log_left_out, signal=signals.engine_stopped)
+        while_crawling(crawler, extension._log_left_out, every=_SECS)
         return extension
 
     def spider_opened(self) -> None:
-        # Before, Scrapy may still put another handler into its place.
+        # Not earlier, because Scrapy may still replace its handler.
         handler = get_scrapy_root_handler()
         if handler is not None and handler.level > logging.DEBUG:
             handler.addFilter(self._repeats.admits)
 
-    def _tell(self) -> None:
+    def _log_left_out(self) -> None:
         for count, sample in self._repeats.next_minute():
             self._crawler.stats.inc_value("log/left_out", count)
             logger.warning(
-                "%s messages were left out (LOG_LEVEL=DEBUG logs all) like: %s",
+                "%s more messages like this were left out (LOG_LEVEL=DEBUG logs all): %s",
                 f"{count:,}",
                 sample,
                 extra={"spider": self._crawler.spider},

@@ -1,10 +1,10 @@
-"""Scrapy settings without effect under the Mercator frontier: a warning names the replacement.
+"""Warnings about Scrapy settings that have no effect here, with the replacement.
 
 With the Mercator scheduler the frontier decides when a host is contacted, and Scrapy's settings for
-that have no effect. With another scheduler (Scrapy's, scrapy-redis') only Scrapy's own downloader
-and robots.txt middleware keep delays and robots.txt, so they are put back.
+that have no effect. With another scheduler (Scrapy's, or that of scrapy-redis) only Scrapy's own
+downloader and robots.txt middleware respect delays and robots.txt, so they are put back.
 
-An extension and not an add-on, for the reasons in identification.py.
+It is an extension and not an add-on, for the reasons in identification.py.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ logger = logging.getLogger(__name__)
 _ROBOTS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 
 
-# Scrapy's own middlewares change the priority of a Request with one of these in its meta.
+# Scrapy's own middlewares change the priority of Requests that have one of these in their meta.
 _ADJUSTED = frozenset({"retry_times", "redirect_times"})
 # Keys of Request.meta.
 _IN_META = {
-    "download_slot": "POLITENESS_KEY says what is asked one thing at a time",
-    "dont_obey_robotstxt": "ROBOTSTXT_OBEY, for all of a spider",
+    "download_slot": "POLITENESS_KEY, which groups URLs that share one pause",
+    "dont_obey_robotstxt": "ROBOTSTXT_OBEY, for the whole spider",
 }
 
 
 class ScrapySettings:
-    """Extension: warns of settings, and of Request attributes, without effect."""
+    """Extension that warns of settings and Request attributes that have no effect."""
 
     def __init__(self, *, sentences: list[str]) -> None:
         self._sentences = sentences
@@ -57,17 +57,20 @@ class ScrapySettings:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """NotConfigured, with Scrapy's parts put back, if the scheduler is another one."""
+        """Make the extension.
+
+        With another scheduler, put Scrapy's own parts back and raise NotConfigured.
+        """
         settings = crawler.settings
         warn_of_unguarded_handlers(settings)
         if not is_mercator(load_object(settings["SCHEDULER"])):
-            _go_scrapys_own_ways(settings)
+            _restore_scrapys_parts(settings)
             raise NotConfigured
         web = issubclass(crawler.spidercls, WebSpider)
         extension = cls(sentences=[*without_effect(settings, web=web)])
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(extension.request_scheduled, signal=signals.request_scheduled)
-        if not web:  # whose Pages say that they are truncated
+        if not web:  # the web spider's Pages say that they are truncated
             crawler.signals.connect(extension.response_received, signal=signals.response_received)
         return extension
 
@@ -75,22 +78,24 @@ class ScrapySettings:
         for sentence in self._sentences:
             self._warn(sentence, spider)
         if isinstance(spider, WebSpider) and getattr(spider, "allowed_domains", None):
-            self._warn("allowed_domains has no effect on links; here: URL_SCOPE", spider)
+            self._warn("allowed_domains has no effect on links; instead: URL_SCOPE", spider)
 
     def request_scheduled(self, request: Request, spider: Spider) -> None:
-        """Warn of attributes of an ordinary Request that have no effect."""
+        """Warn of attributes of an ordinary Request that have no effect here."""
         for key in _IN_META.keys() & request.meta.keys():
-            self._warn(f'meta["{key}"] has no effect in this crawl; here: {_IN_META[key]}', spider)
+            self._warn(
+                f'meta["{key}"] has no effect in this crawl; instead: {_IN_META[key]}', spider
+            )
         if request.priority and _ADJUSTED.isdisjoint(request.meta):
-            sentence = "Request.priority has no effect in this crawl; here: FRONTIER_PRIORITIZER"
+            sentence = "Request.priority has no effect in this crawl; instead: FRONTIER_PRIORITIZER"
             self._warn(sentence, spider)
 
     def response_received(self, response: Response, spider: Spider) -> None:
-        """An answer has come."""
+        """Warn, once, that bodies of responses are truncated."""
         if "truncated" in response.flags:
             self._warn(
-                "Bodies are cut at PAGE_MAX_BYTES or meta['download_maxsize'], or when the time is "
-                "up, and have 'truncated' among their flags",
+                "Responses that exceed PAGE_MAX_BYTES, meta['download_maxsize'] or their time "
+                "limit are cut, and have 'truncated' in response.flags",
                 spider,
                 example=response.url,
             )
@@ -98,13 +103,15 @@ class ScrapySettings:
     def _warn(self, sentence: str, spider: Spider, *, example: str = "") -> None:
         if sentence not in self._warned:
             self._warned.add(sentence)
-            shown = f"; the first one: {example}" if example else ""
+            shown = f"; for example {example}" if example else ""
             logger.warning("%s%s", sentence, shown, extra={"spider": spider})
 
 
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
-    """A sentence for each group of settings that were set without effect, with their replacement;
-    *web* for the web spider's crawl."""
+    """Yield a sentence for each group of settings without effect, with the replacement.
+
+    *web* is true for a crawl of the web spider.
+    """
     has_live_seeds = settings.get("HIVE") or flag(settings, "LIVE_SEEDS")
     left_out = {"" if web else "web", "no live seeds" if has_live_seeds else ""}
     groups = [group for where, group in WITHOUT_EFFECT.items() if where not in left_out]
@@ -112,18 +119,18 @@ def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
         found = [name for name in names.split() if _is_set(settings, name)]
         if found:
             verb = "have" if len(found) > 1 else "has"
-            yield f"{', '.join(found)} {verb} no effect in this crawl; here: {here}"
+            yield f"{', '.join(found)} {verb} no effect in this crawl; instead: {here}"
 
 
 def _is_set(settings: BaseSettings, name: str) -> bool:
-    """Whether *name* has another value than Scrapy's default and the project's own."""
+    """Return whether *name* differs from both Scrapy's and this project's default."""
     if name == "CONCURRENT_REQUESTS_PER_DOMAIN" and settings.getint(name) == 1:
-        return False  # as it is here
+        return False  # the frontier works like this anyway
     defaults = (SCRAPYS.get(name), web_spider.get(name), getattr(own_settings, name, None))
     return bool(settings.getpriority(name)) and settings[name] not in defaults
 
 
-def _go_scrapys_own_ways(settings: BaseSettings) -> None:
+def _restore_scrapys_parts(settings: BaseSettings) -> None:
     if issubclass(load_object(settings["DOWNLOADER"]), MercatorDownloader):
         priority = settings.getpriority("DOWNLOADER") or 0
         settings.set("DOWNLOADER", SCRAPYS["DOWNLOADER"], priority=priority)

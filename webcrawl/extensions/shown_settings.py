@@ -1,4 +1,4 @@
-"""Settings of the crawl in its log, without credentials, in place of Scrapy's line of them."""
+"""Log message with the crawl's settings, without credentials; replaces Scrapy's line."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ logger = logging.getLogger(__name__)
 
 
 class ShownSettings:
-    """Extension: logs the settings that differ from Scrapy's, at DEBUG."""
+    """Extension that logs the settings that differ from Scrapy's defaults, at DEBUG."""
 
     def __init__(self, *, settings: Settings) -> None:
         self._settings = settings
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        # Scrapy logs its line as soon as all extensions are made.
+        # Hide Scrapy's line, which it logs as soon as all extensions are made.
         logging.getLogger("scrapy.crawler").addFilter(
             lambda record: not str(record.msg).startswith("Overridden settings")
         )

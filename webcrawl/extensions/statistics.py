@@ -1,7 +1,7 @@
-"""Progress line: a log line on the crawl every ten seconds (Mercator's background thread).
+"""Progress line: a log line about the crawl every ten seconds (Mercator's background thread).
 
-It ends with what binds the crawl and, if there is room on a terminal, its projected end (doctor/).
-Large numbers are rounded, and a line is whole: it may be in a file, or on its way to a program.
+It ends with what limits the crawl and, if there is room on a terminal, its projected end (doctor/).
+Large numbers are rounded. A line is never cut, because it may be written to a file or a program.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from webcrawl.doctor.activity import CrawlActivity
     from webcrawl.doctor.diagnosis import Diagnosis
 
-# A short name: the line is read on a terminal.
+# A short name, because people read the line on a terminal.
 logger = logging.getLogger("webcrawl")
 
-# Characters of a line with a projection, without the prefix of the log.
-_MOST = 120
+# Longest line that may get a projection, without the prefix of the log.
+_MAX_CHARS = 120
 
 
 class Statistics:
-    """Extension: logs one INFO line per interval."""
+    """Extension that logs one INFO line per interval."""
 
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler
@@ -60,7 +60,7 @@ class Statistics:
             return
         at = now()
         if at - self._at < self._every / 2:
-            return  # the loop was late, and this call is its next one
+            return  # the last call was late, so this one comes too soon after it
         counts = Counts.of(self._crawler.stats.get_stats())
         secs = max(at - self._at, 0.001)
         line = progress_line(
@@ -75,7 +75,7 @@ class Statistics:
         )
         self._pages, self._visits, self._at = counts.pages, counts.visits, at
         projection = process.health.look_ahead()
-        if projection and len(line) + len(projection) + 2 <= _MOST:
+        if projection and len(line) + len(projection) + 2 <= _MAX_CHARS:
             line += f"; {projection}"
         logger.info("%s", line, extra={"spider": self._crawler.spider})
 
@@ -91,9 +91,11 @@ def progress_line(
     visits: int = 0,
     visit_rate: float = 0.0,
 ) -> str:
-    """The line without the prefix of the log. *rate* and *visit_rate* are pages and visits a second
-    since the last line; *secs*, *pages*, *given_up* URLs and *visits* of URLs that were finished
-    before are those of this run."""
+    """Return the line without the prefix of the log.
+
+    *rate* and *visit_rate* are pages and visits per second since the last line. *secs*, *pages*,
+    *given_up* (URLs) and *visits* (of URLs that were finished before) are totals of this run.
+    """
     visited = ""
     if visits or state.due or state.fresh:
         visited = f", {counted(visits, 'visit', short(visits))} ({per_second(visit_rate)}/s)"

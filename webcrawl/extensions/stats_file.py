@@ -1,14 +1,14 @@
-"""Stats file: ``JOBDIR/stats.json``, the Scrapy stats of this run or of the last one.
+"""Stats file: ``JOBDIR/stats.json``, the Scrapy stats of this run or the last one.
 
-Written at an interval while the crawl runs, and at its end. Each time the numbers among them are
-also appended to ``JOBDIR/logs/stats.jsonl``, with the time as ``at`` in epoch seconds: one line of
-JSON each, for plots. Between them, as often as there are progress lines, are lines of what the
-doctor says (doctor/record.py), for ``scrapy doctor``.
+It is written periodically while the crawl runs, and at its end. Each time, the numeric stats are
+also appended to ``JOBDIR/logs/stats.jsonl`` as a line of JSON, with the time as ``at`` in epoch
+seconds, for plots. Between these lines, as often as there are progress lines, are lines of the
+doctor's diagnosis (doctor/record.py), for ``scrapy doctor``.
 
-The end is written at ``spider_closed``, for a crawl that ends before its engine runs, and once more
-at ``engine_stopped``, when all handlers of ``spider_closed`` have run: CoreStats and others set
-stats there. Only a crawl that was opened writes: one that was refused its job directory must leave
-the file to the process that holds it.
+The last stats are written at ``spider_closed``, for a crawl that ends before its engine runs. They
+are written once more at ``engine_stopped``, because CoreStats and others set stats in their
+``spider_closed`` handlers. A crawl that was never opened does not write: another process may hold
+the job directory.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Of one file of the history: a month of minutes is 400 MB.
+# The size of one file of the history; with a line a minute, a month takes 400 MB.
 _HISTORY_FILE_BYTES = 1 << 26
 
 
 class StatsFile:
-    """Extension: writes the file whole, every *every* seconds; 0: only at the end.
+    """Extension that rewrites the file every *every* seconds; with 0, only at the end.
 
-    A file of the history is full *max_secs* after its first line, too.
+    A file of the history is also closed *max_secs* after its first line.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class StatsFile:
             max_secs=max_secs,
         )
         self._loop = create_looping_call(self._begin)
-        self._lock = threading.Lock()  # held by who appends to the history
+        self._lock = threading.Lock()  # held while a thread appends to the history
         self._writing: asyncio.Task[None] | None = None
         self._recording: asyncio.Task[None] | None = None
         self._failed = False
@@ -92,45 +92,45 @@ class StatsFile:
             self._loop.start(self._every, now=False)
 
     def record(self) -> None:
-        """Append what the doctor says to the history, unless the last time is still going on."""
+        """Append the doctor's diagnosis to the history, unless the last write is still running."""
         process = process_of(self._crawler)
         if process is not None and (self._recording is None or self._recording.done()):
             line = encode_line(Line(round(wall_time(), 3), process.health.record()))
-            self._recording = asyncio.ensure_future(self._written(self._append, line))
+            self._recording = asyncio.ensure_future(self._write_in_thread(self._append, line))
 
     def _begin(self) -> None:
-        """Begin to write, unless the last write is still going on."""
+        """Begin to write the file, unless the last write is still running."""
         if self._writing is None or self._writing.done():
             self._writing = asyncio.ensure_future(self._write())
 
     async def write_last(self) -> None:
-        """Write the stats of the end, after a write that is going on."""
+        """Write the last stats, after any write that is still running."""
         if self._loop.running:
             self._loop.stop()
-        for going_on in (self._writing, self._recording):
-            if going_on is not None:
-                await going_on
+        for running in (self._writing, self._recording):
+            if running is not None:
+                await running
         await self._write()
 
     async def _write(self) -> None:
-        """Write the file and the line."""
+        """Write the file, and the line in the history."""
         process = process_of(self._crawler) if self._loop.running else None
         if process is not None:
             process.health.publish()
-        stats = dict(self._crawler.stats.get_stats())  # modules count in threads
+        stats = dict(self._crawler.stats.get_stats())  # a copy, because modules count in threads
         data = msgspec.json.encode(stats, enc_hook=str, order="sorted")
         numbers = {name: value for name, value in stats.items() if type(value) in (int, float)}
         line = msgspec.json.encode({"at": round(wall_time(), 3), **numbers})
-        await self._written(self._save, data, line)
+        await self._write_in_thread(self._save, data, line)
 
-    async def _written(self, write: Callable[..., None], *data: bytes) -> None:
-        """*write* the *data* in a thread. An OSError is logged, once."""
+    async def _write_in_thread(self, write: Callable[..., None], *data: bytes) -> None:
+        """Call *write* with *data* in a thread. Log an OSError, once."""
         try:
             await asyncio.to_thread(write, *data)
         except OSError as error:
             if not self._failed:
-                logger.error(  # noqa: TRY400  # a traceback says no more than the sentence
-                    "The stats were not written to %s: %s",
+                logger.error(  # noqa: TRY400  # the message is enough
+                    "The stats could not be written to %s: %s",
                     self._path,
                     error.strerror,
                     extra={"spider": self._crawler.spider},
@@ -138,11 +138,11 @@ class StatsFile:
             self._failed = True
 
     def _save(self, data: bytes, line: bytes) -> None:
-        """In a thread."""
+        """Write the file and append *line* to the history. Runs in a thread."""
         write_atomic(self._path, msgspec.json.format(data, indent=2) + b"\n")
         self._append(line)
 
     def _append(self, line: bytes) -> None:
-        """Likewise."""
+        """Append *line* to the history. Runs in a thread."""
         with self._lock:
             self._history.append_once(line)

@@ -1,4 +1,4 @@
-"""Summary printed at the end of a crawl (crawl/figures/summary.py)."""
+"""Summary of a crawl (crawl/figures/summary.py), printed at its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webcrawl.scheduler import is_mercator
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-# The settings, and directories beneath JOBDIR, of what modules store.
+# Where modules store their files: a setting, or a directory in JOBDIR.
 _PLACES = {
     "WARC": ("WARC_DIR", "warc"),
     "LARM": ("LARM_DIR", "larm"),
@@ -31,7 +31,7 @@ _PLACES = {
 
 
 class Summary:
-    """Extension: prints the summary when the engine has stopped."""
+    """Extension that prints the summary when the engine has stopped."""
 
     def __init__(self, *, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -49,7 +49,7 @@ class Summary:
     def engine_stopped(self) -> None:
         stats = self._crawler.stats.get_stats()
         if "finish/error" in stats:
-            return  # the command says what is wrong, and figures would hide it
+            return  # the command prints the error, and figures would bury it
         settings = self._crawler.settings
         jobdir = str(settings["JOBDIR"] or "")
         places = {

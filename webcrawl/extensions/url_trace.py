@@ -1,4 +1,4 @@
-"""Recording of a URL trace: URL_TRACE."""
+"""Recording of a URL trace (URL_TRACE)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class UrlTraceRecorder:
-    """Extension: writes all links that pages, seed lists and robots.txt submit to *trace*."""
+    """Extension that records in *trace* all links from pages, seed lists and robots.txt."""
 
     def __init__(self, *, crawler: Crawler, trace: UrlTrace) -> None:
         self._crawler = crawler
@@ -35,7 +35,7 @@ class UrlTraceRecorder:
         settings = crawler.settings
         if not settings["URL_TRACE"]:
             raise NotConfigured
-        # Drones have the same settings, and a job directory each.
+        # Drones share their settings, but each has its own job directory.
         directory = settings["JOBDIR"] if settings["HIVE"] else ""
         return cls(crawler=crawler, trace=UrlTrace(path=Path(directory) / settings["URL_TRACE"]))
 
@@ -46,7 +46,7 @@ class UrlTraceRecorder:
         try:
             trace.open()
         except FatalError as error:
-            process.stop.fail(error)  # what is raised here would only be logged
+            process.stop.fail(error)  # Scrapy would only log an exception raised here
             return
         self._crawler.signals.connect(trace.flush, signal=checkpoint)
         self._crawler.signals.connect(trace.close, signal=signals.spider_closed)
@@ -56,9 +56,9 @@ class UrlTraceRecorder:
 
 
 class _TracedLinks:
-    """Sink of links that records what *sink* has taken.
+    """Sink that passes links on to *sink* and records them.
 
-    A link leaves if *place_of* its host is not that of its page's host.
+    A link is recorded as leaving if *place_of* differs for its host and its page's host.
     """
 
     def __init__(self, sink: LinkSink, trace: UrlTrace, place_of: Callable[[str], object]) -> None:

@@ -1,4 +1,4 @@
-"""From settings to a drone, or to a crawl of one process that takes live seeds."""
+"""Builders of a drone, and of a crawl of one process with live seeds, from settings."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.process import Process
 
-# Links to other shards that a drone remembers to have sent, 160 bytes each: 50,000 spare about 80 %
-# of them (Broder et al., section 5).
+# How many sent links to other shards a drone remembers, 160 bytes each: 50,000 avoid about 80 % of
+# the messages (Broder et al., section 5).
 _CACHE_SIZE = 50_000
 
 
 def drone_of(crawler: Crawler) -> Drone:
-    """The drone of *crawler*, whose settings name a HIVE. FatalError for one that cannot be."""
+    """Return the drone for *crawler*, whose settings name a HIVE. FatalError for invalid ones."""
     settings = crawler.settings
     hive = check_hive_settings(settings)
     if not settings["JOBDIR"]:
-        raise FatalError("A drone of a hive needs a JOBDIR of its own.")
+        raise FatalError("A drone of a hive needs its own JOBDIR.")
     keys, client = Keys(hive.name), client_of(settings)
     name = last_drone(Path(settings["JOBDIR"]))
     name = name or f"{socket.gethostname()}-{os.getpid()}-{random_hex('drones', 4)}"
     holding = Holding(lease_secs=hive.lease_secs)
-    fence = Fence(holding.is_good, hive.lease_secs)
+    fence = Fence(holding.is_valid, hive.lease_secs)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=_CACHE_SIZE)
     splitter_of = partial(HostSplitter, outboxes=holding.outboxes, cache=cache)
     builder = ProcessBuilder(crawler, number=hive.shards, held=(), remote=splitter_of)
@@ -71,9 +71,9 @@ def drone_of(crawler: Crawler) -> Drone:
         ProcessHooks(
             fence=fence,
             may_end=lambda: drone.is_over,
-            checkpoint_due=lambda: drone.checkpoint_due(),  # noqa: PLW0108  # it is made later
-            published=lambda: drone.publication.publish(),  # noqa: PLW0108  # it is made later
-            supply=lambda: drone.supply_elsewhere(),  # noqa: PLW0108  # it is made later
+            checkpoint_due=lambda: drone.checkpoint_due(),  # noqa: PLW0108  # it is defined later
+            published=lambda: drone.publication.publish(),  # noqa: PLW0108  # it is defined later
+            supply=lambda: drone.supply_elsewhere(),  # noqa: PLW0108  # it is defined later
             reported=[splitter, sender, receiver],
             processes=lambda: drone.processes,
             awaits=lambda: drone.awaits,
@@ -124,7 +124,7 @@ def drone_of(crawler: Crawler) -> Drone:
 
 
 class LoneReader:
-    """Has *seeds* read for *process*, by *client*: for the scheduler what a drone is in a hive."""
+    """Reader of live *seeds* for a crawl of one process; the scheduler uses it like a drone."""
 
     def __init__(self, *, process: Process, client: RedisClient, seeds: LiveSeeds) -> None:
         self.process = process
@@ -133,18 +133,18 @@ class LoneReader:
         self._reading: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """The process is open. If no Redis answers the crawl ends with a sentence."""
+        """Start reading once the process is open. The crawl fails if Redis does not answer."""
         self._reading = asyncio.ensure_future(self._read())
 
     async def _read(self) -> None:
         try:
             await check(self._client)
             await self._seeds.run()
-        except Exception as error:  # noqa: BLE001  # the crawl would wait for seeds for ever
+        except Exception as error:  # noqa: BLE001  # otherwise the crawl would wait for seeds forever
             self.process.stop.fail(error)
 
     async def close(self) -> None:
-        """The process is closed."""
+        """Stop reading once the process is closed."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
@@ -152,16 +152,16 @@ class LoneReader:
 
 
 def lone_reader_of(crawler: Crawler) -> LoneReader:
-    """The crawl of one process of *crawler*, whose settings have LIVE_SEEDS. FatalError."""
+    """Return the reader for a crawl of one process with LIVE_SEEDS. Raises FatalError."""
     settings, stays = crawler.settings, keeps_open(crawler)
     if not settings["JOBDIR"]:
-        raise FatalError("LIVE_SEEDS needs a JOBDIR: seeds leave Redis when a checkpoint has them.")
+        raise FatalError("LIVE_SEEDS needs a JOBDIR: seeds stay in Redis until a checkpoint.")
     source = SeedSource.from_settings(settings, getattr(crawler.spider, "name", ""))
     client, builder = client_of(settings), ProcessBuilder(crawler)
     process = builder.process(
         ProcessHooks(
             may_end=lambda: seeds.is_idle and not stays,
-            published=lambda: seeds.published(),  # noqa: PLW0108  # it is made later
+            published=lambda: seeds.published(),  # noqa: PLW0108  # it is defined later
         )
     )
     seeds = LiveSeeds(client=client, source=source, process=process, stats=crawler.stats)

@@ -1,4 +1,4 @@
-"""The settings of a hive, checked before a crawl begins."""
+"""Settings of a hive, checked before a crawl begins."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from webcrawl.errors import FatalError
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-#: HIVE_SHARDS at most: every drone reads and reports on all of them every few seconds.
+#: Largest HIVE_SHARDS: every drone reads and reports on all shards every few seconds.
 MAX_SHARDS = 4096
 # It becomes part of keys, streams and paths.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 class HiveSettings(NamedTuple):
-    """HIVE, HIVE_SHARDS and HIVE_LEASE_SECS."""
+    """Values of HIVE, HIVE_SHARDS and HIVE_LEASE_SECS."""
 
     name: str
     shards: int
@@ -29,8 +29,10 @@ class HiveSettings(NamedTuple):
 
 
 def check_hive_settings(settings: BaseSettings) -> HiveSettings:
-    """The settings of the hive, checked. FatalError for a value that cannot be, and for one that a
-    hive cannot have."""
+    """Return the settings of the hive.
+
+    Raises FatalError for an invalid value, and for settings that cannot be used in a hive.
+    """
     name = str(settings.get("HIVE"))
     if not _NAME.fullmatch(name):
         raise FatalError(
@@ -42,25 +44,28 @@ def check_hive_settings(settings: BaseSettings) -> HiveSettings:
         raise FatalError(f"HIVE_SHARDS must be at most {MAX_SHARDS}, not {shards}.")
     if settings.get("POLITENESS_KEY") == "address":
         raise FatalError(
-            "POLITENESS_KEY must be host or domain in a hive: one IP address has hosts of many "
-            "drones, which share no clock."
+            "POLITENESS_KEY must be host or domain in a hive: the hosts of one IP address may "
+            "belong to several drones, which do not share a clock."
         )
     is_set = (settings.getpriority("LIVE_SEEDS") or 0) > SETTINGS_PRIORITIES["project"]
     if is_set and not flag(settings, "LIVE_SEEDS"):
         raise FatalError("LIVE_SEEDS cannot be off in a hive, which always takes live seeds.")
     if whole(settings, "CLOSESPIDER_FEW_HOSTS", at_least=0):
         raise FatalError(
-            "CLOSESPIDER_FEW_HOSTS is for a crawl of one process: end a hive by scrapy hive stop, "
-            "and write what is left by scrapy frontier --export."
+            "CLOSESPIDER_FEW_HOSTS is for a crawl of one process: end a hive with scrapy hive "
+            "stop, and write the URLs that are left with scrapy frontier --export."
         )
     return HiveSettings(name, shards, number(settings, "HIVE_LEASE_SECS", at_least=1))
 
 
 def store_url(settings: BaseSettings) -> str:
-    """HIVE_STORE, or a directory beside JOBDIR that all drones find whose job directories are in
-    one. FatalError without JOBDIR."""
+    """Return HIVE_STORE, or a directory next to JOBDIR.
+
+    All drones find the latter if their job directories are in one directory. Raises FatalError
+    without JOBDIR.
+    """
     if url := settings.get("HIVE_STORE"):
         return str(url)
     if not settings.get("JOBDIR"):
-        raise FatalError("HIVE needs a JOBDIR: what a drone holds has to outlast its process.")
+        raise FatalError("HIVE needs a JOBDIR: the shards of a drone must outlast its process.")
     return str(Path(settings["JOBDIR"]).absolute().parent / f"{settings.get('HIVE')}.store")

@@ -1,18 +1,18 @@
-"""A drone: one process of a hive, with leases on some of its shards.
+"""Drone: one process of a hive, with leases on some of its shards.
 
-Its process crawls the shards that it holds. It beats, and goes by what the beats tell: which shards
-those are (exchange.py), when a checkpoint is due (publication.py), when the crawl is over. All of
-it runs in the reactor's loop; what blocks on HIVE_STORE is in threads.
+Its process crawls the shards that it holds. Its heartbeats tell it which shards those are
+(exchange.py), when a checkpoint is due (publication.py), and when the crawl is over. All of it runs
+in the reactor's loop; calls that block on HIVE_STORE run in threads.
 
-What always holds:
+Invariants:
 
-* a host is contacted (net/fence.py), a checkpoint published and a position acknowledged only under
-  leases that are good: until HIVE_LEASE_SECS after the *beginning* of the last renewal
+* a host is contacted (net/fence.py), a checkpoint published and a position acknowledged only while
+  the leases are valid: until HIVE_LEASE_SECS after the *beginning* of the last renewal
   (lease_keeper.py), in Redis, or in the store while Redis cannot be reached;
-* a shard is taken from a drone only when its lease has ended in Redis and its beats in the store,
-  if there are any, have stood still for as long;
-* a shard that was lost is not written to any more: whoever adopts it goes on from its last
-  published checkpoint and what its stream has since.
+* a shard is taken from a drone only when its lease has ended in Redis and its heartbeats in the
+  store, if there are any, have not changed for that long;
+* a lost shard is not written to any more: its next holder continues from its last published
+  checkpoint and the later entries of its stream.
 """
 
 from __future__ import annotations
@@ -57,20 +57,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Beats in a lease; so many times as many while the drone is idle, as the end of a crawl takes six,
-# and while the shards of a new hive are divided.
+# Heartbeats per lease.
 _BEATS = 5
-_SHORT = 8
-# Seconds between two looks at leases that have lapsed.
+# Heartbeats are this many times as frequent while the drone is idle, because detecting the end of a
+# crawl takes six of them, and while the shards of a new hive are divided.
+_SPEEDUP = 8
+# Seconds between two checks of expired leases.
 _LAPSED_SECS = 0.1
-# Others that were started together with the drone that made the hive have joined it by then.
+# Drones that were started together with the first one have joined the hive after so many seconds.
 _JOINED_SECS = 1.0
-# Seconds until the first pages of a new hive are published, whatever CHECKPOINT_INTERVAL_SECS is.
+# A new hive publishes its first pages after so many seconds, even with a long
+# CHECKPOINT_INTERVAL_SECS.
 _FIRST_SECS = 5.0
 
 
 class Drone:
-    """One process of a hive, which is made of *parts*."""
+    """One process of a hive, made of *parts*."""
 
     def __init__(self, parts: DroneParts) -> None:
         self._hive = parts
@@ -78,7 +80,7 @@ class Drone:
         self.name = parts.name
         self.process = parts.process
         self._holding = parts.holding
-        # Seconds between two beats.
+        # Seconds between two heartbeats.
         self._pause = parts.settings.lease_secs / _BEATS
         self._joining_secs = min(self._pause, _JOINED_SECS)
         self.publication = Publication(parts)
@@ -92,42 +94,43 @@ class Drone:
         self._end = EndDetection(parts.membership.last_ids)
         self._tasks: list[asyncio.Task[None]] = []
         self._beat: Beat | None = None
-        # Set by each beat that Redis has answered.
+        # Set by each heartbeat that Redis has answered.
         self._has_beaten = asyncio.Event()
-        #: The word of the Redis in which the shards are registered.
+        #: Identifies the Redis data in which the shards are registered.
         self._born = ""
         self._beats = 0
-        #: The hive has finished its crawl.
+        #: Whether the hive has finished its crawl.
         self.is_over = False
         self._checkpoint = 0
 
-    # --- its life
+    # --- start and end
 
     def begin(self) -> None:
-        """The process is open and holds no shard yet."""
+        """Start once the process is open; it does not hold any shard yet."""
         self._run(self._join())
 
     async def _join(self) -> None:
-        """Enter the hive, or make it. FatalError for one that is not as the settings say."""
+        """Join the hive, or create it. FatalError if it was begun with other settings."""
         hive, settings, job = self._hive, self._hive.settings, self._hive.job
         shards = [shard_path(job.path, name) for name in shard_names(job.path)]
         if any(map(_is_foreign, shards)):
             raise FatalError(
-                f"JOBDIR {job.path} has a crawl of one process: go on with it without HIVE, or "
+                f"JOBDIR {job.path} has a crawl of one process: continue it without HIVE, or "
                 "choose another directory."
             )
         key = self.process.parts.services.rules.key
         await check(hive.client)
-        try:  # without a lease that could end meanwhile
+        try:  # before there is a lease that could expire meanwhile
             await check_for_leases(hive.client, settings.lease_secs)
-            state = await hive.membership.found(settings.shards, secs=TIMEOUT_SECS)
+            state = await hive.membership.enter(settings.shards, secs=TIMEOUT_SECS)
             owners = (await hive.membership.look(secs=TIMEOUT_SECS)).owners
         except UNREACHABLE as error:
             raise no_answer(error) from error
-        # A drone enters the store before it holds a shard: with one the hive is not new.
+        # A drone writes to the store before it holds a shard, so if any shard is held, the hive is
+        # not new.
         held = owners or shards
         facts = await asyncio.to_thread(
-            hive.store.found,
+            hive.store.enter,
             HiveFacts(
                 shards=settings.shards,
                 politeness_key=key,
@@ -144,11 +147,11 @@ class Drone:
         ):
             if saved != given:
                 raise FatalError(
-                    f"The hive {settings.name} was begun with {name} {saved}, not {given}: go on "
-                    "with that, or choose another HIVE and HIVE_STORE."
+                    f"The hive {settings.name} was begun with {name} {saved}, not {given}: keep "
+                    "the old value, or choose another HIVE and HIVE_STORE."
                 )
         self._born = state.born
-        self._holding.has_all = facts.born == state.born
+        self._holding.is_redis_complete = facts.born == state.born
         use(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
         job.use(facts.seed)
         self._checkpoint = state.checkpoint
@@ -159,7 +162,7 @@ class Drone:
             self._run(run)
 
     def _run(self, part: Coroutine[Any, Any, None]) -> None:
-        """Run *part* beside the crawl, which ends if it fails."""
+        """Run *part* next to the crawl, which ends if it fails."""
         task = asyncio.ensure_future(part)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
@@ -171,8 +174,10 @@ class Drone:
             self._hive.stop.fail(error)
 
     async def close(self) -> None:
-        """The process has made its last checkpoint, or failed to, and is closed: other drones may
-        take over at once."""
+        """Release the leases, so that other drones can take over immediately.
+
+        Called when the process has made its last checkpoint, or failed to, and is closed.
+        """
         tasks = [*self._tasks]
         for task in tasks:
             task.cancel()
@@ -183,22 +188,22 @@ class Drone:
             await membership.release(self._holding.leases)
             await membership.leave()
         except UNREACHABLE as error:
-            logger.warning("The hive has to wait for this drone's leases to end: %s", error)
-        if not self._holding.has_redis:
+            logger.warning("The hive must wait until this drone's leases expire: %s", error)
+        if not self._holding.is_redis_up:
             await self._leave_store()
         await close(self._hive.client)
 
     @property
     def processes(self) -> int:
-        """The number of drones, as the last beat had them; 1 before the first."""
+        """Return the number of drones in the last heartbeat; 1 before the first."""
         return 1 if self._beat is None else len(self._beat.alive)
 
     @property
     def awaits(self) -> str:
-        """The drone, or the seeds, that an idle drone waits for, in words."""
+        """Return in words what an idle drone waits for: another drone, or seeds."""
         if self._beat is None or not (busiest := self._beat.state.busiest):
             return "other drones or seeds"
-        return f"{busiest} (shares go by the number of drones) or seeds"
+        return f"{busiest} (hosts are divided evenly, not by load) or seeds"
 
     # --- leases
 
@@ -208,18 +213,18 @@ class Drone:
             beat = self._beat
             is_new = beat is not None and beat.now < beat.state.begun_at + 2 * self._joining_secs
             is_ending = self._is_idle and not self._hive.keeps_open
-            await asyncio.sleep(self._pause / (_SHORT if is_new or is_ending else 1))
+            await asyncio.sleep(self._pause / (_SPEEDUP if is_new or is_ending else 1))
 
     async def _keep_fence(self) -> None:
-        """Break off all contacts in the moment in which the leases lapse."""
+        """Abort all requests at the moment when the leases expire."""
         while not is_cancelled():
-            left = self._holding.good_until - now()
+            left = self._holding.valid_until - now()
             if left <= 0:
-                self._break_off()
+                self._abort_requests()
             await asyncio.sleep(left if left > 0 else _LAPSED_SECS)
 
-    def _break_off(self) -> None:
-        """End all contacts: their hosts may be other drones' by now."""
+    def _abort_requests(self) -> None:
+        """Abort all requests, because other drones may hold their hosts by now."""
         self.process.parts.leases.completion.abort_downloads()
         self._hive.fence.abort()
 
@@ -230,14 +235,16 @@ class Drone:
             unreadable = hive.membership.unreadable + hive.keeper.membership.unreadable
             hive.stats.set_value("hive/unreadable", unreadable)
             if beat.state.born != self._born:
-                await self._enter_again()
+                await self._join_again()
                 return
-            # One that was claimed since the beat is in Redis; one that Redis has forgotten, by a
-            # restart or a fail-over, is registered again.
+            # Registers leases that Redis has lost in a restart or failover. Those claimed since the
+            # heartbeat are in Redis, too, which does no harm.
             leases = holding.leases.items()
-            await self._exchange.keep({n: one for n, one in leases if beat.leases.get(n) != one})
-            if not holding.is_good():
-                self._break_off()  # the loop may have come too late to see it
+            await self._exchange.keep(
+                {n: lease for n, lease in leases if beat.leases.get(n) != lease}
+            )
+            if not holding.is_valid():
+                self._abort_requests()  # the loop may have been too late to notice
             holding.confirm(beat.began)
             self._beat = beat
             hive.sender.on_heartbeat(beat.incarnation, beat.acks)
@@ -245,28 +252,28 @@ class Drone:
             if beat.is_queen:
                 await self._queen_duties(beat)
         except UNREACHABLE as error:
-            if holding.has_redis:
-                holding.has_redis = False
-                told = "Redis cannot be reached, links to other shards wait on disk: %s"
-                logger.warning(told, str(error) or type(error).__name__)
+            if holding.is_redis_up:
+                holding.is_redis_up = False
+                message = "Redis cannot be reached; links to other processes wait on disk: %s"
+                logger.warning(message, str(error) or type(error).__name__)
             return
-        if not holding.has_redis:
-            holding.has_redis = True
-            logger.info("Redis is back")
+        if not holding.is_redis_up:
+            holding.is_redis_up = True
+            logger.info("Redis can be reached again")
             await self._leave_store()
         self._apply_state(beat.state)
         self._has_beaten.set()
 
     async def _leave_store(self) -> None:
-        """No beats in the store any more. One that stays there stands still, and means nothing."""
+        """Delete the heartbeat in the store. If one stays, it no longer changes and is ignored."""
         with contextlib.suppress(OSError):
-            await asyncio.to_thread(self._hive.store.gone, self._hive.name)
+            await asyncio.to_thread(self._hive.store.end_beats, self._hive.name)
 
-    async def _enter_again(self) -> None:
-        """Redis has lost what it had: the shards are registered. The next beat shows it."""
-        logger.warning("Redis was emptied: the hive is entered there again")
-        self._holding.has_all = False
-        state = await self._hive.membership.found(self._hive.settings.shards)
+    async def _join_again(self) -> None:
+        """Register the hive and the shards in a Redis that has lost its data."""
+        logger.warning("Redis was emptied: registering the hive there again")
+        self._holding.is_redis_complete = False
+        state = await self._hive.membership.enter(self._hive.settings.shards)
         await self._exchange.keep({**self._holding.leases})
         self._born = state.born
 
@@ -277,7 +284,7 @@ class Drone:
             beat = self._beat
             if (
                 beat is None
-                or not self._holding.has_redis
+                or not self._holding.is_redis_up
                 or self.is_over
                 or self.process.stop.is_ending
             ):
@@ -285,15 +292,17 @@ class Drone:
             try:
                 await self._exchange.work(beat)
             except UNREACHABLE as error:
-                logger.warning("No shards were exchanged: %s", str(error) or type(error).__name__)
+                logger.warning("Shards cannot be exchanged: %s", str(error) or type(error).__name__)
 
     # --- checkpoints
 
     def checkpoint_due(self) -> None:
-        """CHECKPOINT_INTERVAL_SECS have passed here: the queen's time is the hive's, unless it
-        cannot be known."""
+        """Start a checkpoint after CHECKPOINT_INTERVAL_SECS.
+
+        All drones follow the queen's clock, or their own if Redis cannot be reached.
+        """
         beat = self._beat
-        if not self._holding.has_redis or beat is None:
+        if not self._holding.is_redis_up or beat is None:
             self.process.checkpoints.start()
         elif beat.is_queen:
             self._run(self._publish_orders(checkpoint=beat.state.checkpoint + 1))
@@ -304,16 +313,16 @@ class Drone:
         try:
             await self._hive.membership.order(**orders)
         except UNREACHABLE as error:
-            logger.warning("The queen cannot give orders: %s", error)
+            logger.warning("Orders to the other drones cannot be sent: %s", error)
 
     async def _queen_duties(self, beat: Beat) -> None:
-        """The queen's duties: see queen.py."""
+        """Do the queen's duties (queen.py): divide shards, order checkpoints, detect the end."""
         hive, state = self._hive, beat.state
         orders: dict[str, Any] = {}
         is_new = beat.now < state.begun_at + self._joining_secs
         share = share_of(state.shards, len(beat.alive), is_new=is_new)
-        if is_new and not self._holding.has_all:
-            share = state.share  # Redis was emptied: drones are about to register their shards
+        if is_new and not self._holding.is_redis_complete:
+            share = state.share  # Redis was emptied; drones are about to register their shards
         if share != state.share:
             orders["share"] = share
             self._beat = beat._replace(state=replace(state, share=share))
@@ -333,7 +342,7 @@ class Drone:
 
     def _apply_state(self, state: HiveState) -> None:
         process = self.process
-        # One that is being made may have begun before the order.
+        # A checkpoint that is being made does not count: it may have begun before the order.
         if state.checkpoint != self._checkpoint and process.checkpoints.start():
             self._checkpoint = state.checkpoint
         for shard in self._hive.shards:
@@ -357,11 +366,11 @@ class Drone:
         rounds = (shard.hosts.records.domains.current_round for shard in self._hive.shards)
         return max(rounds, default=0 if self._beat is None else self._beat.state.round)
 
-    # --- what the others learn
+    # --- reports to other drones
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nothing is left to do in any shard held, and nothing of it is to be sent."""
+        """Return whether no held shard has work left, and no message waits to be sent."""
         hive = self._hive
         return (
             hive.sender.is_idle
@@ -382,10 +391,10 @@ class Drone:
             leases=self._holding.leases,
             idle=self._is_idle,
             activity=hive.sender.sent + hive.receiver.received,
-            positions={one: inbox.position for one, inbox in self._holding.inboxes.items()},
+            positions={number: inbox.position for number, inbox in self._holding.inboxes.items()},
             supply=int(min(supplies, default=Supply.NONE)),
             round=self._round,
-            counted_since=max((one.counted_since for one in domains), default=0),
+            counted_since=max((domain.counted_since for domain in domains), default=0),
             figures=self._gauge.read(
                 unsent=sum(outbox.unsent for outbox in self._holding.outboxes.values()),
                 lag=hive.receiver.lag,
@@ -394,6 +403,6 @@ class Drone:
 
 
 def _is_foreign(shard: Path) -> bool:
-    """Whether the directory *shard* has one that no drone has used: it must not be made anew."""
+    """Return whether *shard* is the directory of a crawl without a hive, not to be replaced."""
     is_drones = LocalRecord.read(shard).token or (shard / "outbox").exists()
     return (shard / "CURRENT").exists() and not is_drones

@@ -1,7 +1,7 @@
-"""Exchange of shards: a drone claims and adopts them, hands them over, and abandons what it lost.
+"""Exchange of shards: a drone claims and adopts shards, hands them over, and abandons lost ones.
 
-When a shard may be taken is said in drone.py. Of hosts that were perhaps contacted since its last
-published checkpoint each rests as after a contact that is on no record, see ``Frontier.open``.
+drone.py says when a shard may be taken. Hosts that may have been contacted since its last published
+checkpoint pause as after an unrecorded request, see ``Frontier.open``.
 """
 
 from __future__ import annotations
@@ -31,17 +31,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Shards that are taken over with one beat: this part of what a drone holds, but at least some. A
-# drone that adopts all that another has lost takes its time between beats, and its load grows with
-# each; and who has lost them for a moment comes back to most.
+# A drone takes over a part of its share with each heartbeat, but at least a few shards. So its load
+# grows gradually, and a drone that lost its shards for a moment finds most of them again.
 _TURNS = 8
-_FEW = 4
-# Seconds between two looks at whether the URLs in process of a leaving shard are done.
+_MIN_SHARDS = 4
+# Seconds between two checks whether the URLs in process of a leaving shard are done.
 _LOOK_SECS = 0.1
 
 
 class ShardExchange:
-    """The exchange of one drone, which hands over by *publication*."""
+    """Exchange of shards by one drone; *publication* uploads those that it hands over."""
 
     def __init__(self, parts: DroneParts, publication: Publication) -> None:
         self._hive = parts
@@ -49,57 +48,62 @@ class ShardExchange:
         self._holding = parts.holding
         self._lease_secs = parts.settings.lease_secs
         self._publication = publication
-        # Counters of drones that beat in the store only, and since when they have stood still.
-        self._watched: dict[str, tuple[str, float]] = {}
+        # For drones with heartbeats in the store only: their counter, and when it last changed.
+        self._store_beats: dict[str, tuple[str, float]] = {}
 
     async def work(self, beat: Beat) -> None:
-        """Do what *beat*, the latest, asks for. UNREACHABLE; done again with the next."""
-        if not all((self._path(one) / "CURRENT").exists() for one in self._holding.outboxes):
-            self._process.checkpoints.start()  # adopted while the last one was made
+        """Claim or hand over shards as the latest heartbeat requires.
+
+        Raises one of UNREACHABLE; the next heartbeat repeats it.
+        """
+        if not all((self._path(number) / "CURRENT").exists() for number in self._holding.outboxes):
+            self._process.checkpoints.start()  # some were adopted while the last was made
         share, leases = beat.state.share, self._holding.leases
-        # Of a claim or a release whose answer was lost.
-        stray = {one: token for one, token in beat.leases.items() if one not in leases}
+        # Leases in Redis that the drone does not know: the answer to a claim or release was lost.
+        unknown = {number: token for number, token in beat.leases.items() if number not in leases}
         if len(leases) < share:
-            if self._holding.is_good():
-                await self._take(beat, stray, share - len(leases))
-        elif stray:
-            await self._hive.membership.release(stray)
+            if self._holding.is_valid():
+                await self._claim(beat, unknown, share - len(leases))
+        elif unknown:
+            await self._hive.membership.release(unknown)
         elif len(leases) > share > 0:
             await self._hand_over(sorted(leases)[share:])
 
     async def keep(self, leases: Mapping[int, int]) -> None:
-        """Register *leases*, of which Redis does not know; abandon those that were lost."""
+        """Register *leases* that Redis does not have; abandon those that other drones hold."""
         accepted = await self._hive.membership.register(leases) if leases else leases
         if lost := leases.keys() - accepted.keys():
             self._abandon(lost)
 
-    async def _take(self, beat: Beat, stray: Mapping[int, int], most: int) -> None:
-        """Claim and adopt up to *most* shards: all *stray* ones, then a few others."""
+    async def _claim(self, beat: Beat, unknown: Mapping[int, int], limit: int) -> None:
+        """Claim and adopt up to *limit* shards: all *unknown* ones, then a few others."""
         free = await self._free(beat)
-        others = sorted(free.keys() - stray)[: max(beat.state.share // _TURNS, _FEW)]
-        free |= {one: Owner(token, self._hive.name) for one, token in stray.items()}
-        first = [*sorted(stray), *others][:most]
-        if not first:
+        others = sorted(free.keys() - unknown)[: max(beat.state.share // _TURNS, _MIN_SHARDS)]
+        free |= {number: Owner(token, self._hive.name) for number, token in unknown.items()}
+        chosen = [*sorted(unknown), *others][:limit]
+        if not chosen:
             return
         with_requests = {*filter(self._has_requests, map(int, shard_names(self._hive.job.path)))}
-        claimed = await self._hive.membership.claim({one: free[one] for one in first})
+        claimed = await self._hive.membership.claim({number: free[number] for number in chosen})
         leases = self._holding.leases
-        # From now on beats tell of each whether it was lost: to bring one may take minutes.
+        # Fetching a shard may take minutes; from now on heartbeats tell whether it was lost.
         leases |= claimed
-        bringing = [
-            self._bring(one, token, free[one].token, acknowledged=beat.acknowledged.get(one))
-            for one, token in claimed.items()
+        fetching = [
+            self._fetch(
+                number, token, free[number].token, acknowledged=beat.acknowledged.get(number)
+            )
+            for number, token in claimed.items()
         ]
-        brought = await asyncio.gather(*bringing, return_exceptions=True)
-        in_place = {one for one, found in zip(claimed, brought, strict=True) if found is None}
+        fetched = await asyncio.gather(*fetching, return_exceptions=True)
+        in_place = {number for number, found in zip(claimed, fetched, strict=True) if found is None}
         trusts_logs = with_requests <= in_place | self._holding.outboxes.keys()
-        for (number, token), forgets in zip(claimed.items(), brought, strict=True):
+        for (number, token), forgets in zip(claimed.items(), fetched, strict=True):
             if leases.get(number) != token:
                 continue
             if isinstance(forgets, UNREACHABLE):
                 del leases[number]
-                told = "The shard %d cannot be fetched yet: %s"
-                logger.warning(told, number, str(forgets) or type(forgets).__name__)
+                message = "Shard %d cannot be fetched yet: %s"
+                logger.warning(message, number, str(forgets) or type(forgets).__name__)
             elif isinstance(forgets, BaseException):
                 raise forgets
             elif not self._process.stop.is_ending:
@@ -108,62 +112,65 @@ class ShardExchange:
         self._process.checkpoints.start()
 
     async def _free(self, beat: Beat) -> dict[int, Owner]:
-        """The shards without a living holder, with the last one."""
+        """Return the shards without a living holder, each with its last one."""
         state = beat.state
-        if not self._holding.has_all and beat.now < state.born_at + self._lease_secs:
-            return {}  # drones that are alive have not registered their shards yet
-        owners = {one: beat.owners.get(one, Owner(0, "")) for one in range(state.shards)}
-        if not self._holding.has_all and len(beat.owners) < state.shards:
-            # The drones that Redis has forgotten may be cut off from it.
-            unknown = [one for one in owners if one not in beat.owners]
-            owners |= await asyncio.to_thread(self._last_owners, unknown)
-        # Its own too that it does not hold, as the last process in its directory did.
+        if not self._holding.is_redis_complete and beat.now < state.born_at + self._lease_secs:
+            return {}  # living drones have not registered their shards yet
+        owners = {number: beat.owners.get(number, Owner(0, "")) for number in range(state.shards)}
+        if not self._holding.is_redis_complete and len(beat.owners) < state.shards:
+            # Drones that are missing in Redis may be alive but cut off from it.
+            missing = [number for number in owners if number not in beat.owners]
+            owners |= await asyncio.to_thread(self._last_owners, missing)
+        # This drone may be the last owner of shards that only its previous process held.
         me, held = self._hive.name, self._holding.leases
         gone = {owner.drone for owner in owners.values()} - beat.alive | {me}
         free = {n: owner for n, owner in owners.items() if owner.drone in gone and n not in held}
         if not self._holding.is_steady:
-            free = {one: owner for one, owner in free.items() if owner.drone in ("", me)}
+            free = {number: owner for number, owner in free.items() if owner.drone in ("", me)}
         suspects = {owner.drone for owner in free.values()} - {"", me}
         if not suspects:
             return free
-        living = self._standing(await asyncio.to_thread(self._hive.store.alive, suspects))
-        return {one: owner for one, owner in free.items() if owner.drone not in living}
+        living = self._beating(await asyncio.to_thread(self._hive.store.alive, suspects))
+        return {number: owner for number, owner in free.items() if owner.drone not in living}
 
     def _last_owners(self, numbers: Collection[int]) -> dict[int, Owner]:
-        """Those of the shards *numbers* as their newest checkpoints say. Blocks."""
-        found = {one: self._hive.store.newest(one) for one in numbers}
+        """Return the owners of the shards *numbers* in their newest checkpoints. Blocks."""
+        found = {number: self._hive.store.newest(number) for number in numbers}
         return {
             number: Owner(last.token, "" if last.released else last.drone)
             for number, last in found.items()
             if last is not None
         }
 
-    def _standing(self, counters: Mapping[str, str]) -> set[str]:
-        """The drones whose beats in the store have not stood still for a lease."""
+    def _beating(self, counters: Mapping[str, str]) -> set[str]:
+        """Return the drones whose heartbeats in the store have changed within a lease."""
         at = now()
         for drone, counter in counters.items():
-            if drone not in self._watched or self._watched[drone][0] != counter:
-                self._watched[drone] = counter, at
-        return {one for one in counters if at - self._watched[one][1] < self._lease_secs}
+            if drone not in self._store_beats or self._store_beats[drone][0] != counter:
+                self._store_beats[drone] = counter, at
+        return {drone for drone in counters if at - self._store_beats[drone][1] < self._lease_secs}
 
-    async def _bring(
+    async def _fetch(
         self, number: int, token: int, before: int, *, acknowledged: tuple[int, int] | None
     ) -> bool | None:
-        """Bring the newest checkpoint of the shard *number*, whose lease has the *token* now and
-        had *before*, into its directory. Whether contacts after it may be on no record; None if the
-        directory is as the last process that held the shard left it.
+        """Fetch the newest checkpoint of the shard *number* into its directory.
 
-        *acknowledged* is one that there was. Without it or a later one the shard must not go on, as
-        the links that it had are in no outbox any more."""
+        *token* is that of its lease now, *before* that of the lease before. Returns whether hosts
+        may have been contacted after the checkpoint; None if the directory is as the last holder
+        left it.
+
+        *acknowledged* is a checkpoint that existed. The shard must have it or a later one, because
+        the links in it are no longer in any outbox.
+        """
         store, path = self._hive.store, self._path(number)
         await self._hive.lifecycle.until_gone(number)
-        # One that was never held has none.
-        was_held = bool(before) or acknowledged is not None or not self._holding.has_all
+        # A shard that was never held has no checkpoint.
+        was_held = bool(before) or acknowledged is not None or not self._holding.is_redis_complete
         published = await asyncio.to_thread(store.newest, number) if was_held else None
         if published is None and acknowledged is not None:
-            raise ObjectStoreError("HIVE_STORE has no checkpoint of it any more")
+            raise ObjectStoreError("its checkpoint is missing in HIVE_STORE")
         if published is None:
-            if await asyncio.to_thread(_begin, path, token, before):
+            if await asyncio.to_thread(_begin_shard, path, token, before):
                 return None
             return was_held
         async with self._publication.transfers:
@@ -186,7 +193,7 @@ class ShardExchange:
         return Outbox(path=self._path(number) / "outbox").has_requests
 
     def _adopt(self, number: int, *, forgets: bool, trusts_log: bool) -> None:
-        """Go on with the shard *number*, which is in its directory. Blocks, some 10 ms."""
+        """Open the shard *number*, which is in its directory. Blocks for about 10 ms."""
         process, holding, path = self._process, self._holding, self._path(number)
         shard = self._hive.shard_of(number)
         outbox = Outbox(path=path / "outbox")
@@ -208,12 +215,12 @@ class ShardExchange:
         self._hive.stats.inc_value("hive/shards/adopted")
 
     async def _hand_over(self, numbers: Collection[int]) -> None:
-        """Give the shards *numbers* back, with a checkpoint in which nothing of them is missing."""
+        """Give up the shards *numbers*, after a checkpoint that has everything of them."""
         holding = self._holding
         leaving = [shard for shard in self._hive.shards if shard.number in numbers]
         for shard in leaving:
             shard.is_leaving = True
-        while not all(one.is_idle or one.is_abandoned for one in leaving):  # noqa: ASYNC110  # many things end it
+        while not all(one.is_idle or one.is_abandoned for one in leaving):  # noqa: ASYNC110  # many events can end it
             await asyncio.sleep(_LOOK_SECS)
         released = await self._publication.release(numbers)
         leases = {}
@@ -231,13 +238,15 @@ class ShardExchange:
         await self._hive.membership.release(leases)
 
     def _abandon(self, lost: Collection[int]) -> None:
-        """The shards *lost* are other drones'. If Requests of pages of any shard may be in the
-        outbox of one, all shards are given up."""
+        """Give up the shards *lost*, which other drones hold.
+
+        If the outbox of one may have Requests from pages of any shard, all shards are given up.
+        """
         holding = self._holding
         gone = {*holding.leases} if any(map(self._has_requests, lost)) else {*lost}
         logger.error(
-            "The shards %s were lost to other drones: what was done in %s since the last "
-            "checkpoint is given up",
+            "The shards %s were lost to other drones: the work of %s since the last checkpoint "
+            "is discarded and will be repeated",
             ", ".join(map(str, sorted(lost))),
             counted(len(gone), "shard"),
         )
@@ -245,14 +254,17 @@ class ShardExchange:
         for number in gone:
             for held in (holding.leases, holding.outboxes, holding.inboxes):
                 held.pop(number, None)
-        for shard in [one for one in self._hive.shards if one.number in gone]:
+        for shard in [held for held in self._hive.shards if held.number in gone]:
             self._hive.stats.inc_value("hive/shards/abandoned")
             self._hive.lifecycle.abandon(shard)
 
 
-def _begin(path: Path, token: int, before: int) -> bool:
-    """Take the shard in *path*, of which nothing was published, under *token*; False if it begins
-    anew, as its directory was not used under the token *before*, or has no checkpoint."""
+def _begin_shard(path: Path, token: int, before: int) -> bool:
+    """Begin the shard in *path*, which was never published, under *token*.
+
+    Returns whether its directory is continued: it was used under the token *before* and has a
+    checkpoint. Otherwise it is emptied.
+    """
     is_there = 0 < before == LocalRecord.read(path).token and (path / "CURRENT").exists()
     if not is_there:
         shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Parts of a drone: what its beats, its exchange of shards and its publications work on."""
+"""Parts of a drone, used by its heartbeats, its exchange of shards and its publications."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DroneParts:
-    """The parts of a drone, its ways to other drones, and what it has in common with them.
+    """Parts of a drone, its connections to other drones, and the state it shares with them.
 
     job, shards, lifecycle, stop: of the process.
-    name: the drone's in the hive, another one for each process.
-    shard_of: makes a new shard of a number, not open.
+    name: of the drone in the hive, different for each process.
+    shard_of: makes a new, unopened shard from its number.
     suffixes: public suffix list for a new hive.
-    fence: of the process, open while the leases are good.
-    keeps_open: whether the hive waits for seeds when nothing is left.
+    fence: of the process, open while the leases are valid.
+    keeps_open: whether the hive waits for seeds when no URL is left.
     """
 
     name: str

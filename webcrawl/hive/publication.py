@@ -1,4 +1,4 @@
-"""Publication: each checkpoint of a drone's shards goes to HIVE_STORE, and then is acknowledged."""
+"""Publication of a drone's checkpoints: uploads them to HIVE_STORE, then acknowledges them."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Shards that are brought to the store or from there at once: an object store takes its time for
-# each request, and beats there must not wait for a thread.
-_AT_ONCE = 4
+# How many shards are transferred to or from the store at a time. An object store is slow for each
+# request, and heartbeats there must not wait for a thread.
+_MAX_TRANSFERS = 4
 
 
 class Publication:
-    """Publication of a drone's checkpoints, as long as its leases are good."""
+    """Publication of a drone's checkpoints, as long as its leases are valid."""
 
     def __init__(self, parts: DroneParts) -> None:
         self._hive = parts
         self._holding = parts.holding
-        self.transfers = asyncio.Semaphore(_AT_ONCE)
-        # Shards of which nothing is under way any more, to be given up with the next checkpoint;
-        # and those of them of which that is in the store.
+        self.transfers = asyncio.Semaphore(_MAX_TRANSFERS)
+        # Idle shards to be given up with the next checkpoint.
         self._releasing: set[int] = set()
+        # Those whose last checkpoint is in the store.
         self._released: set[int] = set()
 
     async def release(self, numbers: Collection[int]) -> set[int]:
-        """Make a checkpoint that gives up the shards *numbers*, of which nothing is under way;
-        those of which it is in the store."""
+        """Make a checkpoint that gives up the idle shards *numbers*.
+
+        Returns those whose checkpoint is in the store.
+        """
         checkpoints = self._hive.process.checkpoints
         await checkpoints.settle()
         self._releasing, self._released = {*numbers}, set()
@@ -46,25 +48,27 @@ class Publication:
         return self._released
 
     async def publish(self) -> None:
-        """A checkpoint of all shards is on this disk: bring it to the store, and acknowledge what
-        it has of the streams. Warns of what fails: the next checkpoint brings it."""
+        """Upload the checkpoint on this disk and acknowledge the stream entries that it has.
+
+        A failure is only logged, because the next checkpoint repeats the upload.
+        """
         published: dict[int, int] = {}
         for wanted in (True, False):
             outboxes = self._holding.outboxes.items()
             some = [number for number, outbox in outboxes if outbox.has_requests is wanted]
             await asyncio.gather(*(self._publish(number, published) for number in some))
             if not published.keys() >= {*some}:
-                break  # the others may have finished pages whose Requests are in these
+                break  # the other shards may have finished pages whose Requests are in these
         await self._acknowledge(published)
 
     async def _publish(self, number: int, published: dict[int, int]) -> None:
-        """Publish the shard *number*, and enter the checkpoint's sequence into *published*."""
+        """Publish the shard *number*, and add the checkpoint's sequence number to *published*."""
         stop, holding = self._hive.process.stop, self._holding
-        # Before anything else runs: a checkpoint that was prepared earlier does not have it.
+        # Read before the first await, so that a checkpoint prepared earlier does not count.
         released = number in self._releasing or stop.is_over
         async with self.transfers:
             shard = self._hive.shards.held(number)
-            if shard is None or not holding.is_good():
+            if shard is None or not holding.is_valid():
                 return
             path = shard_path(self._hive.job.path, shard.name)
             if not (path / "CURRENT").exists():
@@ -78,16 +82,16 @@ class Publication:
                     drone=self._hive.name,
                     released=released,
                     hosts=shard.hosts.records.database,
-                    go_on=holding.is_good,
+                    is_valid=holding.is_valid,
                 )
             except SupersededError as error:
-                # Others have the shard, whatever Redis has said; it must say so again.
+                # Another drone has the shard, so the leases in Redis must be confirmed again.
                 holding.revoke()
                 logger.warning("%s", error)
                 return
             except (OSError, CorruptRecordError) as error:
                 self._hive.stats.inc_value("hive/publish/failed")
-                logger.warning("A checkpoint is not in HIVE_STORE, the next one will be: %s", error)
+                logger.warning("Checkpoint not in HIVE_STORE; the next one retries: %s", error)
                 return
         published[number] = sequence
         if released:
@@ -95,13 +99,13 @@ class Publication:
 
     async def _acknowledge(self, published: dict[int, int]) -> None:
         hive, holding = self._hive, self._holding
-        if not (published and holding.has_redis):
+        if not (published and holding.is_redis_up):
             return
         incarnation = hive.receiver.incarnation
-        positions = {one: holding.inboxes[one].prepared(incarnation) for one in published}
+        positions = {number: holding.inboxes[number].prepared(incarnation) for number in published}
         try:
             await hive.membership.acknowledge(positions, holding.leases, published)
             if 0 in published:
                 await hive.live_seeds.published()
         except UNREACHABLE as error:
-            logger.warning("Links are kept until the next checkpoint: %s", error)
+            logger.warning("Redis keeps delivered links until the next checkpoint: %s", error)

@@ -1,12 +1,11 @@
-"""Monitor: the page of a running crawl and its API by HTTP, in a process beside it (MONITOR_PORT).
+"""Monitor: the web page and HTTP API of a running crawl, in a separate process (MONITOR_PORT).
 
-    access.py    who may look and who may change something: token, cookie, Host and Origin
-    site.py      what is answered under which path
-    watch.py     the page as of a moment ago, and what is asked of the job
-    launch.py    its start and its end, by the crawl
-    process.py   the process
+    access.py    who may read and who may send commands: token, Host and Origin
+    site.py      the routes and their answers
+    watch.py     the current page, questions to the job, and commands to the crawl
+    launch.py    starting and stopping the process
+    process.py   the process itself
 
-It reads the files of the job, as the commands do that ask it, and sends what ``scrapy control``
-sends. So it costs the crawl nothing but a process, and is the same for a hive, whose supervisor
-starts it.
+The monitor reads the files of the job and sends the same commands as ``scrapy control``. So it
+costs the crawl only one more process. It works the same for a hive, whose supervisor starts it.
 """

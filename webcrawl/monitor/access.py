@@ -1,11 +1,11 @@
-"""Access to the monitor: what a request may look at, and what it may change.
+"""Access control of the monitor: what a request may read and what it may change.
 
-What reaches the port need not be its user's: other users of the machine, and any page that the
-user's browser shows, may send requests to it. So there is a token, which ``Authorization: Bearer``
-carries, or ``Authorization: Basic`` as its password: that one browsers keep, and send to this
-scheme, host and port alone (cookies go to all ports of a host). A form also carries a value that
-only our own page can know. A page of another site is known by Host (a name that was made to lead
-here), Origin and Sec-Fetch-Site.
+Not every request comes from the user. Other users of the machine can reach the port, and so can any
+page that is open in the user's browser. So changes need a token, sent as ``Authorization: Bearer``
+or as the password of ``Authorization: Basic``. Browsers remember the latter and send it only to
+this scheme, host and port, while cookies go to all ports of a host. A form also carries a value
+that only our own page can know. Requests from other sites are recognized by Host (against DNS
+rebinding), Origin and Sec-Fetch-Site.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
     from webcrawl.clock import TimeSource
 
-_LEAST = 16
-# Requests a second from an address without the token, and how many at once; what one with a wrong
-# token counts for.
-_RATE, _MOST = 20.0, 100.0
-_WRONG = 20.0
-# Addresses whose requests are counted: those that asked last.
+_MIN_TOKEN_CHARS = 16
+# Limits for requests without the token, per address: requests per second, and the largest burst.
+_RATE, _BURST = 20.0, 100.0
+# A request with a wrong token counts as this many.
+_WRONG_TOKEN_COST = 20.0
+# Requests are counted for this many addresses, those seen last.
 _ADDRESSES = 1024
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches *host*, a name or an address without brackets."""
+    """Return whether *host*, a name or an address without brackets, is this machine only."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -48,7 +48,10 @@ def is_loopback(host: str) -> bool:
 
 
 def token_in(path: Path, *, is_made: bool) -> str:
-    """The token in the file *path*, which is made if it *is_made* here. FatalError, OSError."""
+    """Return the token in the file *path*; with *is_made*, create the file if it is missing.
+
+    Raises FatalError or OSError.
+    """
     if is_made:
         with suppress(FileExistsError):
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -56,21 +59,21 @@ def token_in(path: Path, *, is_made: bool) -> str:
                 stream.write(f"{random_hex('monitor', 32)}\n")
     token = path.read_text(encoding="utf-8", errors="replace").strip()
     if path.stat().st_mode & 0o077:
-        raise FatalError(f"{path} must be its owner's alone, as it has a token: chmod 600 {path}")
-    if len(token) < _LEAST:
-        raise FatalError(f"The token in {path} must have {_LEAST} characters or more.")
+        raise FatalError(f"{path} holds a token, so only its owner may read it: chmod 600 {path}")
+    if len(token) < _MIN_TOKEN_CHARS:
+        raise FatalError(f"The token in {path} must have at least {_MIN_TOKEN_CHARS} characters.")
     return token
 
 
-class Patience:
-    """Patience with connections: one that has sent no whole request for *secs* is closed."""
+class RequestTimeout:
+    """Timeout that closes connections which send no complete request head for *secs*."""
 
     def __init__(self, secs: float) -> None:
         self._secs = secs
         self._timers: dict[RequestHandler, asyncio.TimerHandle] = {}
 
     def wait(self, connection: RequestHandler) -> None:
-        """The next request of *connection* is waited for."""
+        """Start the timer for the next request on *connection*."""
         loop = asyncio.get_running_loop()
         self._timers[connection] = loop.call_later(self._secs, self._close, connection)
 
@@ -79,46 +82,45 @@ class Patience:
         connection.force_close()
 
     def end(self, connection: RequestHandler) -> None:
-        """Its head has come."""
+        """Stop the timer: the head of a request has arrived."""
         timer = self._timers.pop(connection, None)
         if timer is not None:
             timer.cancel()
 
 
 class Access:
-    """Access by *token*.
+    """Access control with a *token*.
 
-    With *is_open*, on loopback, whoever asks may look. *clock* gives seconds that only go on.
+    With *is_open*, on a loopback address, anyone may read. *clock* returns monotonic seconds.
     """
 
     def __init__(self, token: str, *, is_open: bool, clock: TimeSource) -> None:
         self._token = token.encode()
         self._is_open = is_open
         self._clock = clock
-        # By address, how many it may send now, and since when that is so.
+        # By address: how many requests it may send now, and the time of that count.
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
         #: The value of the hidden field of a form.
         self.form = hmac.new(self._token, b"form", "sha256").hexdigest()
 
-    def is_at_ease(self, request: BaseRequest) -> bool:
-        """Whether *request*, which has no right token, is within the rate of its address; counts
-        it."""
+    def is_within_rate(self, request: BaseRequest) -> bool:
+        """Count *request*, which has no valid token; return whether its address may send it."""
         now, address = self._clock(), request.remote or ""
-        left, at = self._left.pop(address, (_MOST, now))
-        left = min(_MOST, left + _RATE * (now - at))
+        left, at = self._left.pop(address, (_BURST, now))
+        left = min(_BURST, left + _RATE * (now - at))
         is_within = left >= 1
-        cost = _WRONG if "Authorization" in request.headers else 1.0
+        cost = _WRONG_TOKEN_COST if "Authorization" in request.headers else 1.0
         self._left[address] = max(0.0, left - cost * is_within), now
         if len(self._left) > _ADDRESSES:
             self._left.popitem(last=False)
         return is_within
 
-    def is_ours(self, request: BaseRequest) -> bool:
-        """Whether *request* is no other site's."""
+    def is_same_site(self, request: BaseRequest) -> bool:
+        """Return whether *request* does not come from a page of another site."""
         fields = request.headers
         host, origin = fields.get("Host", ""), fields.get("Origin")
         is_near = fields.get("Sec-Fetch-Site", "none") in {"none", "same-origin"}
-        # A link of another site may lead here, but its page loads nothing from here.
+        # Another site may link to this page, but may not load anything from it.
         is_link = fields.get("Sec-Fetch-Dest") == "document" and request.method == "GET"
         try:
             name = urlsplit(f"//{host}").hostname or ""
@@ -127,12 +129,12 @@ class Access:
             return False
         return (is_near or is_link) and is_same and (not self._is_open or is_loopback(name))
 
-    def is_form(self, value: object) -> bool:
-        """Whether a form had *value* in its hidden field, and so is of our page."""
+    def is_form_value(self, value: object) -> bool:
+        """Return whether *value* is the hidden field of our own page's forms."""
         return hmac.compare_digest(str(value).encode("utf-8", "replace"), self.form.encode())
 
     def has_token(self, request: BaseRequest) -> bool:
-        """Whether *request* carries the token."""
+        """Return whether *request* carries the token."""
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         token = given.strip().encode("utf-8", "replace")
         if scheme.lower() == "basic":
@@ -144,6 +146,6 @@ class Access:
             return False
         return hmac.compare_digest(token, self._token)
 
-    def may_look(self, request: BaseRequest) -> bool:
-        """Whether *request* may be answered that changes nothing."""
+    def may_read(self, request: BaseRequest) -> bool:
+        """Return whether *request* may read, which changes nothing."""
         return self._is_open or self.has_token(request)

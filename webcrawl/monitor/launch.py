@@ -1,4 +1,4 @@
-"""Launch of the monitor's process (process.py), by the crawl or the supervisor of a hive."""
+"""Start and end of the monitor process (process.py), by a crawl or a hive's supervisor."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 _END_SECS = 5.0
 _LONGEST = 400
-_SOURCES = {at: one for one, at in SETTINGS_PRIORITIES.items()}
+_SOURCES = {at: name for name, at in SETTINGS_PRIORITIES.items()}
 
 
 class MonitorOrder(msgspec.Struct):
-    """What the process is to do: *values* are settings, *shown* those for the page."""
+    """Input of the process: the settings of the crawl, and *shown*, the rows for the page."""
 
     values: dict[str, Any]
     shown: list[tuple[str, str, str]]
 
 
-class MonitorPlace(msgspec.Struct):
-    """Where it serves: *host* and *port*, with the file of the *token*; or an *error* why not."""
+class MonitorAddress(msgspec.Struct):
+    """Output of the process: its address and token file, or the *error* that stopped it."""
 
     host: str = ""
     port: int = 0
@@ -43,11 +43,11 @@ class MonitorPlace(msgspec.Struct):
     error: str = ""
 
 
-_decode = json_decoder(MonitorPlace)
+_decode = json_decoder(MonitorAddress)
 
 
 class MonitorProcess:
-    """Monitor of the crawl of *settings*, in a process of its own."""
+    """Monitor of the crawl with *settings*, in a separate process."""
 
     def __init__(self, settings: BaseSettings) -> None:
         self._settings = settings
@@ -55,7 +55,10 @@ class MonitorProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> str:
-        """Start it; says where it serves. Blocks for about a second. FatalError, OSError."""
+        """Start the monitor and return a sentence with its address. Blocks for about a second.
+
+        Raises FatalError or OSError.
+        """
         settings, wanted = self._settings, port_number(self._settings, "MONITOR_PORT")
         log = self._jobdir / "logs" / "monitor.log"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -66,29 +69,29 @@ class MonitorProcess:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-                start_new_session=True,  # Ctrl-C is the crawl's
+                start_new_session=True,  # Ctrl-C is for the crawl
             )
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(BrokenPipeError):
             process.stdin.write(msgspec.json.encode(_order(settings)) + b"\n")
             process.stdin.flush()
-        line = process.stdout.readline() or b'{"error": "it ended at once"}'
+        line = process.stdout.readline() or b'{"error": "it exited immediately"}'
         try:
-            place = _decode(line)
+            address = _decode(line)
         except UndecodableError as error:
-            place = MonitorPlace(error=str(error))
-        if place.error:
+            address = MonitorAddress(error=str(error))
+        if address.error:
             self.end()
-            raise FatalError(f"There is no monitor: {place.error} ({log} may have more)")
-        note_port(self._jobdir, "monitor", place.port)
-        host = f"[{place.host}]" if ":" in place.host else place.host
-        other = f", as MONITOR_PORT {wanted} cannot be had" if place.port != wanted else ""
-        at = f"http://{host}:{place.port}/{other}"
-        return f"The monitor is at {at}; its token is in {place.token}"
+            raise FatalError(f"The monitor did not start: {address.error} (see {log})")
+        note_port(self._jobdir, "monitor", address.port)
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        why = f", because MONITOR_PORT {wanted} is not available" if address.port != wanted else ""
+        at = f"http://{host}:{address.port}/{why}"
+        return f"The monitor is at {at}; its token is in {address.token}"
 
     def end(self) -> None:
-        """End it, at once. Idempotent."""
+        """End the process immediately. Idempotent."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -1,15 +1,15 @@
-"""Site of the monitor: the page, its commands, and the API.
+"""Web site of the monitor: the page, its commands, and the API.
 
-    GET /, ?url=, ?host=     the page, and what it is asked
-    GET /events              its first screen, again and again (Server-Sent Events)
-    GET /token               makes the browser ask for the token, and keep it
-    POST /commands/NAME      a form of the page: a command, then back to the page
-    GET /api/state           JSON: how the crawl stands
+    GET /, ?url=, ?host=     the page, with answers about a URL or a host
+    GET /events              updates of its first screen (Server-Sent Events)
+    GET /token               makes the browser ask for the token and remember it
+    POST /commands/NAME      a form of the page: runs a command, then redirects to the page
+    GET /api/state           JSON: the state of the crawl
     POST /api/command        JSON: {"name": ..., "arguments": {...}, "reason": ...}
 
-Refused are, with 4xx and without any effect: other sites' requests and pages (403), wrong tokens
-(401), methods (405), media types (415), shapes (400), sizes (413), and of an address without the
-token more than can be for a person or a program that asks at ease (429).
+Bad requests are refused without any effect: a page of another site (403), a wrong token (401), a
+wrong method (405) or media type (415), malformed content (400), too large a body (413), and too
+many requests from one address without the token (429).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
 from webcrawl.jobs.report.page import ask_for_token, asset, first_screen, page
-from webcrawl.monitor.access import Patience
+from webcrawl.monitor.access import RequestTimeout
 from webcrawl.monitor.watch import arguments_of
 
 if TYPE_CHECKING:
@@ -42,20 +42,20 @@ if TYPE_CHECKING:
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-# Of reading a job, or of writing to a page.
+# Errors while reading a job, or writing to a browser.
 _FAILURES = (FatalError, OSError, sqlite3.Error)
-# Of reading a request: chunks, a content coding, a connection that has gone.
+# Errors while reading a request: bad chunks, a bad content coding, a lost connection.
 UNREADABLE = (HttpProcessingError, web.RequestPayloadError, OSError, ValueError)
-#: aiohttp's own, which process.py bounds.
+#: The logger of aiohttp; process.py limits what it writes.
 LOG = logging.getLogger("aiohttp.server")
-_MOST_BYTES = 1 << 16
+_MAX_BODY_BYTES = 1 << 16
 _decode = json_decoder(Request)
-_MOST_STREAMS = 32
+_MAX_STREAMS = 32
 _READ_SECS = 10.0
 _LOOK_SECS = 1.0
-# Answers to commands that pages may still ask for.
-_MOST_SAID = 64
-_ASKS = {"WWW-Authenticate": 'Basic realm="webcrawl", charset="UTF-8"'}
+# Answers to commands are kept for pages that still have to show them.
+_MAX_ANSWERS = 64
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="webcrawl", charset="UTF-8"'}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -68,20 +68,22 @@ _HEADERS = {
 
 
 class Site:
-    """Site for *watch*, by *access*."""
+    """Web site that shows *watch* to requests that *access* admits."""
 
     def __init__(self, watch: Watch, access: Access) -> None:
         self._watch = watch
         self._access = access
-        #: That with connections; the body of a request has as long.
-        self.patience = Patience(_READ_SECS)
+        #: The timeout of connections; the body of a request has the same.
+        self.timeout = RequestTimeout(_READ_SECS)
         self._streams = 0
-        self._said: OrderedDict[str, str] = OrderedDict()
+        self._answers: OrderedDict[str, str] = OrderedDict()
         self._commands = 0
 
     def app(self) -> web.Application:
-        """It as an application of aiohttp."""
-        app = web.Application(middlewares=[self._timed, self._guarded], client_max_size=_MOST_BYTES)
+        """Return the site as an aiohttp application."""
+        app = web.Application(
+            middlewares=[self._timed, self._guarded], client_max_size=_MAX_BODY_BYTES
+        )
         app.on_response_prepare.append(_with_headers)
         app.add_routes(
             [
@@ -99,29 +101,29 @@ class Site:
 
     @web.middleware
     async def _timed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        self.patience.end(request.protocol)
+        self.timeout.end(request.protocol)
         try:
             return await handler(request)
         finally:
-            self.patience.wait(request.protocol)
+            self.timeout.wait(request.protocol)
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         access = self._access
-        if not (access.has_token(request) or access.is_at_ease(request)):
-            raise web.HTTPTooManyRequests(text="Too many requests at once: try again.\n")
-        if not access.is_ours(request):
-            raise web.HTTPForbidden(text="This is for the monitor's own pages and names.\n")
-        if not (request.path == "/page.css" or access.may_look(request)):
-            handler = self._asked
+        if not (access.has_token(request) or access.is_within_rate(request)):
+            raise web.HTTPTooManyRequests(text="Too many requests: try again later.\n")
+        if not access.is_same_site(request):
+            raise web.HTTPForbidden(text="Only the monitor's own pages may send requests here.\n")
+        if not (request.path == "/page.css" or access.may_read(request)):
+            handler = self._ask_for_token
         try:
             async with asyncio.timeout(_READ_SECS):
                 await request.read()
         except TimeoutError:
-            raise web.HTTPRequestTimeout(text="The request did not come in time.\n") from None
+            raise web.HTTPRequestTimeout(text="The request took too long to arrive.\n") from None
         except UNREADABLE as error:
-            LOG.warning("The request from %s cannot be read", request.remote, exc_info=error)
-            raise web.HTTPBadRequest(text="The request cannot be read.\n") from None
+            LOG.warning("A request from %s could not be read", request.remote, exc_info=error)
+            raise web.HTTPBadRequest(text="The request could not be read.\n") from None
         try:
             return await handler(request)
         except _FAILURES as error:
@@ -132,7 +134,7 @@ class Site:
         query = request.query
         live = await self._watch.live(
             form=self._access.form if may_change else "",
-            said=self._said.get(query.get("said", ""), ""),
+            said=self._answers.get(query.get("said", ""), ""),
             url=query.get("url", ""),
             host=query.get("host", ""),
         )
@@ -145,8 +147,8 @@ class Site:
         return web.Response(text=asset(name), content_type=kind)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        if self._streams >= _MOST_STREAMS:
-            raise web.HTTPTooManyRequests(text="Too many pages are open.\n")
+        if self._streams >= _MAX_STREAMS:
+            raise web.HTTPTooManyRequests(text="Too many pages of the monitor are open.\n")
         model, at = await self._watch.page(), 0.0
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
@@ -161,43 +163,45 @@ class Site:
                     )
                 await asyncio.sleep(_LOOK_SECS)
                 model = await self._watch.page()
-        except _FAILURES:  # the page was closed, or the job cannot be read: it asks again
+        except _FAILURES:  # the page was closed, or the job cannot be read: the browser reconnects
             return response
         finally:
             self._streams -= 1
 
     async def _token(self, request: web.Request) -> web.Response:
         if not self._access.has_token(request):
-            return await self._asked(request)
+            return await self._ask_for_token(request)
         raise web.HTTPSeeOther("./#commands")
 
-    async def _asked(self, request: web.Request) -> web.Response:
-        """The answer that makes a browser ask for the token, and what it shows if there is none."""
+    async def _ask_for_token(self, request: web.Request) -> web.Response:
+        """Return the answer that makes a browser ask for the token; its text shows on cancel."""
         if request.path.startswith("/api/"):
             return web.Response(
-                text="This needs Authorization: Bearer TOKEN.\n", status=401, headers=_ASKS
+                text="This needs Authorization: Bearer TOKEN.\n", status=401, headers=_CHALLENGE
             )
         text = ask_for_token((await self._watch.page()).title)
-        return _html(text, status=401, headers=_ASKS)
+        return _html(text, status=401, headers=_CHALLENGE)
 
     async def _command(self, request: web.Request) -> web.Response:
-        is_form = self._access.is_form(await _field(request, "token"))
+        is_form = self._access.is_form_value(await _field(request, "token"))
         if not (is_form and self._access.has_token(request)):
-            return await self._asked(request)
+            return await self._ask_for_token(request)
         name = request.match_info["name"]
         form = {key: str(value) for key, value in (await request.post()).items()}
         try:
             given = {"name": name, "arguments": arguments_of(name, form)}
             given |= {"reason": form.get("why", ""), "origin": _origin(request)}
             answers = await self._watch.send(msgspec.convert(given, Request))
-            said = "; ".join(f"{one.drone}: {one.said}".removeprefix(": ") for one in answers)
+            answer = "; ".join(
+                f"{reply.drone}: {reply.said}".removeprefix(": ") for reply in answers
+            )
         except (FatalError, msgspec.ValidationError) as error:
-            said = str(error)
+            answer = str(error)
         self._commands += 1
         key = f"{self._commands}"
-        self._said[key] = said
-        if len(self._said) > _MOST_SAID:
-            self._said.popitem(last=False)
+        self._answers[key] = answer
+        if len(self._answers) > _MAX_ANSWERS:
+            self._answers.popitem(last=False)
         raise web.HTTPSeeOther(f"../?{urlencode({'said': key})}#commands")
 
     async def _state(self, _: web.Request) -> web.Response:
@@ -214,13 +218,13 @@ class Site:
 
     async def _api_command(self, request: web.Request) -> web.Response:
         if not self._access.has_token(request):
-            return await self._asked(request)
+            return await self._ask_for_token(request)
         if request.content_type != "application/json":
-            raise web.HTTPUnsupportedMediaType(text="This takes application/json.\n")
+            raise web.HTTPUnsupportedMediaType(text="Content-Type must be application/json.\n")
         try:
             given = _decode(await request.read())
         except UndecodableError as error:
-            raise web.HTTPBadRequest(text=f"No command: {error}\n") from error
+            raise web.HTTPBadRequest(text=f"Not a valid command: {error}\n") from error
         return _json(await self._watch.send(replace(given, origin=_origin(request))))
 
 
@@ -229,13 +233,13 @@ async def _with_headers(_: web.Request, response: web.StreamResponse) -> None:
 
 
 async def _field(request: web.Request, name: str) -> str:
-    """The text of a form's field."""
+    """Return the text of the field *name* of a form."""
     if request.content_type != "application/x-www-form-urlencoded":
-        raise web.HTTPUnsupportedMediaType(text="This takes a form of the page.\n")
+        raise web.HTTPUnsupportedMediaType(text="This must be a form of the monitor's page.\n")
     try:
         return str((await request.post()).get(name, ""))
-    except (ValueError, LookupError) as error:  # of bytes, of a name of an encoding
-        raise web.HTTPBadRequest(text=f"No form: {error}\n") from error
+    except (ValueError, LookupError) as error:  # bad bytes, an unknown encoding
+        raise web.HTTPBadRequest(text=f"Not a valid form: {error}\n") from error
 
 
 def _origin(request: web.Request) -> str:

@@ -1,7 +1,7 @@
-"""Watch: the page of a crawl as of a moment ago, what is asked of its job, and what is sent to it.
+"""Watch: the current page of a crawl, questions to its job, and commands to it.
 
-The files of the job are read in one thread, of the log of finished URLs only what has come since,
-and no more often than takes a hundredth of a core while somebody looks.
+One thread reads the files of the job, and of the log of finished URLs only the new lines. It uses
+at most a hundredth of a core, and only while someone looks.
 """
 
 from __future__ import annotations
@@ -37,26 +37,27 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job.control_journal import Request
     from webcrawl.jobs.report.model import ReportPage
 
-# Between two looks at the job, and in lengths of the last one; of one, while the log is long.
-_LEAST_SECS = 4.0
-_SHARE = 100
+# The pause between two looks is at least this long, and this many times the duration of the last.
+_MIN_PAUSE_SECS = 4.0
+_PAUSE_FACTOR = 100
+# One look reads a long log for at most this long.
 _READING_SECS = 2.0
-_COMMANDS = 4  # that are sent at once
+_MAX_SENDERS = 4
 
 
 class Watch:
-    """Watch of the crawl of *settings*, of which *given* are to be shown: name, value, origin."""
+    """Watch of the crawl with *settings*; *given* are the rows to show: name, value, origin."""
 
     def __init__(self, settings: Settings, given: Sequence[tuple[str, str, str]]) -> None:
         self._settings = settings
         self._path = Path(settings["JOBDIR"])
         table = Table(("setting", "value", "from"), given)
-        lead = "Those that are not Scrapy's own; credentials are not shown."
+        lead = "Settings that differ from Scrapy's defaults; credentials are hidden."
         self._given = Figure("settings", "Settings", lead, table)
         self._reader: CrawlReader | None = None
         self._thread = ThreadPoolExecutor(1)
-        # A crawl that hangs must not keep pages waiting.
-        self._senders = ThreadPoolExecutor(_COMMANDS)
+        # Commands have their own threads: a crawl that hangs must not keep pages waiting.
+        self._senders = ThreadPoolExecutor(_MAX_SENDERS)
         self._page: ReportPage | None = None
         self._parked: Mapping[str, int] = {}
         self._looking: asyncio.Future[None] | None = None
@@ -64,15 +65,17 @@ class Watch:
         self._asking = asyncio.Lock()
 
     async def page(self) -> ReportPage:
-        """The page, without its live part; a newer one is made meanwhile. FatalError, OSError,
-        sqlite3.Error."""
+        """Return the last page, without its live part, and begin a newer one if it is time.
+
+        Raises FatalError, OSError or sqlite3.Error.
+        """
         if self._looking is None or self._looking.done():
             last, self._looking = self._looking, None
             if now() >= self._next:
                 loop = asyncio.get_running_loop()
                 self._looking = loop.run_in_executor(self._thread, self._look)
             if last is not None and self._page is not None:
-                last.result()  # raises what went wrong
+                last.result()  # raises the exception of the last look
         if self._page is None and self._looking is not None:
             await asyncio.shield(self._looking)  # others wait for it, too
         assert self._page is not None
@@ -89,24 +92,26 @@ class Watch:
         self._parked = crawl.counts("frontier/parked/")
         page = report(crawl, price=None, at=wall_time())
         if not is_whole:
-            page = replace(page, head=[*page.head, "The log is being read: there is more to come."])
+            page = replace(page, head=[*page.head, "Still reading the log: the figures will grow."])
         self._page = replace(page, sections={**page.sections, "Settings": [self._given]})
-        self._next = now() + (max(_LEAST_SECS, _SHARE * (now() - began)) if is_whole else 0.0)
+        self._next = now() + (
+            max(_MIN_PAUSE_SECS, _PAUSE_FACTOR * (now() - began)) if is_whole else 0.0
+        )
 
     async def live(self, *, form: str, said: str, url: str, host: str) -> Live:
-        """What only the live page has, for a reader whose forms carry *form*."""
+        """Return the part that only the live page has; its forms carry the value *form*."""
         why, hosts = "", None
         if url:
-            why = await self._asked(partial(self._why, url))
+            why = await self._answer(partial(self._why, url))
         if host:
-            hosts = await self._asked(partial(self._host, host))
+            hosts = await self._answer(partial(self._host, host))
         live = Live(form, self._commands(), said=said, url=url, why=why, host=host)
         if isinstance(hosts, Figure):
             return replace(live, hosts=hosts)
         return replace(live, said=hosts or said)
 
-    async def _asked(self, question: Any) -> Any:
-        """The answer, or why there is none. One at a time: it may take all of a long log."""
+    async def _answer(self, question: Any) -> Any:
+        """Return the answer to *question*, or the error. One at a time: it may read a long log."""
         try:
             async with self._asking:
                 return await asyncio.to_thread(question)
@@ -125,8 +130,10 @@ class Watch:
         found = []
         for name, kind in COMMANDS.items():
             if name != "state":
-                asked = [Field(one.name, _label(one.name, is_list(one))) for one in fields(kind)]
-                asked.append(Field("why", "Why, for the journal", is_needed=False))
+                asked = [
+                    Field(field.name, _label(field.name, is_list(field))) for field in fields(kind)
+                ]
+                asked.append(Field("why", "Reason, for the journal", is_needed=False))
                 line = f"scrapy control {self._path} {usage(name)}"
                 effect = kind.__doc__ or ""
                 question = self._question() if kind is Drop else ""
@@ -134,26 +141,26 @@ class Watch:
         return found
 
     def _question(self) -> str:
-        """Return the question of the form of ``drop``, which cannot be undone."""
+        """Return the question to confirm ``drop``, which cannot be undone."""
         counts = [f"{number:,} for {reason}" for reason, number in self._parked.items()]
-        return f"Give up for good? URLs parked now: {', '.join(counts) or 'none'}"
+        return f"Give up these URLs for good? Parked now: {', '.join(counts) or 'none'}"
 
     async def send(self, request: Request) -> list[CommandAnswer]:
-        """Send *request* to the crawl. FatalError."""
+        """Send *request* to the crawl and return its answers. Raises FatalError."""
         sending = partial(send_to_crawl, self._settings.copy(), request)
         return await asyncio.get_running_loop().run_in_executor(self._senders, sending)
 
 
 def arguments_of(name: str, form: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments of the command *name* in a *form*. FatalError if there is no such command."""
+    """Return the arguments of the command *name* in a *form*. FatalError for an unknown command."""
     if name not in COMMANDS:
-        raise FatalError(f"There is no command {name[:40]!r}.")
+        raise FatalError(f"{name[:40]!r} is not a command.")
     return {
-        one.name: given.split() if is_list(one) else given
-        for one in fields(COMMANDS[name])
-        if (given := form.get(one.name, "").strip())
+        field.name: given.split() if is_list(field) else given
+        for field in fields(COMMANDS[name])
+        if (given := form.get(field.name, "").strip())
     }
 
 
 def _label(name: str, is_many: bool) -> str:
-    return f"{name.capitalize()}{', with blanks between them' * is_many}"
+    return f"{name.capitalize()}{', separated by spaces' * is_many}"

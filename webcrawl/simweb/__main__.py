@@ -1,8 +1,8 @@
-"""The server process: the child that `webcrawl.simweb.process` starts.
+"""Server process: the child that ``webcrawl.simweb.process`` starts.
 
-Reads a World and the options of `serve` from standard input, writes a `Served` or a SimWebError,
-all pickled, and serves until standard input ends or SIGTERM comes. So it never outlives its parent,
-even one that was killed.
+It reads a World and the options of ``serve`` from standard input and writes a ``Served`` or a
+SimWebError, all pickled. It serves until standard input is closed or SIGTERM arrives. So it ends
+with its parent, even if that is killed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _answer(answer: object) -> None:
 def _main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        world, options = pickle.load(sys.stdin.buffer)  # noqa: S301  of the parent
+        world, options = pickle.load(sys.stdin.buffer)  # noqa: S301  from the parent
         uvloop.run(_serve(world, options))
     except EOFError:
         return 1

@@ -1,7 +1,7 @@
-"""The access log of the simulated web: every request, with its times and its end.
+"""Access log of the simulated web: every request, with its times and its outcome.
 
-One line for each request, in the order in which the answers ended, in the manner of the combined
-log format, ASCII only (broken here to fit)::
+There is one line for each request, in the order in which the answers ended, similar to the combined
+log format, ASCII only (wrapped here)::
 
     client - - [start end] "METHOD target HTTP/version" status bytes
     "referer" "agent" origin address outcome
@@ -10,20 +10,19 @@ log format, ASCII only (broken here to fit)::
     "-" "webcrawl/1.0" http://site00042.sim.test:8480 127.16.0.5 ok
 
 *start* is when the request had been received and parsed. *end* is just before the last part of the
-answer was handed to the transport, so never later than the client had it; or when the connection
-was closed, which the server may notice a few ms after the client did it. Both are seconds of the
-epoch with six decimals, from a clock that never steps. *status* is 0 if no status line was sent.
-*bytes* are those of the body, as sent. *origin* is the scheme of the listener and the Host header.
-*outcome* is an `AnswerEnd`. Characters that could end a field, and those that are not ASCII, are
-percent-encoded.
+answer was handed to the transport, so never later than the client had it. If the connection was
+closed, *end* is when the server noticed, perhaps a few ms later. Both are epoch seconds with six
+decimals, from a clock that never jumps. *status* is 0 if no status line was sent. *bytes* are those
+of the body, as sent. *origin* is the scheme of the listener and the Host header. *outcome* is an
+``AnswerEnd``. Characters that could end a field, and those that are not ASCII, are percent-encoded.
 
-FTP and Gopher hosts write the same lines, ``"RETR /docs/abra-4.html FTP/-"`` for instance. Their
-methods are RETR, LIST, MLSD and GOPHER, the target is the path of the URL, the status the one that
-HTTP would have had, referer and agent are missing. There is one line a contact: it starts with the
-connection of the client, and ends with the goodbye that was said to it or when it was gone.
+FTP and Gopher hosts write the same lines, for example ``"RETR /docs/abra-4.html FTP/-"``. Their
+methods are RETR, LIST, MLSD and GOPHER; the target is the path of the URL, the status the one that
+HTTP would have; referer and agent are empty. There is one line for each connection. It starts when
+the client connects, and ends with the server's goodbye or when the client is gone.
 
-Lines are written at the latest 0.2 s after the end of the answer. Connections that are refused,
-or closed before a whole request was read, leave no line.
+Lines are written within 0.2 s after the end of the answer. Connections that are refused, or closed
+before a whole request was read, leave no line.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ _SAFE = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\')
 
 
 class AnswerEnd(StrEnum):
-    """How the answer to a request ended."""
+    """Ways in which the answer to a request can end."""
 
     OK = "ok"
     CLOSED = "closed"  # the client went away before the end
     RESET = "reset"
-    STALL = "stall"  # held for stall_secs, then closed
+    STALL = "stall"  # kept open for stall_secs, then closed
     GARBAGE = "garbage"
-    BAD = "bad"  # the request was not HTTP, or named no host of this address
+    BAD = "bad"  # the request was not HTTP, or did not name a host of this address
 
 
-# The fields of a hit in the order of a line, whose first one is the client.
+# A line; its fields are those of a hit, except that the client comes first.
 _LINE = re.compile(
     r"(\S+) - - \[(\d+\.\d{6}) (\d+\.\d{6})\] "
     r'"(\S*) (\S*) [A-Z]+/(\S*)" (\d+) (\d+) '
@@ -64,7 +63,7 @@ _LINE = re.compile(
 
 
 class Hit(NamedTuple):
-    """One request in the access log."""
+    """Request in the access log."""
 
     start: float
     end: float
@@ -87,19 +86,19 @@ class Hit(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The politeness key: the host name in lower case, without the port."""
+        """Host name in lower case, without the port: the politeness key."""
         return self.origin.partition("://")[2].partition(":")[0].lower()
 
 
 def epoch_clock() -> Callable[[], float]:
-    """Seconds of the epoch that never go back: set once by the wall clock, then monotonic."""
+    """Return a clock of epoch seconds: set once by the wall clock, then monotonic."""
     offset = time.time() - time.monotonic()
     monotonic = time.monotonic
     return lambda: monotonic() + offset
 
 
 def escaped(text: str) -> str:
-    """*text* so that it can stand in a field; an empty text becomes a dash."""
+    """Escape *text* for a field of a line; an empty text becomes a dash."""
     if not text:
         return "-"
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
@@ -108,7 +107,7 @@ def escaped(text: str) -> str:
 
 
 def line_of(hit: Hit) -> bytes:
-    """The line of *hit*."""
+    """Return the log line for *hit*."""
     protocol = hit.origin.partition(":")[0].upper().removesuffix("S")
     return (
         f"{hit.client} - - [{hit.start:.6f} {hit.end:.6f}] "
@@ -119,9 +118,9 @@ def line_of(hit: Hit) -> bytes:
 
 
 def read_access_log(path: str | Path) -> Iterator[Hit]:
-    """The hits in the log at *path*; a torn last line is left out.
+    """Yield the hits in the log at *path*; an incomplete last line is left out.
 
-    Raises ValueError, naming the line, for a line that is not one of this log.
+    Raises ValueError, with the line number, for an invalid line.
     """
     with Path(path).open(encoding="ascii") as file:
         for number, line in enumerate(file, 1):

@@ -1,7 +1,7 @@
-"""Bodies: the bytes of documents, plain and gzipped.
+"""Bodies of documents, plain and gzipped.
 
 A body is a list of parts: small ones made for the page (its title, its links) and pieces of the
-stock, so that a page of 240 kB costs a tenth of a ms, and half a ms more for gzip.
+stock. So a page of 240 kB takes 0.1 ms, and 0.5 ms more with gzip.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
-# Headers of images of 64 by 64, as far as programs read that ask for format and size.
+# Headers of images of 64 by 64 pixels, up to where programs find format and size.
 _JPEG = (
     b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
     b"\xff\xc0\0\x0b\x08\0@\0@\1\1\x11\0\xff\xda\0\x08\1\1\0\0\x3f\0"
@@ -47,16 +47,16 @@ _MAGIC = {
 }
 _TEXTUAL = frozenset({"text/plain", "text/htm", "application/postscript", ""})
 
-# ISA-L's: a tenth larger than what servers send by zlib's level 6, in a tenth of the time.
+# A level of ISA-L: 10 % larger than zlib's level 6, which servers use, in a tenth of the time.
 _GZIP_LEVEL = 2
 _CHUNK_LINKS = 16  # links in one run, before text follows
 
-# Piece numbers in a list of parts stand for pieces of the stock.
+# A part is bytes, or the number of a piece of the stock.
 _Part = bytes | int
 
 
 def content_type_of(world: World, page: PageSpec) -> str:
-    """The Content-Type header of a 200 answer; empty for none."""
+    """Return the Content-Type header of a 200 answer, or "" for none."""
     name = page.leaf.content_type
     if name != HTML:
         return name
@@ -67,8 +67,10 @@ def content_type_of(world: World, page: PageSpec) -> str:
 
 
 def body_of(world: World, page: PageSpec, version: int = 0) -> list[bytes]:
-    """The body of a 200 answer as it is, in parts. Each *version*, below 2^40, has another text
-    and the same links."""
+    """Return the body of a 200 answer, uncompressed, in parts.
+
+    Each *version*, below 2^40, has a different text and the same links.
+    """
     index, number = content_of(world, page)
     value = chance.draw(world.seed, chance.TEXT, index, version << 24 | number)
     if page.kind is PageKind.LARGE or page.leaf.content_type != HTML:
@@ -81,17 +83,17 @@ def body_of(world: World, page: PageSpec, version: int = 0) -> list[bytes]:
 
 
 def gzip_body_of(world: World, page: PageSpec, version: int = 0) -> bytes:
-    """The body of a 200 answer as one gzip member."""
-    # mtime: the same page is the same bytes at any time. igzip has no types.
+    """Return the body of a 200 answer as one gzip member."""
+    # mtime is fixed, so that a page has the same bytes at any time. igzip has no types.
     packed: bytes = igzip.compress(b"".join(body_of(world, page, version)), _GZIP_LEVEL, mtime=0)
     return packed
 
 
 def hrefs_of(world: World, page: PageSpec) -> list[str]:
-    """The links of *page* as they are written in it.
+    """Return the links of *page* as they are written in it.
 
-    Duplicates have absolute links only: the same bytes mean the same links at every URL. Others
-    mostly have links relative to the root, and some in forms that need normalizing.
+    Duplicates have only absolute links, so that the same bytes mean the same links at every URL.
+    Other pages mostly have links relative to the root, and some that need normalizing.
     """
     keys = links_of(world, page)
     if page.kind is PageKind.DUPLICATE:
@@ -169,7 +171,7 @@ def _title(world: World, page: PageSpec, made: Stock, value: int) -> str:
 
 
 def _run(made: Stock, hrefs: list[str], value: int) -> str:
-    """A run of links with text between them."""
+    """Return a sequence of links with text between them."""
     separators = made.separators
     texts = ['<ul><li><a href="']
     for href in hrefs:
@@ -177,7 +179,7 @@ def _run(made: Stock, hrefs: list[str], value: int) -> str:
         texts.append(href)
         texts.append(separators[value % SEPARATORS])
     texts[-1] = texts[-1].partition("</a>")[0] + "</a></li></ul>\n"
-    # No URL here has a character that HTML wants escaped.
+    # No URL here has a character that must be escaped in HTML.
     return "".join(texts)
 
 
@@ -191,7 +193,7 @@ def _foreign_html(world: World, page: PageSpec, value: int) -> bytes:
     text = f"<html><head>{meta}<title>{title}</title></head>\n<body>{run}<p>"
     width = 2 if charset.codec == "utf-16" else 1
     left = size_of(world, page) - len(text) * width
-    # Pages of several hundred kB in these charsets would only cost time.
+    # Limited, because pages of several hundred kB in these charsets would only take time.
     fill = made.foreign(charset.script, value, min(max(left, 0), 60_000) // 2)
     return f"{text}{fill}</p></body></html>\n".encode(charset.codec)
 
@@ -200,7 +202,7 @@ def _binary(world: World, page: PageSpec, value: int) -> list[bytes]:
     made = stock(world.seed)
     name = page.leaf.content_type
     size = size_of(world, page)
-    # A first part that differs from page to page, so that different URLs have different bytes.
+    # The first part differs for each page, so that different URLs have different bytes.
     first = (_MAGIC.get(name, b"") + b"%016x\n" % value)[:size]
     left = size - len(first)
     parts = [first]

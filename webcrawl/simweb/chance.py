@@ -32,21 +32,21 @@ _pack = _PAIR.pack
 
 
 def draw(seed: int, stream: int, first: int, second: int = 0) -> int:
-    """A 64-bit integer, uniform; *first* and *second* are below 2^56 and 2^64."""
+    """Draw a uniform 64-bit integer; *first* and *second* are below 2^56 and 2^64."""
     return xxh3_64_intdigest(_pack(first << 8 | stream, second), seed)
 
 
 def draws(seed: int, stream: int, first: int, second: int, count: int) -> list[int]:
-    """*count* independent 64-bit integers from one key: about 2 µs for 40 of them."""
+    """Draw *count* independent 64-bit integers from one key; 40 take about 2 µs."""
     key = _pack(first << 8 | stream, second) + seed.to_bytes(8, "little")
     return memoryview(hashlib.shake_128(key).digest(8 * count)).cast("Q").tolist()
 
 
 def noise(seed: int, index: int) -> bytes:
-    """The bytes that host *index* sends if it sends garbage."""
+    """Return the bytes that host *index* sends if it sends garbage."""
     return b"".join(value.to_bytes(8, "little") for value in draws(seed, FAULT, index, 1, 40))
 
 
 def unit(value: int) -> float:
-    """The upper 53 bits of a draw as a number in [0, 1)."""
+    """Convert a draw to a number in [0, 1), from its upper 53 bits."""
     return (value >> 11) * (1.0 / (1 << 53))

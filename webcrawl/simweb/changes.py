@@ -1,9 +1,9 @@
-"""Changes of pages: when their texts become others, at known rates, and what sitemaps tell of it.
+"""Changes of pages: when their texts change, at known rates, and what sitemaps say about it.
 
-One page in five never changes, as small ones do not; the rates of the others are log-normal, half
-of them below `World.changes_per_day`. A page's changes are a Poisson process that is computed at
-any time: how many there are in a slot of 1/rate seconds is drawn, and when each of them is. They
-are at whole seconds of the epoch. Pages of one content change together.
+One page in five never changes, and neither do small ones. The rates of the others are log-normal,
+with the median ``World.changes_per_day``. The changes of a page are a Poisson process that can be
+computed for any time: for each slot of 1/rate seconds, the number of changes and their times are
+drawn. They are at whole epoch seconds. Pages with the same content change together.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
 
 _DAY = 86_400
 _STEADY = 0.2
-# Of the logarithm, and what is cut off: no rate is above a hundred times the median.
+# The distribution of the logarithm, and the part cut off at each end: no rate is above a hundred
+# times the median.
 _SPREAD = NormalDist(0.0, 1.5)
 _TAIL = 0.001
-# Most changes in one slot, and of how many there is one at least, and so on (Poisson's, of mean 1).
-_MOST = 12
-_POISSON = [*itertools.accumulate(math.exp(-1) / math.factorial(n) for n in range(_MOST))]
+# The largest number of changes in a slot, and the cumulative Poisson distribution with mean 1.
+_MAX_CHANGES = 12
+_POISSON = [*itertools.accumulate(math.exp(-1) / math.factorial(n) for n in range(_MAX_CHANGES))]
 
 
 def change_rate(world: World, page: PageSpec) -> float:
-    """Changes of *page* in a second; 0 for what is no document of a web host."""
+    """Return the changes of *page* per second; 0 unless it is a document of a web host."""
     if not (world.changes_per_day and page.leaf.status == 200 and page.host.is_web):
         return 0.0
     part = unit(draw(world.seed, RATE, *content_of(world, page)))
@@ -44,7 +45,7 @@ def change_rate(world: World, page: PageSpec) -> float:
 
 
 def changes(world: World, page: PageSpec, begin: float, end: float) -> list[int]:
-    """The epoch seconds from after *begin* to *end* at which *page* has changed, in order."""
+    """Return the epoch seconds after *begin* and up to *end* at which *page* changes, in order."""
     rate = change_rate(world, page)
     slots = range(int((begin - 1) * rate), int(end * rate) + 1) if rate else ()
     found = {at for slot in slots for at in _in_slot(world, page, rate, slot, CHANGES)}
@@ -52,15 +53,15 @@ def changes(world: World, page: PageSpec, begin: float, end: float) -> list[int]
 
 
 def last_change(world: World, page: PageSpec, at: float) -> int:
-    """When *page* has last changed, *at* epoch seconds; 0 if it never did."""
+    """Return when *page* last changed before *at* (epoch seconds); 0 if it never did."""
     return _last(world, page, at, change_rate(world, page))
 
 
 def last_told(world: World, page: PageSpec, at: float) -> int:
-    """When *page* has last changed, by the sitemap of its host; 0 if it never did.
+    """Return when *page* last changed according to its host's sitemap; 0 if it never did.
 
-    Of all changes that happened a share of `World.lastmod_recall` is told, and of those that are
-    told a share of `World.lastmod_precision` happened.
+    The sitemap has a share ``World.lastmod_recall`` of the changes that happened, and a share
+    ``World.lastmod_precision`` of the changes in it happened.
     """
     rate, recall = change_rate(world, page), world.lastmod_recall
     untrue = rate * recall * (1 / world.lastmod_precision - 1)
@@ -80,7 +81,9 @@ def _last(
 
 
 def _in_slot(world: World, page: PageSpec, rate: float, slot: int, stream: int) -> list[int]:
-    """When there are changes in *slot*, in order."""
+    """Return the times of the changes in *slot*, in order."""
     index, number = content_of(world, page)
-    first, *rest = map(unit, draws(world.seed, stream, index, slot << 24 | number, 1 + _MOST))
+    first, *rest = map(
+        unit, draws(world.seed, stream, index, slot << 24 | number, 1 + _MAX_CHANGES)
+    )
     return sorted(math.ceil((slot + part) / rate) for part in rest[: bisect(_POISSON, first)])

@@ -1,8 +1,8 @@
-"""HTTP connections to the simulated web: requests in; replies, delays and faults out.
+"""HTTP connections to the simulated web: reads requests, sends replies, delays and faults.
 
-Requests may be pipelined; they are answered one after another in their order. A reply of a sound
-host is written at once, all else is a task. Every request that is begun to be answered leaves
-exactly one line in the access log, whatever becomes of the answer.
+Requests may be pipelined; they are answered one after another, in order. A reply of a sound host is
+written immediately; anything else runs in a task. Every request whose answer has begun leaves
+exactly one line in the access log, however the answer ends.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.server_state import ServerState
 
-# Bodies above this are written in parts, as fast as the client takes them.
-_AT_ONCE_BYTES = 1 << 18
+# Larger bodies are written in parts, as fast as the client accepts them.
+_MAX_WRITE_BYTES = 1 << 18
 _DRIPS = 8
 _MAX_WAITING = 1024  # pipelined requests
 # Linger for zero seconds: closing sends RST.
 _LINGER_NONE = struct.pack("ii", 1, 0)
-# What was written before a reset must be on the line by then, or it would be dropped.
+# After this time, data written before a reset has been sent; otherwise it would be dropped.
 _RESET_SECS = 0.01
 
 _HANDED_OVER = frozenset({AnswerEnd.OK, AnswerEnd.GARBAGE, AnswerEnd.BAD})
@@ -42,7 +42,7 @@ _SPOILING = frozenset({Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAGE})
 
 
 class WebRequest(NamedTuple):
-    """One complete request. What is not HTTP is one without host and target."""
+    """Complete request. Data that is not HTTP becomes a request without host and target."""
 
     start: float
     method: str = "-"
@@ -57,12 +57,12 @@ class WebRequest(NamedTuple):
 
     @property
     def is_bad(self) -> bool:
-        """Whether it cannot be answered: not HTTP, without a path, or without a Host."""
+        """Whether it cannot be answered: it is not HTTP, or has no path or no Host."""
         return not (self.host and self.target.startswith("/"))
 
 
 class HttpConnection(asyncio.Protocol):
-    """One HTTP connection, as an asyncio protocol."""
+    """HTTP connection, as an asyncio protocol."""
 
     def __init__(self, shared: ServerState, scheme: str) -> None:
         self._shared = shared
@@ -71,30 +71,30 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
-        self._is_complete = False  # no more requests are read
+        self._is_complete = False  # whether no more requests are read
         self._waiting: deque[WebRequest] = deque()
         self._can_write = asyncio.Event()
         self._can_write.set()
-        # The request being answered by a task, and what any log line will say.
+        # The request being answered by a task, and the values for its log line.
         self._current: WebRequest | None = None
         self._task: asyncio.Task[None] | None = None
         self._status = 0
         self._sent = 0
-        self._last_write = 0.0  # when the last part of an answer went to the transport
-        self._is_last = False  # the connection ends with the current answer
-        self._pages = 0  # answers in this connection but to requests for robots.txt
+        self._last_write = 0.0  # when the last part of an answer was handed to the transport
+        self._is_last = False  # whether the connection ends with the current answer
+        self._pages = 0  # answers in this connection, except for robots.txt
 
     # called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Note the addresses of the connection."""
         self._transport = cast("asyncio.Transport", transport)
         self._address: str = transport.get_extra_info("sockname")[0]
         self._client: str = transport.get_extra_info("peername")[0]
         self._shared.connections.add(self._transport)
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Log what was going on, and end it."""
+        """Log an unfinished answer and cancel it."""
         self._shared.connections.discard(self._transport)
         self._waiting.clear()
         if self._current is not None:
@@ -103,7 +103,7 @@ class HttpConnection(asyncio.Protocol):
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
+        """Parse *data* and serve complete requests."""
         if not self._is_complete:
             try:
                 self._parser.feed_data(data)
@@ -116,11 +116,11 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def pause_writing(self) -> None:
-        """Wait: the client takes no more for now."""
+        """Stop writing until the client accepts more data."""
         self._can_write.clear()
 
     def resume_writing(self) -> None:
-        """Go on with a long answer."""
+        """Continue a long answer."""
         self._can_write.set()
 
     # called by the parser
@@ -130,7 +130,7 @@ class HttpConnection(asyncio.Protocol):
         self._headers = {}
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the target."""
+        """Append a part of the target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -172,7 +172,7 @@ class HttpConnection(asyncio.Protocol):
     def _serve(self, request: WebRequest) -> None:
         host = None if request.is_bad else self._shared.find(request.host)
         if host is None or host.address != self._address or host.behaviour in DNS_FAULTS:
-            # 421: the name does not belong to this address, it was resolved wrongly.
+            # 421: the name was resolved wrongly; it does not belong to this address.
             self._is_last = True
             answer = error(400 if request.is_bad else 421)
             self._write(self._framed(request, Framing.LENGTH, answer))
@@ -186,7 +186,7 @@ class HttpConnection(asyncio.Protocol):
                 self._pages += 1
                 self._is_last = self._pages == self._world.pages_per_connection
             parts = self._framed(request, host.framing, self._answer(request, host))
-            if self._sent <= _AT_ONCE_BYTES:
+            if self._sent <= _MAX_WRITE_BYTES:
                 self._write(parts)
                 self._end(request, AnswerEnd.OK)
             else:
@@ -196,7 +196,7 @@ class HttpConnection(asyncio.Protocol):
         if request.method != "GET":
             return error(405, "Allow: GET\r\n")
         _, _, port = request.host.partition(":")
-        # A Host header without a port will do: wget2 1.99 never names it.
+        # A Host header without a port is accepted, because wget2 1.99 never sends one.
         if host.scheme != self._scheme or (port and not host.origin.endswith(f":{port}")):
             return error(301, f"Location: {host.origin}{request.target}\r\n")
         if host.behaviour is Behaviour.THROTTLE and request.target not in {PATH, MOVED_PATH}:
@@ -208,13 +208,13 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def _framed(self, request: WebRequest, framing: Framing, answer: HostReply) -> list[bytes]:
-        """Head and body parts as they are sent. Sets what the log line will have."""
+        """Return head and body parts as they are sent. Sets the values for the log line."""
         self._status, headers, parts = answer
         self._sent = sum(map(len, parts))
         if framing is Framing.CHUNKED and request.version != "1.1":
             framing = Framing.CLOSE
         if self._status == 304:
-            frame = b""  # it ends with its head
+            frame = b""  # the answer has no body
         elif framing is Framing.LENGTH:
             frame = b"Content-Length: %d\r\n" % self._sent
         elif framing is Framing.CHUNKED:
@@ -231,13 +231,13 @@ class HttpConnection(asyncio.Protocol):
         return [b"".join(head), *parts]
 
     def _write(self, parts: list[bytes]) -> None:
-        # Noted before: when the call returns, the client may have had the last byte for a while,
-        # and its pause has begun.
+        # Noted before the call: when it returns, the client may have had the last byte for a while,
+        # and its pause may have begun.
         self._last_write = self._shared.clock()
         self._transport.write(b"".join(parts))
 
     def _end(self, request: WebRequest, outcome: AnswerEnd) -> None:
-        """The answer has been handed over or given up: log it, and close if it was the last."""
+        """Log an answer that was handed over or given up; close the connection if it was last."""
         self._log(request, outcome)
         if outcome is AnswerEnd.RESET:
             sock: Any = self._transport.get_extra_info("socket")
@@ -273,7 +273,7 @@ class HttpConnection(asyncio.Protocol):
         self._task = self._shared.start(self._run(request, answer))
 
     async def _run(self, request: WebRequest, answer: Callable[[], Awaitable[AnswerEnd]]) -> None:
-        outcome = await answer()  # if the connection is lost, that logs it and cancels this
+        outcome = await answer()  # a lost connection is logged elsewhere and cancels this task
         self._current = None
         self._end(request, outcome)
         self._serve_waiting()
@@ -288,7 +288,7 @@ class HttpConnection(asyncio.Protocol):
         return AnswerEnd.OK
 
     async def _drip(self, request: WebRequest, host: HostSpec) -> AnswerEnd:
-        """Half of the slow hosts begin late, the others take their time over it."""
+        """Send a slow answer: half of the slow hosts begin late, the others send it in pieces."""
         data = b"".join(self._framed(request, host.framing, self._answer(request, host)))
         is_late = chance.draw(self._world.seed, chance.FAULT, host.index) & 1
         step = len(data) if is_late else len(data) // _DRIPS + 1
@@ -298,7 +298,10 @@ class HttpConnection(asyncio.Protocol):
         return AnswerEnd.OK
 
     async def _spoil(self, request: WebRequest, host: HostSpec) -> AnswerEnd:
-        """Reset, stall or send garbage: half of the hosts at once, the others within the answer."""
+        """Reset, stall or send garbage.
+
+        Half of the hosts that reset or stall do so immediately, the others within the answer.
+        """
         self._is_last = True
         seed = self._world.seed
         if host.behaviour is Behaviour.GARBAGE:
@@ -317,8 +320,10 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _throttled(host: HostSpec, left: float, now: float) -> HostReply:
-    """429, or 503 on every fourth host; Retry-After as a date on every second one, as seconds on
-    the others."""
+    """Return a 429, or a 503 on every fourth host.
+
+    Retry-After is a date on every second host and a number of seconds on the others.
+    """
     wait = int(left) + 1
     value = formatdate(now + wait, usegmt=True) if host.index & 1 else str(wait)
     return error(503 if host.index % 4 == 3 else 429, f"Retry-After: {value}\r\n")

@@ -1,13 +1,14 @@
 """Distributions of documents in the simulated web: content types, sizes, links per page.
 
-Profiles: ``mercator`` follows figures 7 and 8 of the Mercator paper (725 million documents
-of December 2000). ``today`` has HTML of 240 kB in the mean, as met by large crawls in 2025, sent
-with gzip. To measure crawlers ``bench`` has one kind of page only, 20 kB with 40 links, ``dense``
-too, with 120 links, so that a crawl is large soon, ``graph`` has little but its eleven links, and
-``bench-today`` the HTML of ``today`` without pages that a crawler may cut off. ``broad`` is
-``bench`` with titles as real hosts have them: of half of the hosts they differ by a number alone,
-a quarter has one title, a quarter has titles of words; ``broad-numbers``, ``broad-one`` and
-``broad-words`` have one kind each.
+``mercator`` follows figures 7 and 8 of the Mercator paper (725 million documents of December 2000).
+``today`` has HTML with a mean of 240 kB, as in large crawls in 2025, sent with gzip.
+
+The other profiles are for measuring crawlers. ``bench`` has only one kind of page, with 20 kB and
+40 links. ``dense`` is the same with 120 links, so that a crawl grows fast. ``graph`` has small
+pages with eleven links. ``bench-today`` has the HTML of ``today``, without pages so large that a
+crawler may cut them off. ``broad`` is ``bench`` with realistic titles: on half of the hosts they
+differ only by a number, on a quarter they are all the same, on a quarter they are words.
+``broad-numbers``, ``broad-one`` and ``broad-words`` have one of these kinds each.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 HTML = "text/html"
 
-# Mercator, figure 8: per cent of the documents in bins labelled 0, 1, 2, 4 ... 512K, 1M bytes; a
-# document of size n is in the last bin whose label is not above n. The text gives 67 % for the four
-# bins 2K to 16K and no bar above 20 %; the single heights follow the shape of the drawn histogram.
+# Mercator, figure 8: percent of the documents in bins labelled 0, 1, 2, 4 ... 512K, 1M bytes. A
+# document of size n is in the last bin whose label is not above n. The text says 67 % for the four
+# bins from 2K to 16K, and that no bar is above 20 %; the heights are read from the figure.
 # fmt: off
 FIGURE_8 = (
     0.35, 0.01, 0.01, 0.02, 0.03, 0.06, 0.15, 0.5, 1.2, 2.6, 4.6, 8.6,  # 0, 1 ... 512, 1K
@@ -38,8 +39,8 @@ FIGURE_8 = (
 _BINS = [0.0, *itertools.accumulate(share / 100 for share in FIGURE_8)]
 _LAST_BIN = len(FIGURE_8) - 1
 
-# Mercator, figure 7, with "Other (2.26 %)" spread over the kinds of type the paper speaks of: the
-# crawl met 3,173 different ones, many of them misspellings of the common ones.
+# Mercator, figure 7, with "Other (2.26 %)" spread over the kinds of types that the paper mentions:
+# the crawl met 3,173 different types, many of them misspellings of common ones.
 FIGURE_7 = {
     HTML: 65.34,
     "image/gif": 15.77,
@@ -75,39 +76,39 @@ EXTENSIONS = {
     "video/mpeg": ".mpg",
 }
 
-# Below this a document has no room for the links that hold a host together.
+# A smaller document has no space for the links that connect a host's pages.
 TRUNK_MIN_SIZE = 2048
 
 _NORMAL = NormalDist()
 
 
 def mercator_size(quantile: float, _content_type: str) -> int:
-    """The document size in bytes at *quantile* (0 to 1) of figure 8."""
+    """Return the document size in bytes at *quantile* (0 to 1) of figure 8."""
     label = min(bisect_right(_BINS, quantile) - 1, _LAST_BIN)
     if label == 0:
         return 0
     within = (quantile - _BINS[label]) / (_BINS[label + 1] - _BINS[label])
-    doublings = 2.0 if label == _LAST_BIN else 1.0  # the last bin is open: let it reach 4 MiB
+    doublings = 2.0 if label == _LAST_BIN else 1.0  # the last bin is open; here up to 4 MiB
     return int(2.0 ** (label - 1 + doublings * min(max(within, 0.0), 1.0 - 1e-9)))
 
 
 def _log_normal(quantile: float, mean: float, most: int) -> int:
-    """A size of a distribution with sigma 1, of *mean* but for what is cut off above *most*."""
+    """Return a log-normal size with sigma 1 and *mean*, limited to *most*."""
     size = mean * math.exp(_NORMAL.inv_cdf(min(max(quantile, 1e-9), 1 - 1e-9)) - 0.5)
     return max(TRUNK_MIN_SIZE, min(int(size), most))
 
 
 def _today_size(quantile: float, content_type: str) -> int:
     mean = {HTML: 240_000, "application/pdf": 500_000}.get(content_type, 50_000)
-    return _log_normal(quantile, mean * 1.004, 4 << 20)  # cutting takes 0.4 %, given back here
+    return _log_normal(quantile, mean * 1.004, 4 << 20)  # compensates 0.4 % lost by the limit
 
 
 def _bench_today_size(quantile: float, _content_type: str) -> int:
-    return _log_normal(quantile, 240_000 * 1.08, 1_000_000)  # cutting takes 6.4 %
+    return _log_normal(quantile, 240_000 * 1.08, 1_000_000)  # compensates 6.4 %
 
 
 class Titles(Enum):
-    """How the titles of a host's pages differ."""
+    """Ways in which the titles of a host's pages differ."""
 
     NAMED = auto()  # by a word and the numbers of host and page
     NUMBERED = auto()  # by a number alone
@@ -117,7 +118,7 @@ class Titles(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WebProfile:
-    """One kind of web: shares of content types in per cent, sizes, links; today's markup."""
+    """Kind of web: shares of content types in percent, sizes, links, markup."""
 
     types: dict[str, float]
     size: Callable[[float, str], int]
@@ -126,11 +127,11 @@ class WebProfile:
     links_max: int
     small: float = 0.0  # share of documents below TRUNK_MIN_SIZE
     modern: bool = False  # markup of today, sent with gzip
-    titles: tuple[Titles, ...] = (Titles.NAMED,)  # of one host after the other
-    has_lengths: bool = False  # all answers have a Content-Length
+    titles: tuple[Titles, ...] = (Titles.NAMED,)  # used by the hosts in turn
+    has_lengths: bool = False  # whether all answers have a Content-Length
 
     def links(self, size: int) -> int:
-        """The number of links of an HTML page of *size* bytes, if it has room for them."""
+        """Return the number of links of an HTML page of *size* bytes, if they fit."""
         return min(self.links_base + int(self.links_per_kib * size / 1024), self.links_max)
 
 
@@ -151,7 +152,7 @@ def _bench(
     links: int = 40,
     titles: tuple[Titles, ...] = (Titles.NAMED,),
 ) -> WebProfile:
-    """Equal pages of HTML with *links*."""
+    """Return a profile of equal HTML pages with *links*."""
     return WebProfile(_PAGES, lambda *_: size, links, 0.0, links, titles=titles, has_lengths=True)
 
 

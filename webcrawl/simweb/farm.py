@@ -1,11 +1,11 @@
-"""A spam farm: thousands of hosts with generated names under a few registered domains.
+"""Spam farm: thousands of hosts with generated names under a few registered domains.
 
-Every page links to other hosts of the farm and to more pages of its own host, all computed on
-request, so the farm has no end. The rest of the simulated web links to it here and there, as guest
-books do. Two of its registered domains are those that RFC 2606 sets aside for examples; the suffix
-of the third is in no public suffix list, like that of a new top-level domain.
+Every page links to other hosts of the farm and to more pages of its own host. All pages are
+computed on request, so the farm is endless. Some pages of the rest of the simulated web link to it,
+as guest books do. Two of its registered domains are reserved for examples by RFC 2606; the suffix
+of the third is not in the public suffix list, like that of a new top-level domain.
 
-Hosts of the farm have the numbers after `World.hosts`. `webcrawl.simweb.truth` leaves them out.
+Hosts of the farm have the numbers after ``World.hosts``. ``webcrawl.simweb.truth`` leaves them out.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _WORDS = (
     *("cheap", "best", "free", "super", "casino", "loans", "pills", "watches"),
     *("shoes", "offers", "deals", "online", "shop", "bonus", "credit", "luxury"),
 )
-# Links of a page: to roots of other hosts of the farm, and to pages of its own.
+# Links on a page: to roots of other hosts of the farm, and to pages of its own host.
 _OTHERS = 12
 _OWN = 6
 
 
 def farm_name(number: int) -> str:
-    """The name of the farm's host *number*, from 0."""
+    """Return the name of the farm's host *number*, counted from 0."""
     domain = DOMAINS[number % len(DOMAINS)]
     one, two = _WORDS[number * 7 % 16], _WORDS[(number * 3 + 5) % 16]
     return f"{one}-{two}-{number}.{domain}"
 
 
 def farm_number(name: str) -> int | None:
-    """The number of the farm's host *name*, in lower case; None for other names."""
+    """Return the number of the farm's host *name* (in lower case), or None for other names."""
     digits = name.partition(".")[0].rpartition("-")[2]
     if not (digits.isdecimal() and digits.isascii() and len(digits) <= 9):
         return None
@@ -46,7 +46,7 @@ def farm_number(name: str) -> int | None:
 
 
 def farm_page(world: World, host: HostSpec, target: str) -> bytes:
-    """The page of *host* at *target*: there is one for every target."""
+    """Return the page of *host* at *target*; every target has one."""
     page = zlib.crc32(target.encode("utf-8", "replace"))
     values = chance.draws(world.seed, chance.FARM, host.index, page, _OTHERS + _OWN)
     links = [

@@ -1,11 +1,11 @@
-"""FTP hosts of the simulated web (RFC 959, 1123, 2428, 3659); everyone is let in.
+"""FTP hosts of the simulated web (RFC 959, 1123, 2428, 3659); any login is accepted.
 
-The server calls it for each control connection. The content is that of pages.py, as for the web:
-trunk pages are directories, other pages files in them. Every second host is old: it knows PASV and
-listings of unix alone, no EPSV and no MLSD.
+The server calls it for each control connection. The content comes from pages.py, as for the web:
+trunk pages are directories, other pages are files in them. Every second host is old: it knows only
+PASV and Unix listings, not EPSV and MLSD.
 
-A contact is logged from its connection to its goodbye, with the last file or directory that was
-requested; without such a request it is not logged.
+A connection is logged from its start to the goodbye, with the last file or directory that was
+requested. Without such a request it is not logged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REPLIES = {
 }
 # Seconds that a client may take to connect for data.
 _DATA_SECS = 5.0
-# Bytes written at once; more than a socket takes, so that a slow client is waited for.
+# Bytes per write: more than a socket buffers, so that the server waits for a slow client.
 _PIECE_BYTES = 1 << 18
 
 
@@ -46,7 +46,7 @@ async def talk_ftp(talk: Talk) -> None:
 
 
 class _Session:
-    """One control connection."""
+    """Control connection of one client."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
@@ -56,7 +56,7 @@ class _Session:
         self._directory = "/"
         self._data_server: asyncio.Server | None = None
         self._data: asyncio.Future[asyncio.StreamWriter] | None = None
-        # What the log will say.
+        # The values for the log.
         self._method = ""
         self._target = ""
         self._status = 0
@@ -65,7 +65,7 @@ class _Session:
         self._parted = False
 
     async def run(self) -> None:
-        """Greet, and obey commands until the end."""
+        """Greet the client and carry out its commands until the end."""
         try:
             if self._host.behaviour is Behaviour.SERVER_ERROR:
                 await self._say("421 Out of order")
@@ -73,7 +73,7 @@ class _Session:
             await self._say("220-This is the simulated web.\r\n220 Welcome")
             while (line := await self._talk.line()) is not None:
                 verb, _, argument = line.partition(" ")
-                if not await self._obey(verb.upper(), argument):
+                if not await self._carry_out(verb.upper(), argument):
                     break
         finally:
             self._close_data()
@@ -83,8 +83,8 @@ class _Session:
                     is_over=self._parted,
                 )
 
-    async def _obey(self, verb: str, argument: str) -> bool:
-        """Obey one command; returns whether the conversation goes on."""
+    async def _carry_out(self, verb: str, argument: str) -> bool:
+        """Carry out one command and return whether the connection continues."""
         match verb:
             case "EPSV" if not self._is_old:
                 await self._say(f"229 Here (|||{await self._open_data()}|)")
@@ -123,7 +123,7 @@ class _Session:
 
         def connected(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if data.done():
-                writer.close()  # one is enough
+                writer.close()  # only one data connection is needed
             else:
                 data.set_result(writer)
 
@@ -139,7 +139,7 @@ class _Session:
             self._data_server = self._data = None
 
     async def _transfer(self, verb: str, target: str, status: int, parts: list[bytes]) -> bool:
-        """Send *parts* over the data connection, or say what *status* of HTTP is instead."""
+        """Send *parts* over the data connection, or a reply for the HTTP *status* if not 200."""
         self._method, self._target, self._status, self._size = verb, target, 0, 0
         self._outcome = AnswerEnd.CLOSED
         behaviour = self._host.behaviour
@@ -187,7 +187,7 @@ class _Session:
         return True
 
     def _path(self, argument: str) -> str:
-        """The path of the URL for a path relative to the current directory."""
+        """Return the URL path for a path relative to the current directory."""
         quoted = quote(argument.encode("latin-1"), safe="/")
         return quoted if quoted.startswith("/") else self._directory + quoted
 
@@ -205,9 +205,9 @@ class _Session:
         return 200, body_of(self._world, found)
 
     def _list(self, line: Callable[[str, int, bool], str]) -> list[bytes]:
-        """The names in the directory."""
+        """Return the listing of the current directory, formatted by *line*."""
         found = self._find(self._directory, is_listing=True)
-        assert found is not None  # CWD has looked
+        assert found is not None  # CWD has checked it
         lines = []
         for key in links_of(self._world, found):
             entry = page(self._world, self._host, key >> 8 & 0xFFFFFF)

@@ -1,7 +1,7 @@
-"""Gopher hosts of the simulated web (RFC 1436): a selector in, a menu or a document out.
+"""Gopher hosts of the simulated web (RFC 1436): answer a selector with a menu or a document.
 
-The server calls it for each connection. The content is that of pages.py, as for the web. Half of
-the hosts end texts with a lone dot, as the standard wants it.
+The server calls it for each connection. The content comes from pages.py, as for the web. Half of
+the hosts end texts with a lone dot, as the standard requires.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def talk_gopher(talk: Talk) -> None:
 
 
 def _find(world: World, host: HostSpec, selector: str) -> PageSpec | None:
-    """The page with that selector. The protocol does not send its type."""
+    """Return the page with *selector*, of any type, because clients do not send the type."""
     if not selector:
         return page(world, host, 0)
     quoted = quote(selector.encode("latin-1"), safe="/")
@@ -73,7 +73,7 @@ def _answer(world: World, found: PageSpec) -> list[bytes]:
 
 
 def _item(world: World, key: int) -> str:
-    """The line of a menu that leads to the page *key*."""
+    """Return the menu line for the page *key*."""
     host = world.host(key >> 32)
     text = f"{host.name} {key >> 8 & 0xFFFFFF}"
     if host.scheme != "gopher":

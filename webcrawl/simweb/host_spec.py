@@ -1,4 +1,4 @@
-"""Host specification: the record of one simulated host, and the enumerations of its traits."""
+"""Host specification: the record of a simulated host, and the enumerations of its properties."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from enum import StrEnum
 
 
 class Behaviour(StrEnum):
-    """How a host answers. Only with the first four does it answer at all."""
+    """Ways in which a host behaves. Only with the first four does it answer at all."""
 
     SOUND = "sound"
     SLOW = "slow"  # waits slow_secs, or dribbles the answer over that time
     THROTTLE = "throttle"  # 429 with Retry-After to a second request within throttle_secs
-    SERVER_ERROR = "server_error"  # 5xx to everything, robots.txt too
+    SERVER_ERROR = "server_error"  # 5xx to everything, including robots.txt
     REFUSE = "refuse"  # its address refuses connections
     RESET = "reset"  # resets the connection, before or within the answer
-    STALL = "stall"  # sends nothing, or half the answer, and holds the line for stall_secs
+    STALL = "stall"  # sends nothing, or half the answer, then waits for stall_secs
     GARBAGE = "garbage"  # answers with bytes that are not its protocol
     NXDOMAIN = "nxdomain"  # its name does not exist
     SERVFAIL = "servfail"  # its name server fails
@@ -23,8 +23,8 @@ class Behaviour(StrEnum):
 
 
 DNS_FAULTS = frozenset({Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT})
-# What a host can be that speaks a protocol without statuses: the truth about the others would
-# depend on how often they are asked, or on a robots.txt that they cannot have.
+# Behaviours for protocols without status codes. With others, the truth would depend on how often a
+# host is asked, or on a robots.txt that it cannot have.
 FTP_BEHAVIOURS = frozenset(Behaviour) - {Behaviour.THROTTLE}
 GOPHER_BEHAVIOURS = DNS_FAULTS | {Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE}
 ANSWERING = frozenset({Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, Behaviour.SERVER_ERROR})
@@ -38,14 +38,14 @@ class RobotsKind(StrEnum):
     ALLOW_ALL = "allow_all"
     FORBIDDEN = "forbidden"  # 403: as good as missing (RFC 9309, section 2.3.1.3)
     HTML = "html"  # 200 with a page in place of rules
-    BINARY = "binary"  # 200 with bytes that are no text
+    BINARY = "binary"  # 200 with bytes that are not text
 
     PREFIX = "prefix"
     WILDCARD = "wildcard"
     OVERRIDE = "override"  # Allow inside Disallow
     AGENTS = "agents"  # groups for several crawlers
     BOM_CRLF = "bom_crlf"
-    BIG = "big"  # above the 500 KiB that RFC 9309 asks crawlers to read; rules come first
+    BIG = "big"  # above the 500 KiB that RFC 9309 asks crawlers to parse; rules come first
     REDIRECT = "redirect"  # to another path of the host
     DENY_ALL = "deny_all"
     UNAVAILABLE = "unavailable"  # 503: everything is disallowed (RFC 9309, section 2.3.1.4)
@@ -70,7 +70,7 @@ RESTRICTING_ROBOTS: tuple[RobotsKind, ...] = (
     RobotsKind.REDIRECT,
     RobotsKind.UNAVAILABLE,
 )
-# Guides are seeds' anchors: their robots.txt may deny leaves, never trunk pages.
+# Guides make all hosts reachable, so their robots.txt may deny leaves but never trunk pages.
 GUIDE_ROBOTS = tuple(
     kind
     for kind in RESTRICTING_ROBOTS
@@ -79,7 +79,7 @@ GUIDE_ROBOTS = tuple(
 
 
 class Framing(StrEnum):
-    """How a host marks the end of its answers."""
+    """Ways in which a host marks the end of its answers."""
 
     LENGTH = "length"
     CHUNKED = "chunked"
@@ -91,7 +91,7 @@ FRAMINGS = (*(Framing.LENGTH,) * 13, *(Framing.CHUNKED,) * 2, Framing.CLOSE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSpec:
-    """Everything about one host except its pages."""
+    """Properties of one host, except its pages."""
 
     index: int
     name: str
@@ -99,21 +99,21 @@ class HostSpec:
     origin: str  # scheme://name:port, without a final slash
     address: str
     scheme: str = "http"  # or https, ftp, gopher
-    is_web: bool = True  # one of the first two; looked at for every link
+    is_web: bool = True  # whether the scheme is http or https; read for every link
     behaviour: Behaviour = Behaviour.SOUND
     robots: RobotsKind = RobotsKind.MISSING
     crawl_delay: float = 0.0  # seconds; 0 for none
     pages: int = 1
-    # Pages 0 to trunk-1 hold the host together: sound HTML pages, directories or menus.
+    # Pages 0 to trunk-1 connect all pages of the host: sound HTML pages, directories or menus.
     trunk: int = 1
     guide: bool = False
     endless: bool = False
     framing: Framing = Framing.LENGTH
-    # Of the spam farm (farm.py), or linking from its root page to the farm's host of that number.
+    # Whether it belongs to the spam farm (farm.py), or the farm's host that its root page links to.
     farm: bool = False
     spammed_by: int | None = None
 
     @property
     def answers(self) -> bool:
-        """Whether answers come back at all (5xx are answers)."""
+        """Whether it answers at all (5xx are answers)."""
         return self.behaviour in ANSWERING

@@ -1,8 +1,8 @@
-"""Leaf table: kinds and sizes of the pages on which no other page depends.
+"""Leaf table: kinds and types of the pages on which no other page depends.
 
-The trunk pages of a host are sound HTML, so that the rest can be reached. All other pages, the
-*leaves*, draw their kind from this table with 12 bits of their hash. The shares in the table are
-such that trunk and leaves together have the shares of the World.
+The trunk pages of a host are sound HTML, so that all other pages can be reached. These others, the
+*leaves*, get their kind from this table by 12 bits of their hash. The shares in the table are
+chosen so that trunk and leaves together have the shares of the World.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _ERROR_STATUSES = (404,) * 12 + (403, 410, 500, 503)
 
 
 class PageKind(StrEnum):
-    """The kind of answer of a URL."""
+    """Kinds of answers."""
 
     HTML = "html"
-    DUPLICATE = "duplicate"  # HTML whose bytes are found under other URLs as well
+    DUPLICATE = "duplicate"  # HTML whose bytes are also found under other URLs
     DOCUMENT = "document"  # anything but HTML
     LARGE = "large"
     REDIRECT = "redirect"
@@ -33,7 +33,7 @@ class PageKind(StrEnum):
 
 
 class Leaf(NamedTuple):
-    """The kind, type and size of one leaf."""
+    """Kind, status and content type of a leaf."""
 
     kind: PageKind
     status: int
@@ -43,14 +43,17 @@ class Leaf(NamedTuple):
 
 
 TRUNK = Leaf(PageKind.HTML, 200, HTML, ".html")
-# As the crawler sees it: a page of links.
+# The crawler sees a listing as a page of links.
 LISTING = Leaf(PageKind.LISTING, 200, HTML, "")
 _LARGE = Leaf(PageKind.LARGE, 200, "application/octet-stream", ".iso")
 GONE = Leaf(PageKind.ERROR, 404, HTML, ".html")
 
 
 def leaf_table(world: World, types: dict[str, float], trunk: float) -> tuple[Leaf, ...]:
-    """TABLE_SIZE leaves. *types* in per cent of documents, *trunk* the trunk's share of URLs."""
+    """Return a table of TABLE_SIZE leaves.
+
+    *types* are in percent of documents; *trunk* is the trunk's share of URLs.
+    """
     documents = 1.0 - world.errors - world.redirects
     shares = [
         *(
@@ -70,8 +73,8 @@ def leaf_table(world: World, types: dict[str, float], trunk: float) -> tuple[Lea
         (TRUNK._replace(kind=PageKind.DUPLICATE), documents * world.duplicates),
         (TRUNK._replace(odd_charset=True), documents * world.odd_charsets),
     ]
-    # What is left of the URLs is plain HTML, less the trunk pages, which are plain HTML anyway.
-    # Never nothing: where all hosts have a page there are only trunk pages.
+    # The remaining URLs are plain HTML, less the trunk pages, which are plain HTML anyway. The
+    # share is never 0, even if all hosts have one page and so only trunk pages.
     plain = max(1e-9, 1.0 - sum(share for _, share in shares) - trunk)
     shares.append((TRUNK, plain))
     total = sum(share for _, share in shares)

@@ -1,8 +1,8 @@
-"""The name server of the simulated web: IPv4 addresses over DNS by UDP.
+"""Name server of the simulated web: IPv4 addresses over DNS by UDP.
 
-`reply` is the whole server as a pure function from a query to an answer; `NameServer` puts it on
-a socket. Written by hand (RFC 1035, section 4) because it is the reply to every first contact with
-a host: about 10 µs each, a tenth of a general library's. The tests ask it with dnspython.
+``reply`` is the whole server as a pure function from a query to an answer; ``NameServer`` runs it
+on a socket. It is written by hand (RFC 1035, section 4) because every first request to a host needs
+it: it takes about 10 µs, a tenth of a general library. The tests query it with dnspython.
 """
 
 from __future__ import annotations
@@ -34,22 +34,24 @@ _RECORD = struct.Struct(">HHHIH")
 _RESPONSE = 0x8000
 _OPCODE = 0x7800
 _RECURSION_DESIRED = 0x0100
-# Authoritative. Recursion is not available, but stub resolvers want to see it.
+# Authoritative. Recursion is not available, but stub resolvers expect the flag.
 _FLAGS = _RESPONSE | 0x0400 | 0x0080
 
 _NOERROR, _SERVFAIL, _NXDOMAIN, _REFUSED = 0, 2, 3, 5
 _A, _SOA, _IN = 1, 6, 1
 _QUESTION = 0xC000 | _HEADER.size  # a pointer to its name
 
-# Nothing, or no such name: the SOA says for how long that may be remembered (RFC 2308). Its names
-# are the root's.
+# For answers without addresses, the SOA says how long they may be cached (RFC 2308). Its names are
+# the root.
 _SOA_DATA = b"\0\0" + struct.pack(">5I", 1, 3600, 600, 86400, 60)
 _SOA_RECORD = b"\0" + struct.pack(">HHIH", _SOA, _IN, 60, len(_SOA_DATA)) + _SOA_DATA
 
 
 def reply(find: Callable[[str], HostSpec | None], query: bytes) -> bytes | None:
-    """The answer to *query*, or None for silence, as to all that is no plain query. *find* knows
-    the hosts, as `World.find`."""
+    """Return the answer to *query*, or None to stay silent, as for anything but a plain query.
+
+    *find* returns a host by name, as ``World.find``.
+    """
     try:
         ident, flags, questions, *_ = _HEADER.unpack_from(query)
         at = _HEADER.size
@@ -83,18 +85,18 @@ def reply(find: Callable[[str], HostSpec | None], query: bytes) -> bytes | None:
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """The UDP socket of the name server; answers *latency* seconds after the query."""
+    """UDP socket of the name server; answers *latency* seconds after the query."""
 
     def __init__(self, *, world: World, latency: float) -> None:
         self._world = world
         self._latency = latency
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the event loop."""
+        """Store the transport. Called by the event loop."""
         self._transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        """Called by the event loop."""
+        """Answer a query. Called by the event loop."""
         answer = reply(self._world.find, data)
         if answer is not None:
             asyncio.get_running_loop().call_later(self._latency, self._send, answer, addr)
@@ -107,7 +109,7 @@ class NameServer(asyncio.DatagramProtocol):
 async def start_name_server(
     world: World, address: str, port: int, *, latency: float
 ) -> asyncio.DatagramTransport:
-    """Serve DNS on UDP; port 0 means any free one. Raises SimWebError if it is taken."""
+    """Serve DNS on UDP; port 0 means any free port. Raises SimWebError if it is in use."""
     loop = asyncio.get_running_loop()
     try:
         transport, _ = await loop.create_datagram_endpoint(

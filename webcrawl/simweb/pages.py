@@ -1,14 +1,15 @@
 """Pages of the simulated web: paths, kinds, sizes, links.
 
-A page is named by a *key*, one integer: host number << 32 | page number << 8 | hop. Page 0 is the
-root. The pages below `HostSpec.trunk` form a tree of HTML pages from the root, every other page
-hangs on one of them, so all of a host can be reached from its root; most links are random.
+A page is identified by a *key*, one integer: host number << 32 | page number << 8 | hop. Page 0 is
+the root. The pages with numbers below ``HostSpec.trunk`` form a tree of HTML pages from the root,
+and every other page is linked from one of them. So all pages of a host can be reached from its
+root. Most links are random.
 
-On hosts that speak FTP or Gopher the trunk pages are directories and menus, and what hangs on them
-is in them. Nothing redirects there, and all HTML is UTF-8.
+On hosts that speak FTP or Gopher, trunk pages are directories and menus, and other pages are
+entries in them. They have no redirects, and all HTML is UTF-8.
 
 Redirects have several hops: hop 0 is the page itself, the next ones have ``?hop=N`` added.
-Duplicates take their bytes from a *content* that several pages name. Everything here is a pure
+Duplicates get their bytes from a *content* that several pages share. Everything here is a pure
 function of the World.
 """
 
@@ -26,21 +27,21 @@ if TYPE_CHECKING:
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
-# Page numbers from here on: contents of duplicates, which are no pages.
+# Numbers from here on are contents of duplicates, not pages.
 DUPLICATE_BASE = 1 << 23
 # The page number of the entries to a host's endless URL spaces.
 ENDLESS_NUMBER = (1 << 24) - 1
 
 ENDLESS_PATHS = ("/calendar/?d=0", "/maze/")
 
-# What one link costs in HTML, so that a page of a given size holds no more than fit.
+# Bytes of a link in HTML, and of a page without links: a page has only as many links as fit.
 _LINK_BYTES = 130
 _PAGE_BYTES = 300
 
 _LOCAL_LINKS = 0.8  # share of links that stay within the host
 _BRANCHES = 4  # trunk pages below a trunk page
 
-# The first four are those that robots.txt files forbid.
+# robots.txt files forbid the first four.
 DIRECTORIES = (
     *("private", "tmp", "cgi-bin", "archive"),
     *("news", "docs", "shop", "blog", "people", "caf%C3%A9", "reports", "music"),
@@ -49,7 +50,7 @@ DIRECTORIES = (
 _ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "st", "tr")
 _RIMES = ("a", "e", "i", "o", "u", "an", "el", "or", "is", "um", "en", "ar", "il", "os", "ul", "et")
 WORDS = tuple(onset + rime + "ra" for onset in _ONSETS for rime in _RIMES)
-# A directory by the lower 4 bits of the index, a word by the upper 8.
+# The lower 4 bits of the index choose a directory, the upper 8 a word.
 _STEMS = tuple(f"/{directory}/{word}-" for word in WORDS for directory in DIRECTORIES)
 
 _NUMBER = re.compile(r"[-=](\d{1,8})(?:\.[a-z0-9]+|/)?(?:\?hop=(\d{1,3}))?", re.ASCII)
@@ -57,7 +58,7 @@ _REDIRECT_STATUSES = (301, 302, 302, 302, 303, 307, 308, 301)
 
 
 class Charset(NamedTuple):
-    """How an HTML page is encoded, and how it says so."""
+    """Encoding of an HTML page, and how it is declared."""
 
     script: str  # an alphabet of the stock
     codec: str
@@ -65,7 +66,7 @@ class Charset(NamedTuple):
     declared: str  # in the "header", in a "meta" element, or ""
 
 
-# The encodings of odd pages; all others are UTF-8, and say so.
+# The encodings of odd pages; all others are UTF-8 and declare it.
 CHARSETS = (
     Charset("latin", "iso-8859-1", "iso-8859-1", "header"),
     Charset("latin", "cp1252", "windows-1252", "meta"),
@@ -76,13 +77,13 @@ CHARSETS = (
     Charset("korean", "euc_kr", "euc-kr", "header"),
     Charset("cyrillic", "utf-16", "utf-16", "header"),  # with byte order mark
     Charset("cyrillic", "cp1251", "windows-1251", ""),
-    Charset("latin", "iso-8859-1", "utf-8", "header"),  # says UTF-8 and is not
+    Charset("latin", "iso-8859-1", "utf-8", "header"),  # declares UTF-8 but is not
     Charset("latin", "utf-8", "x-sim-unknown", "header"),  # a charset that does not exist
 )
 
 
 class PageSpec(NamedTuple):
-    """Everything about one URL except its bytes."""
+    """Properties of one URL, except its bytes."""
 
     host: HostSpec
     number: int
@@ -92,27 +93,27 @@ class PageSpec(NamedTuple):
 
     @property
     def kind(self) -> PageKind:
-        """The kind of its answer."""
+        """Kind of its answer."""
         return self.leaf.kind
 
     @property
     def has_links(self) -> bool:
-        """Whether the answer is a 200 with HTML, from which links can be taken."""
+        """Whether the answer is a 200 with HTML, so that links can be extracted."""
         return self.leaf.status == 200 and self.leaf.content_type == HTML
 
 
 def key_of(index: int, number: int = 0, hop: int = 0) -> int:
-    """The key of page *number* of host *index*."""
+    """Return the key of page *number* of host *index*."""
     return index << 32 | number << 8 | hop
 
 
 def is_endless(key: int) -> bool:
-    """Whether *key* is an entry to an endless URL space."""
+    """Return whether *key* is an entry to an endless URL space."""
     return key >> 8 & 0xFFFFFF == ENDLESS_NUMBER
 
 
 def leaf_of(world: World, host: HostSpec, number: int) -> Leaf:
-    """The leaf of page *number* of *host*."""
+    """Return the leaf of page *number* of *host*."""
     if number < host.trunk:
         return TRUNK if host.is_web else LISTING
     if number >= host.pages:
@@ -124,7 +125,7 @@ def leaf_of(world: World, host: HostSpec, number: int) -> Leaf:
 
 
 def path_of(world: World, host: HostSpec, number: int, hop: int = 0) -> str:
-    """The path and query of a page, for any page number (also of pages that are gone)."""
+    """Return the path and query of a page, for any page number (even of pages that are gone)."""
     if number == 0:
         return "/"
     if number == ENDLESS_NUMBER:
@@ -153,23 +154,23 @@ def path_of(world: World, host: HostSpec, number: int, hop: int = 0) -> str:
 
 
 def url_of(world: World, key: int) -> str:
-    """The URL of the page *key*, in the form a crawler's normalizer leaves alone."""
+    """Return the URL of the page *key*, in a form that a crawler's normalizer does not change."""
     host = world.host(key >> 32)
     return host.origin + path_of(world, host, key >> 8 & 0xFFFFFF, key & 0xFF)
 
 
 def page(world: World, host: HostSpec, number: int, hop: int = 0) -> PageSpec:
-    """Page *number* of *host*."""
+    """Return page *number* of *host*."""
     return PageSpec(
         host, number, hop, leaf_of(world, host, number), path_of(world, host, number, hop)
     )
 
 
 def find_page(world: World, host: HostSpec, target: str) -> PageSpec | None:
-    """The page that *target* (path and query) names, or None if there is none (answer 404)."""
+    """Return the page at *target* (path and query), or None if there is none (answer 404)."""
     if target == "/":
         return page(world, host, 0)
-    # Directories have numbers, too; the last one counts.
+    # Directories also have numbers; the last number counts.
     start = target.rfind("/", 0, -1) if host.scheme == "ftp" else 0
     match = _NUMBER.search(target, start)
     if match is None or match.end() != len(target):
@@ -184,16 +185,16 @@ def find_page(world: World, host: HostSpec, target: str) -> PageSpec | None:
 
 
 def charset_of(world: World, page: PageSpec) -> Charset:
-    """How the HTML of *page*, one of odd charset, is encoded."""
+    """Return the encoding of the HTML of *page*, which has an odd charset."""
     value = draw(world.seed, TEXT, page.host.index, page.number)
     return CHARSETS[value % len(CHARSETS)]
 
 
 def content_of(world: World, page: PageSpec) -> tuple[int, int]:
-    """The pair that decides the bytes of *page*: pages of equal content are byte-identical.
+    """Return the pair that determines the bytes of *page*; equal pairs have identical bytes.
 
     A third of the duplicates are documents found on many hosts (their first number is above every
-    host number), the rest are found under about three URLs of one host.
+    host number). The rest are found under about three URLs of one host.
     """
     index, number = page.host.index, page.number
     if page.kind is not PageKind.DUPLICATE:
@@ -206,9 +207,9 @@ def content_of(world: World, page: PageSpec) -> tuple[int, int]:
 
 
 def size_of(world: World, page: PageSpec) -> int:
-    """The size of the body in bytes, before any gzip.
+    """Return the size of the body in bytes, before any gzip.
 
-    HTML may come out larger when the links that must be on it need more.
+    HTML may become larger if its required links need more.
     """
     leaf = page.leaf
     if leaf.kind is PageKind.LARGE:
@@ -219,7 +220,7 @@ def size_of(world: World, page: PageSpec) -> int:
     if page.number < page.host.trunk:
         quantile = small + quantile * (1.0 - small)
     elif trunk < 1.0 - small:
-        # Trunk pages are never small; the leaves make up for it, so that all together are right.
+        # Trunk pages are never small, so more leaves are, and the distribution of all is right.
         at = quantile * (1.0 - trunk)
         if at < small:
             quantile = at
@@ -230,7 +231,7 @@ def size_of(world: World, page: PageSpec) -> int:
 
 
 def redirect_target(world: World, page: PageSpec) -> int:
-    """The key to which a redirect page leads: a page, its next hop, or a page that is gone."""
+    """Return the key of a redirect's target: a page, its next hop, or a page that is gone."""
     host, number, hop = page.host, page.number, page.hop
     value = draw(world.seed, REDIRECT, host.index, number)
     sort = value & 15
@@ -248,21 +249,21 @@ def redirect_target(world: World, page: PageSpec) -> int:
 
 
 def redirect_status(world: World, page: PageSpec) -> int:
-    """301, 302, 303, 307 or 308."""
+    """Return the status of a redirect: 301, 302, 303, 307 or 308."""
     value = draw(world.seed, REDIRECT, page.host.index, page.number)
     return _REDIRECT_STATUSES[value >> 28 & 7]
 
 
 def links_of(world: World, page: PageSpec) -> list[int]:
-    """The keys of the links on a page that `has_links`, in their order, repeats included."""
+    """Return the keys of the links on a page that ``has_links``, in order, with repeats."""
     index, number = content_of(world, page)
     host = page.host
     if page.kind is PageKind.LISTING and host.scheme == "ftp":
-        return _trunk_links(host, number)  # a directory has nothing but what is in it
+        return _trunk_links(host, number)  # a directory links only to its entries
     size = size_of(world, page)
     wanted = min(world.profile_spec.links(size), max(0, size - _PAGE_BYTES) // _LINK_BYTES)
     base = index << 32
-    if index == world.hosts:  # found on many hosts: can only lead to the popular ones
+    if index == world.hosts:  # found on many hosts, so it can only link to popular ones
         keys: list[int] = []
         local = 0.0
     else:
@@ -281,7 +282,7 @@ def links_of(world: World, page: PageSpec) -> list[int]:
         if value & 0xFFFF < threshold:
             append(base | (at * at * pages >> 48) << 8)  # squared: the first pages are popular
             continue
-        # Popularity of hosts: a share of 1/rank, the Zipf distribution of exponent 1.
+        # The popularity of hosts follows a Zipf distribution with exponent 1.
         rank0 = int(hosts ** (at / 0x1000000)) - 1
         other = world.index_of(rank0) << 32
         if not value >> 62:
@@ -291,16 +292,16 @@ def links_of(world: World, page: PageSpec) -> list[int]:
 
 
 def _own_path(world: World, host: HostSpec, number: int, stem: int) -> str:
-    """The path of a page of a host that speaks FTP or Gopher.
+    """Return the path of a page of a host that speaks FTP or Gopher.
 
-    FTP: directories lie in directories as `_trunk_links` has them. Gopher: a selector with a
-    meaning only for its server, behind an item type.
+    FTP: directories are nested like the tree of ``_trunk_links``. Gopher: an item type, then a
+    selector that only the server understands.
     """
     leaf = leaf_of(world, host, number)
     if host.scheme == "gopher":
         return f"/{item_type(leaf)}{_STEMS[stem]}{number}{leaf.extension}"
     if number <= _BRANCHES and number < host.trunk:
-        # Below the root those that robots.txt files know, no two the same.
+        # Below the root are different directories that robots.txt files mention.
         return f"/{DIRECTORIES[(host.index + number) & 15]}/"
     if number < host.trunk:
         above = path_of(world, host, (number - 1) // _BRANCHES)
@@ -317,7 +318,7 @@ def _top_directory(world: World, host: HostSpec, target: str) -> PageSpec | None
 
 
 def item_type(leaf: Leaf) -> str:
-    """The Gopher item type of a page of a Gopher host."""
+    """Return the Gopher item type of a page of a Gopher host."""
     if leaf.kind is PageKind.LISTING:
         return "1"
     if leaf.content_type == HTML:
@@ -328,8 +329,10 @@ def item_type(leaf: Leaf) -> str:
 
 
 def _trunk_links(host: HostSpec, number: int) -> list[int]:
-    """The links that hold a host together: to pages of the host, to its endless spaces, and to the
-    spam farm."""
+    """Return the links that make a host reachable.
+
+    They lead to pages of the host, to its endless URL spaces, and to the spam farm.
+    """
     base = host.index << 32
     first = _BRANCHES * number + 1
     below = range(first, min(first + _BRANCHES, host.trunk))
@@ -343,7 +346,7 @@ def _trunk_links(host: HostSpec, number: int) -> list[int]:
 
 
 def _hops(world: World, host: HostSpec, number: int) -> int:
-    """How many URLs a redirect page has: 1 for a plain redirect."""
+    """Return how many URLs a redirect page has; 1 for a plain redirect."""
     value = draw(world.seed, REDIRECT, host.index, number)
     sort = value & 15
     if sort in {10, 11, 12}:

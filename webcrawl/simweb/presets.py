@@ -7,7 +7,7 @@ from typing import Any
 from webcrawl.simweb.world import Faults, SimWebError, World
 
 _SOUND: dict[str, Any] = {"faults": Faults.none(), "endless": 0.0, "large_files": 0.0}
-# To measure crawlers: nothing forbidden, nothing broken.
+# For measuring crawlers: nothing is forbidden or broken.
 _BENCH: dict[str, Any] = _SOUND | {
     "mean_pages": 500.0,
     "max_pages": 5000,
@@ -23,14 +23,14 @@ _BENCH: dict[str, Any] = _SOUND | {
 PRESETS: dict[str, dict[str, Any]] = {
     # Figures 6 to 8 of the Mercator paper, with every kind of trouble.
     "mercator": {},
-    # HTML of 240 kB in the mean, gzip on the wire, mostly HTTPS.
+    # HTML with a mean of 240 kB, sent with gzip, mostly over HTTPS.
     "today": {"profile": "today", "https_share": 0.8},
-    # No fault, no endless space, no delay: what is reachable is reached, in one go. There still
-    # are robots.txt rules, redirects, dead links, duplicates.
+    # No faults, endless spaces or delays, so one crawl reaches everything that is reachable. There
+    # are still robots.txt rules, redirects, dead links and duplicates.
     "clean": _SOUND | {"crawl_delays": 0.0},
     # One million pages of 20 kB with 40 links each, plain HTTP.
     "bench": _BENCH | {"profile": "bench", "https_share": 0.0},
-    # Many hosts, whose links are new, with all kinds of titles, in a crawl of a few pages each.
+    # Many large hosts with all kinds of titles, for a crawl of a few pages each, with new links.
     "broad": _BENCH
     | {
         "profile": "broad",
@@ -39,20 +39,20 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_pages": 2000,
         "https_share": 0.0,
     },
-    # A hundred small pages a host.
+    # A hundred small pages per host.
     "graph": _BENCH
     | {"profile": "graph", "mean_pages": 100.0, "max_pages": 100, "https_share": 0.0},
-    # One million pages of 240 kB in the mean, gzip on the wire, HTTPS. A connection ends with its
-    # page: a broad crawl comes back to a host when the last one is long gone.
+    # One million pages with a mean of 240 kB, sent with gzip over HTTPS. Each page closes its
+    # connection, because a broad crawl returns to a host long after it would have been closed.
     "bench-today": _BENCH
     | {"profile": "bench-today", "https_share": 1.0, "pages_per_connection": 1},
 }
 
 
 def preset(name: str, **changes: Any) -> World:
-    """The World called *name*, a key of PRESETS, with parameters *changes* of World.
+    """Return the World called *name*, a key of PRESETS, with *changes* of its parameters.
 
-    Raises SimWebError for an unknown name or parameters that make no web.
+    Raises SimWebError for an unknown name or invalid parameters.
     """
     try:
         values = PRESETS[name]

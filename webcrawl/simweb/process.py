@@ -1,4 +1,4 @@
-"""The simulated web in a child process, so that it uses another core than the crawler."""
+"""Simulated web in a child process, so that it uses another core than the crawler."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class SimWebProcess:
-    """A running simulated web, made by `start_in_process`; a context manager that stops it."""
+    """Running simulated web, made by ``start_in_process``; as a context manager, stops it."""
 
     def __init__(self, process: Popen[bytes], served: Served, log_path: Path | None) -> None:
-        self.world, self.dns, self.ca_path = served  # the certificate exists as long as this runs
+        self.world, self.dns, self.ca_path = served  # the certificate exists while this runs
         self.log_path = log_path
         self.pid = process.pid
         self._process = process
@@ -34,13 +34,13 @@ class SimWebProcess:
         return self._process.poll() is None
 
     def wait(self, timeout: float) -> bool:
-        """Wait *timeout* seconds for the server to end by itself, which it should not."""
+        """Wait *timeout* seconds and return whether the server has ended, which it should not."""
         with contextlib.suppress(TimeoutExpired):
             self._process.wait(timeout)
         return not self.running
 
     def stop(self) -> None:
-        """End it and wait for that: afterwards the log is complete. May be called again."""
+        """Stop the server and wait until it has ended; then the log is complete. Idempotent."""
         try:
             self._process.communicate(timeout=_STOP_SECS)
         except TimeoutExpired:
@@ -55,11 +55,10 @@ class SimWebProcess:
 
 
 def start_in_process(world: World, *, log_path: Path | None, **options: float) -> SimWebProcess:
-    """Serve *world* from a child process; returns when all its sockets are open.
+    """Serve *world* in a child process; return when all its sockets are open.
 
-    The child ends with `stop`, or when this process ends for whatever reason. It is in a session
-    of its own, so a Ctrl-C at the terminal does not reach it. *options* and errors are those of
-    `serve`.
+    The child ends with ``stop``, or when this process ends for any reason. It has its own session,
+    so a Ctrl-C at the terminal does not reach it. *options* and errors are those of ``serve``.
     """
     process = Popen(
         [sys.executable, "-m", "webcrawl.simweb"],
@@ -73,9 +72,9 @@ def start_in_process(world: World, *, log_path: Path | None, **options: float) -
     try:
         pickle.dump((world, {"log_path": log_path and log_path.resolve()} | options), process.stdin)
         process.stdin.flush()
-        answer = pickle.load(process.stdout)  # noqa: S301  of the child
+        answer = pickle.load(process.stdout)  # noqa: S301  from the child
     except (BrokenPipeError, EOFError):
-        answer = SimWebError("the simulated web ended before it began")
+        answer = SimWebError("the process of the simulated web ended before it served anything")
     if isinstance(answer, SimWebError):
         process.communicate()
         raise answer

@@ -1,6 +1,6 @@
-"""Replies of a host to a request when it works: status, headers, body.
+"""Replies of a working host to requests: status, headers, body.
 
-A pure function of the World. Faults and delays are added by `webcrawl.simweb.connection`.
+They are pure functions of the World. ``webcrawl.simweb.connection`` adds faults and delays.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ STATUS_LINES = {
 
 _CALENDAR = re.compile(r"/calendar/\?d=(\d{1,15})", re.ASCII)
 _MAZE = "/maze/"
-#: Validators of a copy that a client has: an ETag and a Last-Modified.
+#: Validators of the copy that a client has: an ETag and a Last-Modified.
 Known: TypeAlias = "tuple[str, str]"
 NONE = ("", "")
-# Of hosts in turn, which of the two are sent.
+# Which of the two validators hosts send, in turn.
 _SENT = (slice(0, 2), slice(0, 1), slice(1, 2), slice(0, 0))
-_MOST_LISTED = 50_000
+_MAX_LISTED = 50_000
 _HTML = b"Content-Type: text/html; charset=utf-8\r\n"
 
 
 class HostReply(NamedTuple):
-    """The status, the header lines, each with its line end, and the body in parts."""
+    """Status, header lines (each with its line end), and the body in parts."""
 
     status: int
     headers: bytes
@@ -60,8 +60,10 @@ class HostReply(NamedTuple):
 def reply_to(
     world: World, host: HostSpec, target: str, *, gzip: bool, at: float = 0.0, known: Known = NONE
 ) -> HostReply:
-    """The reply of *host* to a GET of *target* (path and query), *at* epoch seconds, by a client
-    that has a copy with the validators *known*."""
+    """Return the reply of *host* to a GET of *target* (path and query) at epoch seconds *at*.
+
+    *known* are the validators of the client's copy.
+    """
     if target in {PATH, MOVED_PATH}:
         return _robots(world, host, target)
     if host.behaviour is Behaviour.SERVER_ERROR:
@@ -77,7 +79,7 @@ def reply_to(
 
 
 def error(status: int, headers: str = "") -> HostReply:
-    """An error page. It has no links, so that nothing is found only through it."""
+    """Return an error page. It has no links, so that nothing is found only through it."""
     phrase = HTTPStatus(status).phrase
     body = f"<html><head><title>{status} {phrase}</title></head><body>{phrase}</body></html>\n"
     return HostReply(status, f"Content-Type: text/html\r\n{headers}".encode(), [body.encode()])
@@ -95,7 +97,7 @@ def _redirect(world: World, host: HostSpec, found: PageSpec) -> HostReply:
     key = redirect_target(world, found)
     location = url_of(world, key)
     if key >> 32 == host.index and not key >> 8 & 1:
-        location = location[len(host.origin) :]  # both forms are legal, both are met
+        location = location[len(host.origin) :]  # both forms are legal and common
     status = redirect_status(world, found)
     body = f'<html><body>Moved <a href="{location}">here</a></body></html>\n'
     headers = f"Content-Type: text/html\r\nLocation: {location}\r\n"
@@ -126,9 +128,9 @@ def _document(world: World, found: PageSpec, *, gzip: bool, at: float, known: Kn
 
 
 def _sitemap(world: World, host: HostSpec, at: float) -> list[bytes]:
-    """The documents of *host*, with what it tells of their changes."""
+    """Return the sitemap of *host*: its documents, with the times of changes that it tells."""
     entries = ['<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">']
-    for number in range(min(host.pages, _MOST_LISTED)):
+    for number in range(min(host.pages, _MAX_LISTED)):
         one = page(world, host, number)
         if one.leaf.status == 200:
             told = last_told(world, one, at)
@@ -138,7 +140,7 @@ def _sitemap(world: World, host: HostSpec, at: float) -> list[bytes]:
 
 
 def _endless_links(host: HostSpec, target: str) -> list[str]:
-    """The links of an endless page, all of them new but the root; empty for other pages."""
+    """Return the links of an endless page, all new except the root; empty for other pages."""
     match = _CALENDAR.fullmatch(target)
     if match:
         day = int(match[1])
@@ -151,7 +153,7 @@ def _endless_links(host: HostSpec, target: str) -> list[str]:
 
 
 def _other_page(world: World, host: HostSpec, target: str, at: float) -> HostReply:
-    """The sitemap, a page of an endless URL space, or of the spam farm; 404 if *target* is none."""
+    """Return the sitemap, an endless page, or a page of the spam farm; otherwise a 404."""
     if host.farm:
         return HostReply(200, _HTML, [farm_page(world, host, target)])
     if world.lastmod_recall and target == SITEMAP_PATH:

@@ -1,6 +1,6 @@
 """robots.txt files of the simulated web.
 
-Called by the server to answer and by `webcrawl.simweb.truth` to judge: both see the same bytes.
+The server sends them, and ``webcrawl.simweb.truth`` judges URLs by them; both see the same bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PATH = "/robots.txt"
 MOVED_PATH = "/robots-moved.txt"
-#: What some of them name, and no host has but in a World with lastmod_recall, where all name it.
+#: Some files name this sitemap, but hosts have it only in a World with lastmod_recall.
 SITEMAP_PATH = "/sitemap.xml"
 
 _TEXT = "text/plain"
@@ -56,7 +56,7 @@ BIG_BYTES = 600_000
 
 
 class RobotsFile(NamedTuple):
-    """The answer to a request for robots.txt."""
+    """Answer to a request for robots.txt."""
 
     status: int
     content_type: str
@@ -77,7 +77,7 @@ _FIXED = {
 
 
 def robots_of(world: World, host: HostSpec, path: str = PATH) -> RobotsFile:
-    """The robots.txt answer of *host* for *path*, which is PATH or MOVED_PATH. Without faults."""
+    """Return the answer of *host*, without faults, for *path*: PATH or MOVED_PATH."""
     kind = host.robots
     has_sitemap = world.lastmod_recall and host.is_web
     if has_sitemap and kind is RobotsKind.MISSING:
@@ -91,7 +91,7 @@ def robots_of(world: World, host: HostSpec, path: str = PATH) -> RobotsFile:
         return _FIXED[kind]
     if kind is RobotsKind.BINARY:
         noise = draws(world.seed, FAULT, host.index, 1, 64)
-        # Neither line ends nor colons: nothing that could be read as a rule.
+        # No line ends and no colons, so that nothing can be read as a rule.
         safe = (1 + value % 9 for value in noise)
         return RobotsFile(200, "application/octet-stream", b"\x7fELF" + bytes(safe))
     delay = ""

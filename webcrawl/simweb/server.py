@@ -1,7 +1,7 @@
-"""The servers of the simulated web: HTTP, HTTPS, FTP, Gopher and DNS, on loopback only.
+"""Servers of the simulated web: HTTP, HTTPS, FTP, Gopher and DNS, on loopback only.
 
-`serve` is used inside an event loop, or from other processes by `webcrawl.simweb.process`.
-Invariant: every socket is bound to one address of 127.0.0.0/8.
+Use ``serve`` inside an event loop, or ``webcrawl.simweb.process`` from other processes. Invariant:
+every socket is bound to one address of 127.0.0.0/8.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _PORT_TRIES = 50
 
 
 class Served(NamedTuple):
-    """A World that is served, with its real ports."""
+    """World that is being served, with its actual ports."""
 
     world: World
     dns: str  # the name server as address:port
-    ca_path: Path | None  # the certificate of the authority, if there is HTTPS
+    ca_path: Path | None  # the certificate of the authority, if HTTPS is served
 
 
 @contextlib.asynccontextmanager
@@ -58,22 +58,22 @@ async def serve(
     dns_latency: float = 0.0,
     pool_bytes: int = 0,
 ) -> AsyncIterator[Served]:
-    """Serve *world*, until the context ends: then connections are aborted and the log is complete.
+    """Serve *world* until the context ends; then connections are aborted and the log is complete.
 
-    *log_path* None means no access log; an existing log is appended to. Ports of 0 (in the world,
-    or *dns_port*) mean any free port. *dns_latency* in seconds. *pool_bytes* of bodies are kept for
-    later requests. Raises SimWebError, with nothing left open, if a port is taken.
+    *log_path* None means no access log; an existing log is appended to. A port of 0 (in the world,
+    or *dns_port*) means any free port. *dns_latency* is in seconds. *pool_bytes* of bodies are kept
+    for later requests. Raises SimWebError, with nothing left open, if a port is in use.
     """
     async with contextlib.AsyncExitStack() as stack:
         _raise_file_limit()
         loop = asyncio.get_running_loop()
         listening: dict[str, list[socket.socket]] = {}
         ports: dict[str, Any] = {}
-        for scheme, those in world.addresses_by_scheme().items():
+        for scheme, addresses in world.addresses_by_scheme().items():
             name = f"{scheme}_port"
-            listening[scheme], ports[name] = _listen(stack, those, getattr(world, name))
+            listening[scheme], ports[name] = _listen(stack, addresses, getattr(world, name))
         dns = await start_name_server(world, DNS_ADDRESS, dns_port, latency=dns_latency)
-        stack.push_async_callback(asyncio.sleep, 0)  # its socket is closed in the loop's next turn
+        stack.push_async_callback(asyncio.sleep, 0)  # its socket closes in the loop's next turn
         stack.callback(dns.close)
         world = dataclasses.replace(world, **ports)
         context = ca_path = None
@@ -85,7 +85,7 @@ async def serve(
             ca_path = Path(directory, "ca.pem")
             authority.cert_pem.write_to_path(ca_path)
         log = _open_log(stack, log_path) if log_path else None
-        stock(world.seed)  # made before the first request instead of during it
+        stock(world.seed)  # made now, so that the first request need not wait for it
         shared = ServerState(world=world, log=log, pool_bytes=pool_bytes)
         stack.push_async_callback(shared.abort_all)
         factories = protocols(shared)
@@ -101,8 +101,10 @@ async def serve(
 
 
 def protocols(shared: ServerState) -> dict[str, Callable[[], asyncio.Protocol]]:
-    """What makes the protocol of a new connection, by scheme. It has to be to an address of
-    that."""
+    """Return by scheme the factory of a new connection's protocol.
+
+    The connection must be to an address of that scheme.
+    """
     return {
         "http": functools.partial(HttpConnection, shared, "http"),
         "https": functools.partial(HttpConnection, shared, "https"),
@@ -124,7 +126,7 @@ def _open_log(stack: contextlib.AsyncExitStack, path: Path) -> BinaryIO:
 def _listen(
     stack: contextlib.AsyncExitStack, addresses: list[str], port: int
 ) -> tuple[list[socket.socket], int]:
-    """Sockets on the same port of all *addresses*; for port 0 one that is free on all."""
+    """Open sockets on the same port of all *addresses*; for port 0, one that is free on all."""
     for _ in range(_PORT_TRIES):
         chosen = port
         with contextlib.ExitStack() as opened:
@@ -150,7 +152,7 @@ def _listen(
 
 
 def _raise_file_limit() -> None:
-    """Raise the limit of open files: the usual 1,024 are too few for the sockets."""
+    """Raise the limit of open files, because the usual 1,024 is too low for the sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
     if soft != resource.RLIM_INFINITY and soft < wanted:

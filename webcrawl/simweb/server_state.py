@@ -1,4 +1,4 @@
-"""Server state: what all connections of one server share."""
+"""Server state that all connections of one server share."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _KNOWN_NAMES = 16_384
 
 
 class ServerState:
-    """The shared state of one server.
+    """Shared state of one server.
 
-    The first *pool_bytes* of bodies are kept: a crawler that is measured does not wait for pages to
-    be made, as all clients but the first get bytes that are ready, gzipped and in one piece.
+    The first *pool_bytes* of bodies are kept, gzipped and in one piece. So a crawler that is being
+    measured does not wait for pages to be made, except the first client that asks for one.
     """
 
     def __init__(
@@ -34,18 +34,18 @@ class ServerState:
         pool_bytes: int = 0,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """*clock*: epoch seconds that never go back."""
+        """Make the state; *clock* returns epoch seconds that never go back."""
         self.world = world
         self._pool: dict[tuple[int, str, bool], HostReply] = {}
         self._pool_left = 0 if world.changes_per_day else pool_bytes
         self.clock = clock or epoch_clock()
         self.connections: set[asyncio.Transport] = set()
-        # Of FTP and Gopher, in which no request names its host: the host at an address.
+        # Finds the host of FTP and Gopher by address, because their requests do not name it.
         own = world.hosts_by_address("ftp") | world.hosts_by_address("gopher")
         self.find_at: Callable[[str], HostSpec] = own.__getitem__
         self._log = log
         self.tasks: set[asyncio.Task[None]] = set()
-        # The host that a Host header names.
+        # Finds the host that a Host header names.
         self.find: Callable[[str], HostSpec | None] = functools.lru_cache(_KNOWN_NAMES)(
             lambda header: world.find(header.partition(":")[0])
         )
@@ -53,14 +53,14 @@ class ServerState:
         self._date = (0, b"")
 
     def start(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run *answering*, which takes time, at most until `abort_all`."""
+        """Run *answering*, which takes time, until it ends or ``abort_all`` is called."""
         task = asyncio.create_task(answering)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
 
     async def abort_all(self) -> None:
-        """End all connections, and wait until they have ended and are logged."""
+        """Abort all connections and wait until they have ended and are logged."""
         while self.connections or self.tasks:
             for transport in list(self.connections):
                 transport.abort()
@@ -74,7 +74,7 @@ class ServerState:
             self._log.write(line_of(hit))
 
     def reply_to(self, host: HostSpec, target: str, *, gzip: bool, **asked: Any) -> HostReply:
-        """The reply of *host* when it works, as `replies.reply_to`."""
+        """Return the reply of *host* when it works, as ``replies.reply_to``."""
         key = (host.index, target, gzip)
         answer = self._pool.get(key)
         if answer is None:
@@ -86,7 +86,7 @@ class ServerState:
         return answer
 
     def too_soon(self, host: HostSpec) -> float:
-        """Seconds until a throttling host accepts a request; 0 if it does now."""
+        """Return the seconds until a throttling host accepts a request; 0 if it does so now."""
         now = self.clock()
         left = self._answered_at.get(host.index, -1e9) + self.world.throttle_secs - now
         if left > 0:
@@ -95,7 +95,7 @@ class ServerState:
         return 0.0
 
     def date(self) -> bytes:
-        """The Date and Server header lines."""
+        """Return the Date and Server header lines."""
         now = int(self.clock())
         if self._date[0] != now:
             text = f"Server: simweb\r\nDate: {formatdate(now, usegmt=True)}\r\n"

@@ -1,7 +1,7 @@
-"""Conversations over FTP and Gopher: one coroutine for each connection.
+"""Conversations over FTP and Gopher, one coroutine for each connection.
 
-Used by the servers of FTP and Gopher. Invariant: a conversation ends with its connection closed,
-whatever happens in it, and leaves at most one line in the log.
+The servers of FTP and Gopher use it. Invariant: a conversation always ends with its connection
+closed, and leaves at most one line in the log.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from webcrawl.simweb.server_state import ServerState
 
-# Of a line that a client says.
+# Longest line of a client.
 _MAX_LINE = 8192
 
 
 class Talk:
-    """One connection of a client to one host."""
+    """Connection of a client to one host."""
 
     def __init__(
         self, shared: ServerState, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -36,7 +36,7 @@ class Talk:
         self._last_write = 0.0
 
     async def line(self) -> str | None:
-        """The next line of the client, None at the end."""
+        """Return the client's next line, or None at the end."""
         try:
             line = await self._reader.readuntil(b"\n")
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
@@ -45,13 +45,13 @@ class Talk:
 
     async def say(self, data: bytes) -> None:
         """Send *data*. Raises OSError if the client is gone."""
-        # Noted before: when the call returns, the client may have had it for a while.
+        # Noted before the call: when it returns, the client may have had the data for a while.
         self._last_write = self._shared.clock()
         self.writer.write(data)
         await self.writer.drain()
 
     async def hold(self) -> None:
-        """Keep the connection silent for stall_secs, or until the client goes."""
+        """Keep the connection open and silent for stall_secs, or until the client leaves."""
         with contextlib.suppress(TimeoutError, OSError):
             async with asyncio.timeout(self.world.stall_secs):
                 await self._reader.read()
@@ -59,7 +59,7 @@ class Talk:
     def log(
         self, method: str, target: str, status: int, size: int, outcome: AnswerEnd, *, is_over: bool
     ) -> None:
-        """Write the one line of this contact; *is_over* if the last that was said ended it."""
+        """Log this connection; with *is_over* it ended with the last write, otherwise now."""
         self._shared.record(
             Hit(
                 start=self._start,
@@ -82,7 +82,7 @@ class Talk:
 def talk_protocol(
     shared: ServerState, talk: Callable[[Talk], Awaitable[None]]
 ) -> asyncio.StreamReaderProtocol:
-    """The protocol of a new connection. *talk* leads the conversation, and closes nothing."""
+    """Return the protocol of a new connection. *talk* runs the conversation and closes nothing."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(OSError):

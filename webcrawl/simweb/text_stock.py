@@ -1,8 +1,8 @@
-"""Text stock: the text and bytes of which all bodies are made.
+"""Stock of text and bytes from which all bodies are made.
 
-Made once per process and seed (about 0.3 s); a page then costs little more than a join. Words come
-from a vocabulary of 20,000 with a Zipf frequency, so that pages compress about as well as real
-ones: three to four times by gzip, those of today four to five times.
+It is made once per process and seed (about 0.3 s); then a page takes little more than a join. Words
+come from a vocabulary of 20,000 with Zipf frequencies, so that pages compress about as well as real
+ones: three to four times by gzip, modern pages four to five times.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SCRIPTS = {
     "korean": "가나다라마바사아자차카타파하고노도로모보소오조초코토포호한국어대학",
 }
 
-# Markup in about the amount that pages have it. None of these hold links.
+# About as much markup as real pages have. None of these blocks has links.
 _BLOCKS = """
 <div class="row"><div class="col-md-8 col-sm-12 entry-content" id="block-{number}">
 <p class="entry-summary">{text}</p>
@@ -58,7 +58,7 @@ var {identifier}_{number} = {{"id": "{code:016x}", "type": "{other}", "enabled":
 <div class="col-md-4 col-sm-12"><figure class="wp-block-image size-large is-style-default">
 <figcaption class="wp-caption-text">{name} {other}</figcaption></figure></div>
 """.strip().split("\n\n")
-# What page builders of today add: long attributes, inline scripts, styles and drawings.
+# Markup of modern page builders: long attributes, inline scripts, styles and drawings.
 _MODERN_BLOCKS = """
 <div class="elementor-element elementor-element-{short:07x} elementor-widget \
 elementor-widget-text-editor" data-id="{short:07x}" data-element_type="widget" \
@@ -91,7 +91,7 @@ _BETWEEN_ITEMS = '</span></li><li class="menu-item"><span rel="tag">'
 
 
 class Stock:
-    """The text of one seed. `pieces` are PIECE_BYTES long each and whole in UTF-8 and HTML."""
+    """Text for one seed. Each of ``pieces`` has PIECE_BYTES and is valid UTF-8 and HTML."""
 
     def __init__(self, *, seed: int) -> None:
         rng = random.Random(seed)
@@ -106,12 +106,12 @@ class Stock:
 
     @functools.cached_property
     def modern(self) -> list[bytes]:
-        """Pieces of today's pages."""
+        """Pieces for modern pages."""
         self._rng.seed(len(self.words))
         return [self._piece(_BLOCKS + 3 * _MODERN_BLOCKS, words=16) for _ in range(PIECES)]
 
     def foreign(self, script: str, seed: int, count: int) -> str:
-        """About *count* characters of text in *script*, a key of the alphabets."""
+        """Return about *count* characters of text in *script*, a key of the alphabets."""
         rng = random.Random(seed)
         letters = _SCRIPTS[script]
         words: list[str] = []
@@ -171,7 +171,7 @@ class Stock:
         return b"".join(blocks) + data + b" " * (left - len(data))
 
     def _separators(self) -> list[str]:
-        """Text between two links of a page: ends one anchor, begins the next."""
+        """Return texts to put between two links: each ends one anchor and begins the next."""
         found = []
         for number in range(SEPARATORS):
             anchor = " ".join(self._take(1 + number % 3))
@@ -186,5 +186,5 @@ _PLAIN = str.maketrans("àéöüñ", "aeoun")
 
 @functools.lru_cache(maxsize=2)
 def stock(seed: int) -> Stock:
-    """The stock for *seed*, made at the first call."""
+    """Return the stock for *seed*, made at the first call."""
     return Stock(seed=seed)

@@ -1,13 +1,13 @@
-"""The truth of the simulated web: the URLs that a crawl from the seeds can find.
+"""Truth about the simulated web: the URLs that a crawl from the seeds can find.
 
-A walk over the World with no network. It judges robots.txt with Protego, from the bytes which the
-server sends, also for FTP; Gopher has none. Endless URL spaces and the spam farm are left out, as
-are hosts that give no answer.
+It walks over the World without a network. It judges robots.txt with Protego, from the bytes that
+the server sends, even for FTP; Gopher has none. Endless URL spaces, the spam farm, and hosts that
+do not answer are left out.
 
-The rules are those of this crawler: a redirect's target is a link like any other; links are taken
-from 200 answers in HTML only, which FTP directories and Gopher menus are converted to; a page that
-robots.txt forbids is not fetched, so its links stay unknown; links of duplicates are taken once
-(their bytes are the same and their links absolute).
+The rules are those of this crawler. A redirect's target is a link like any other. Links are
+extracted only from 200 answers in HTML, to which FTP directories and Gopher menus are converted. A
+page that robots.txt forbids is not fetched, so its links stay unknown. Links of duplicates count
+once (their bytes are the same and their links absolute).
 """
 
 from __future__ import annotations
@@ -46,22 +46,21 @@ _ENDLESS = re.compile(rf"https?://(?:[^/]+/(?:calendar|maze)/|[^/:]+\.(?:{_FARM}
 
 
 def reachable_urls(world: World) -> set[str]:
-    """Every URL found from the seeds on hosts that answer, if robots.txt is ignored."""
+    """Return every URL found from the seeds on hosts that answer, if robots.txt is ignored."""
     return {url_of(world, key) for key, _ in _walk(world, None)}
 
 
 def allowed_urls(world: World, user_agent: str, *, max_depth: float = math.inf) -> set[str]:
-    """Every URL that a polite crawler called *user_agent* finds and may fetch, by no more than
-    *max_depth* links from a seed; redirects are not counted.
+    """Return every URL that a polite crawler called *user_agent* finds and may fetch.
 
-    A complete crawl has requested each of them once and no others, but for robots.txt and endless
-    spaces, whatever the answers.
+    They are at most *max_depth* links from a seed, not counting redirects. A complete crawl
+    requests each of them once and no others, except robots.txt and endless spaces.
     """
     return {url_of(world, key) for key, _ in _walk(world, user_agent, max_depth)}
 
 
 def fetchable_urls(world: World, user_agent: str) -> set[str]:
-    """Those of `allowed_urls` that answer 200 (throttling hosts: at a later request)."""
+    """Return the ``allowed_urls`` that answer 200 (throttling hosts do so at a later request)."""
     return {
         url_of(world, key)
         for key, found in _walk(world, user_agent)
@@ -70,8 +69,7 @@ def fetchable_urls(world: World, user_agent: str) -> set[str]:
 
 
 def is_endless_url(url: str) -> bool:
-    """Whether *url* lies in an endless URL space or in the spam farm, which the truth leaves
-    out."""
+    """Return whether the truth leaves out *url*: an endless URL space or the spam farm."""
     return _ENDLESS.match(url) is not None
 
 
@@ -80,7 +78,7 @@ def write_truth(world: World, user_agent: str, path: Path) -> None:
 
     The word is *fetchable*, *allowed* (but not answered with 200) or *reachable* (but forbidden).
     """
-    # Each set is a part of the one before.
+    # Each set is a subset of the one before.
     lines = dict.fromkeys(reachable_urls(world), "reachable")
     lines |= dict.fromkeys(allowed_urls(world, user_agent), "allowed")
     lines |= dict.fromkeys(fetchable_urls(world, user_agent), "fetchable")
@@ -91,8 +89,10 @@ def write_truth(world: World, user_agent: str, path: Path) -> None:
 def _walk(
     world: World, user_agent: str | None, max_depth: float = math.inf
 ) -> Iterator[tuple[int, PageSpec]]:
-    """The keys and pages that are fetched, the nearest first; with *user_agent* None everything is
-    allowed."""
+    """Yield the keys and pages that are fetched, the nearest first.
+
+    With *user_agent* None everything is allowed.
+    """
     waiting = deque((key_of(world.index_of(rank0)), 0) for rank0 in range(world.seed_hosts))
     seen: set[int] = set()
     contents: set[tuple[int, int]] = set()
@@ -124,7 +124,7 @@ def _walk(
 
 
 def _rules_of(world: World, host: HostSpec, user_agent: str) -> Callable[[str], bool]:
-    """Whether a host's robots.txt allows a URL (RFC 9309, section 2.3)."""
+    """Return a function that tells whether the host's robots.txt allows a URL (RFC 9309, 2.3)."""
     answer = robots_of(world, host)
     if answer.location:
         answer = robots_of(world, host, MOVED_PATH)

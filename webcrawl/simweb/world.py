@@ -1,13 +1,13 @@
-"""World: the parameters of a simulated web and the hosts that follow from them.
+"""World: the parameters of a simulated web, and the hosts that follow from them.
 
-A `World` is a value: equal worlds are byte for byte the same web. It stores no page and no host;
-each is computed from the seed when asked for (a bounded cache keeps the hosts asked for last).
-Pages are in `webcrawl.simweb.pages`.
+A ``World`` is a value: equal worlds are the same web, byte for byte. It does not store pages or
+hosts; each is computed from the seed when needed (a bounded cache keeps recent hosts). Pages are in
+``webcrawl.simweb.pages``.
 
-Invariant: every host can be reached from the seeds. The hosts are ranked by size and popularity;
-the first `seed_share` of the ranks are seeds, and every fourth of these is a *guide*: it speaks
-HTTP and never fails, its robots.txt allows its trunk pages, and it links to the roots of its part
-of the hosts that are no seeds.
+Invariant: every host can be reached from the seeds. Hosts are ranked by size and popularity. The
+first ``seed_share`` of the ranks are seeds, and every fourth of these is a *guide*: it speaks HTTP
+and never fails, its robots.txt allows its trunk pages, and it links to the roots of its part of the
+hosts that are not seeds.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 ZONE = "sim.test"
 
-# Each host can have an address of its own, as it needs for FTP and Gopher.
+# There is an address for each host, as needed for FTP and Gopher.
 _MAX_HOSTS = 4_000_000
-# Page numbers have 24 bits in a page key, the upper half is for duplicates.
+# Page numbers have 24 bits in a page key; the upper half is for duplicates.
 _MAX_PAGES = 4_000_000
-# What all parameters may be that are numbers and no shares.
+# Ranges of all numeric parameters that are not shares.
 _BOUNDS = {
     "seed": (0, (1 << 64) - 1),
     "hosts": (1, _MAX_HOSTS),
@@ -68,12 +68,12 @@ _BOUNDS = {
 # How many hosts a World remembers: about 10 MB.
 _CACHED_HOSTS = 16_384
 
-# The largest host that may be slow, throttle or ask for a crawl delay, so that politeness towards
-# a single host does not decide how long a whole crawl takes.
+# Pages of the largest host that may be slow, throttle or ask for a crawl delay. Otherwise a single
+# host could determine how long a whole crawl takes.
 _LARGEST_TROUBLED = 20
 
-_TRUNK_SHARE = 8  # one page in eight holds a host together
-_DIRECTORY_SHARE = 4  # on hosts of FTP and Gopher, where they have no links but these
+_TRUNK_SHARE = 8  # one page in eight is a trunk page
+_DIRECTORY_SHARE = 4  # one in four on FTP and Gopher hosts, which have no other links
 _GUIDE_EVERY = 4
 
 
@@ -83,10 +83,10 @@ class SimWebError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Shares of the hosts that misbehave (0 to 1).
+    """Shares of hosts that misbehave (0 to 1).
 
     The sums of the TCP faults (3.1 %) and of the DNS faults (1.0 %) are those of Mercator's figure
-    6. Hosts of more than 20 pages are neither slow nor throttling.
+    6. Hosts with more than 20 pages are never slow or throttling.
     """
 
     slow: float = 0.02
@@ -102,15 +102,15 @@ class Faults:
 
     @classmethod
     def none(cls) -> Faults:
-        """Every host is sound."""
+        """Return shares with which every host is sound."""
         return cls(**dict.fromkeys((f.name for f in dataclasses.fields(cls)), 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A whole simulated web. Shares are 0 to 1, times in seconds.
+    """Simulated web. Shares are 0 to 1, times are in seconds.
 
-    The constructor raises SimWebError for parameters that make no web.
+    The constructor raises SimWebError for invalid parameters.
     """
 
     seed: int = 1
@@ -120,7 +120,7 @@ class World:
     https_port: int = 8443
     ftp_port: int = 8421
     gopher_port: int = 7070
-    network: int = 127  # first number of all addresses; any other can be served in process only
+    network: int = 127  # first number of all addresses; others only within a process
     addresses: int = 0  # distinct addresses; 0 means a quarter of the hosts, at most 256
     mean_pages: float = 10.0  # URLs per host
     max_pages: int = 300  # URLs of the largest host
@@ -137,21 +137,21 @@ class World:
     duplicates: float = 0.08  # documents whose bytes are also found under another URL
     odd_charsets: float = 0.03  # documents in HTML that are not plain UTF-8
     endless: float = 0.01  # hosts with an endless URL space
-    farm_hosts: int = 0  # hosts of a spam farm, besides the others
+    farm_hosts: int = 0  # hosts of a spam farm, in addition to the others
     farm_links: float = 0.02  # hosts whose root page links to the farm
     large_files: float = 0.0003  # URLs with a document of large_bytes
     large_bytes: int = 20 << 20
-    pages_per_connection: int = 0  # after which the server closes it; 0: no bound
+    pages_per_connection: int = 0  # after which the server closes it; 0 for no limit
     slow_secs: float = 0.4
     stall_secs: float = 60.0
     throttle_secs: float = 1.0
-    changes_per_day: float = 0.0  # of a page in the median; 0: none changes
-    lastmod_recall: float = 0.0  # changes that sitemaps tell; 0: there are no sitemaps
-    lastmod_precision: float = 1.0  # of what sitemaps tell, changes that happened
+    changes_per_day: float = 0.0  # median for a page; with 0 no page changes
+    lastmod_recall: float = 0.0  # share of changes that sitemaps tell; with 0 no sitemaps
+    lastmod_precision: float = 1.0  # share of the changes in sitemaps that happened
 
-    names: tuple[str, ...] = ()  # of the first hosts, which are sound
+    names: tuple[str, ...] = ()  # names of the first hosts, which are sound
 
-    # Derived, no parameters. leaves: see leaf_table; trunk_documents: trunk share of documents.
+    # Derived, not parameters. leaves: see leaf_table; trunk_documents: trunk share of documents.
     leaves: tuple[Leaf, ...] = field(init=False, repr=False, compare=False)
     trunk_documents: float = field(init=False, repr=False, compare=False)
     seed_hosts: int = field(init=False, repr=False, compare=False)
@@ -159,7 +159,7 @@ class World:
     _exponent: float = field(init=False, repr=False, compare=False)
     _step: int = field(init=False, repr=False, compare=False)
     _step_back: int = field(init=False, repr=False, compare=False)
-    # The host of number *index*: 0 to hosts - 1, or from hosts + 1 on of the farm.
+    # Returns the host with number *index*: 0 to hosts - 1, or from hosts + 1 on for the farm.
     host: Callable[[int], HostSpec] = field(init=False, repr=False, compare=False)
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
@@ -206,23 +206,23 @@ class World:
 
     @property
     def profile_spec(self) -> WebProfile:
-        """The distributions named by `profile`."""
+        """Distributions named by ``profile``."""
         return PROFILES[self.profile]
 
     def page_count(self, rank0: int) -> int:
-        """The number of URLs of the host of zero-based rank *rank0*: Zipf, at least 1."""
+        """Return the number of URLs of the host with zero-based rank *rank0*: Zipf, at least 1."""
         return max(1, round(self.max_pages * math.pow(rank0 + 1, -self._exponent)))
 
     def index_of(self, rank0: int) -> int:
-        """The number of the host of zero-based rank *rank0*."""
+        """Return the number of the host with zero-based rank *rank0*."""
         return (rank0 * self._step + self.seed) % self.hosts
 
     def rank_of(self, index: int) -> int:
-        """The zero-based rank of host *index*."""
+        """Return the zero-based rank of host *index*."""
         return (index - self.seed) * self._step_back % self.hosts
 
     def find(self, name: str) -> HostSpec | None:
-        """The host called *name* (any case, no port), or None. DNS faults are left out."""
+        """Return the host called *name* (any case, no port), or None. Ignores DNS faults."""
         if name.lower() in self._index:
             return self.host(self._index[name.lower()])
         label, _, zone = name.lower().partition(".")
@@ -237,7 +237,7 @@ class World:
         return self.host(index)
 
     def guided_ranks(self, host: HostSpec, page: int) -> range:
-        """Ranks of the hosts to whose roots trunk page *page* of a guide links."""
+        """Return the ranks of the hosts to whose roots trunk page *page* of a guide links."""
         if not host.guide:
             return range(0)
         guides = (self.seed_hosts + _GUIDE_EVERY - 1) // _GUIDE_EVERY
@@ -245,16 +245,16 @@ class World:
         return range(first, self.hosts, guides * host.trunk)
 
     def seeds(self) -> Iterator[str]:
-        """The seed URLs, most popular first: roots of hosts, some of which are out of order."""
+        """Yield the seed URLs, most popular first: roots of hosts, some of which are faulty."""
         for rank0 in range(self.seed_hosts):
             yield self.host(self.index_of(rank0)).origin + "/"
 
     def address_list(self) -> list[str]:
-        """Every address that has web hosts which do not refuse; by default in 127.16.0.0/12."""
+        """Return the addresses of web hosts that accept connections (by default 127.16.0.0/12)."""
         return [self._address(16, number) for number in range(self.address_count)]
 
     def addresses_by_scheme(self) -> dict[str, list[str]]:
-        """The addresses that listen for each scheme."""
+        """Return the addresses that listen for each scheme."""
         web = self.address_list()
         return {
             "http": web,
@@ -264,14 +264,14 @@ class World:
         }
 
     def hosts_by_address(self, scheme: str) -> dict[str, HostSpec]:
-        """The hosts of *scheme*, ftp or gopher, that do not refuse, by their addresses."""
+        """Return the hosts of *scheme* (ftp or gopher) that accept connections, by address."""
         if not getattr(self, scheme):
             return {}
         hosts = [self.host(i) for i in range(self.hosts) if self._own_scheme(i) == scheme]
         return {host.address: host for host in hosts if host.behaviour is not Behaviour.REFUSE}
 
     def __reduce__(self) -> tuple[functools.partial[World], tuple[()]]:
-        """For pickle: the parameters alone."""
+        """Pickle only the parameters."""
         return functools.partial(World, **{f.name: getattr(self, f.name) for f in _PARAMETERS}), ()
 
     def _make_host(self, index: int) -> HostSpec:
@@ -294,7 +294,7 @@ class World:
         elif own_scheme:
             address = self._address(32, index)
         else:
-            # Squared, so that some addresses carry many hosts and most only a few.
+            # Squared, so that some addresses have many hosts and most have few.
             address = self._address(16, int(_part(one, 24) ** 2 * self.address_count))
         if _part(two, 0) < self.restricting:
             kinds = GUIDE_ROBOTS if guide else RESTRICTING_ROBOTS
@@ -304,10 +304,10 @@ class World:
         delayed = pages <= _LARGEST_TROUBLED and _part(two, 24) < self.crawl_delays
         secure = (two >> 48 & 0xFFF) / 4096 < self.https_share
         scheme = own_scheme or ("https" if secure else "http")
-        if scheme == "ftp" and robots is RobotsKind.REDIRECT:  # there are none in FTP
+        if scheme == "ftp" and robots is RobotsKind.REDIRECT:  # FTP has no redirects
             robots = RobotsKind.PREFIX
         elif scheme == "gopher":
-            robots, delayed = RobotsKind.MISSING, False  # there is no place for one
+            robots, delayed = RobotsKind.MISSING, False  # Gopher has no robots.txt
         name = self.names[index] if is_named else f"site{index:05d}.{ZONE}"
         return HostSpec(
             index=index,
@@ -319,7 +319,7 @@ class World:
             address=address,
             behaviour=behaviour,
             robots=robots,
-            # Halves and whole seconds: fractions are legal and often mishandled.
+            # Some are fractions of a second, which are legal and often mishandled.
             crawl_delay=self.max_crawl_delay / (1, 2, 4)[(two >> 60) % 3] if delayed else 0.0,
             pages=pages,
             trunk=(pages + share - 1) // share,
@@ -330,7 +330,7 @@ class World:
         )
 
     def _spammed_by(self, index: int) -> int | None:
-        """The number of the farm's host that host *index* links to."""
+        """Return the number of the farm's host that host *index* links to, if any."""
         if not self.farm_hosts:
             return None
         value = draw(self.seed, FARM, index)
@@ -353,13 +353,13 @@ class World:
         return f"{self.network}.{second + number // 62500}.{rest}"
 
     def _own_scheme(self, index: int) -> str:
-        """ftp or gopher, if host *index* speaks that; else empty. Cheap."""
+        """Return "ftp" or "gopher" if host *index* speaks that, else "". Cheap."""
         if index < len(self.names) or not (self.ftp or self.gopher):
             return ""
         rank0 = self.rank_of(index)
         if rank0 < self.seed_hosts and rank0 % _GUIDE_EVERY == 0:
             return ""
-        # As guides are none of these, the others are a little more often.
+        # Guides always speak HTTP, so the others speak these a little more often.
         at = draw(self.seed, HOST, index, 4) / 2**64 * (1 - self.seed_share / _GUIDE_EVERY)
         if at < self.ftp:
             return "ftp"
@@ -379,9 +379,9 @@ class World:
 
 
 def write_seeds(world: World, path: Path) -> int:
-    """Write the seed URLs to *path*, one a line; returns how many."""
+    """Write the seed URLs to *path*, one per line; return how many."""
     text = "".join(f"{url}\n" for url in world.seeds())
-    # A crawl that is resumed reads a list that was written again from its start.
+    # An unchanged file is kept, because a resumed crawl would read a new one from its start.
     if not path.exists() or path.read_text(encoding="ascii") != text:
         path.write_text(text, encoding="ascii")
     return world.seed_hosts
@@ -396,7 +396,7 @@ def _part(value: int, shift: int) -> float:
 
 
 def _solve_exponent(ranks: np.ndarray[Any, np.dtype[np.float64]], mean: float, top: int) -> float:
-    """The Zipf exponent at which hosts have *mean* pages, the largest having *top*."""
+    """Return the Zipf exponent for which hosts have *mean* pages and the largest has *top*."""
     low, high = 0.0, 16.0
     for _ in range(40):
         middle = (low + high) / 2
@@ -404,4 +404,6 @@ def _solve_exponent(ranks: np.ndarray[Any, np.dtype[np.float64]], mean: float, t
             low = middle
         else:
             high = middle
-    return round((low + high) / 2, 6)  # rounded: no last bit of a float may change the web
+    return round(
+        (low + high) / 2, 6
+    )  # rounded, so that the last bits of a float cannot change the web

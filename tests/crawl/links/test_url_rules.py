@@ -253,7 +253,7 @@ def test_filters_of_users_stand_where_their_numbers_say():
         ({"lenght": 1}, "URL_FILTERS names 'lenght', which cannot be loaded: .*"),
         ({f"{__name__}.NoFilter": 1}, "URL_FILTERS is .*, which lacks def process_url"),
         ({f"{__name__}.Async": 1}, "URL_FILTERS is .*, which lacks def process_url"),
-        ({f"{__name__}.Made": 1}, ".* does not fit: .* missing 1 required .* 'hosts'"),
+        ({f"{__name__}.Made": 1}, ".* cannot be used: .* missing 1 required .* 'hosts'"),
         ({f"{__name__}.Scheme": 1}, "URL_FILTERS: .*Scheme needs a unique name .*'scheme'"),
     ],
 )

@@ -192,7 +192,7 @@ async def test_what_is_no_seed_is_named_and_counted(server, reader, caplog):
     async with reader() as one:
         await one.until(1)
     assert one.stats.get_value("seeds/live_bad") == 5
-    assert "web:start_urls: not a JSON object with a url" in caplog.text
+    assert "web:start_urls: not a valid JSON object with a url" in caplog.text
     assert "longer than 65536 bytes" in caplog.text
 
 
@@ -245,18 +245,21 @@ def test_an_item_with_more_is_a_request_as_scrapy_redis_makes_it(more, method, u
 @pytest.mark.parametrize(
     ("item", "why"),
     [
-        (b'{"urls": []}', "not a JSON object with a url: .* `url`"),
-        (b'{"url": "https://a.test/", "meta": [1]}', r"not a JSON object .*`\$\.meta`"),
-        (b'{"url": "https://a.test/", "meta": null}', r"not a JSON object .*`\$\.meta`"),
-        (b'{"url": "https://a.test/", "page": 2}', "form data is text: .* got `int`"),
-        (b'{"url": "a.test", "page": "2"}', "no request: not a URL that this crawler fetches"),
-        (b'{"url": "file:///etc/passwd", "page": "2"}', "no request: not a URL that this"),
+        (b'{"urls": []}', "not a valid JSON object with a url: .* `url`"),
+        (b'{"url": "https://a.test/", "meta": [1]}', r"not a valid JSON object .*`\$\.meta`"),
+        (b'{"url": "https://a.test/", "meta": null}', r"not a valid JSON object .*`\$\.meta`"),
+        (b'{"url": "https://a.test/", "page": 2}', "form data must be text: .* got `int`"),
+        (
+            b'{"url": "a.test", "page": "2"}',
+            "not a valid request: this crawler cannot fetch its URL",
+        ),
+        (b'{"url": "file:///etc/passwd", "page": "2"}', "not a valid request: this crawler"),
         (b'{"url": "https://a.test/", "method": "GET / HTTP/1.1"}', r"url: .*`\$\.method`"),
         (b'{"url": "https://a.test/", "method": 1}', r"url: Expected `str`, got `int`"),
         (b'{"url": "https://a.test/", "rank": "x"}', r"url: Expected `int \| null`"),
         (b'{"url": "https://a.test/", "meta": {"depth": "x"}}', r"Expected `int`.*\.meta\.depth`"),
         (b'{"url": "https://a.test/", "meta": {"depth": 1%s}}' % (b"0" * 30), r"\.meta\.depth`"),
-        (b'{"url": "https://a.test/\xff"}', "not a JSON object with a url: 'utf-8' codec"),
+        (b'{"url": "https://a.test/\xff"}', "not a valid JSON object with a url: 'utf-8' codec"),
         (
             b'{"url": "https://a.test/", "meta": {"data": ' + b"[" * 60_000,
             "url: (maximum recursion|Stack overflow)",
@@ -295,7 +298,9 @@ def test_meta_keys_that_are_not_allowed_are_left_out_and_named(item, url, named,
     assert one.url == url
     assert not getattr(one, "meta", None)
     (message,) = caplog.messages
-    assert message.endswith(f"are left out: {named if type(named) is str else named.decode()}")
+    assert message.endswith(
+        f"that are not allowed: {named if type(named) is str else named.decode()}"
+    )
 
 
 def test_meta_keys_that_are_allowed_stay_beside_those_that_are_not(caplog):
@@ -361,9 +366,9 @@ def test_an_item_is_a_visit_of_what_was_finished_before():
         ({}, "missing required field `history`"),
         ({"history": ""}, "Expected `bytes` of length >= 1"),
         ({"history": b64encode(b"x" * 513).decode()}, "Expected `bytes` of length <= 512"),
-        ({"history": b64encode(b"x").decode()}, "no visit: "),
-        ({"kind": "robots"}, "no visit: of what is no link"),
-        ({"kind": "request"}, "no visit: of what is no link"),
+        ({"history": b64encode(b"x").decode()}, "not a valid visit: "),
+        ({"kind": "robots"}, "not a valid visit: its kind is not a link"),
+        ({"kind": "request"}, "not a valid visit: its kind is not a link"),
         ({"url": "http://b.test/"}, "unknown field `url`"),
     ],
 )
@@ -386,7 +391,7 @@ def test_the_list_is_named_as_in_scrapy_redis():
         ({"REDIS_START_URLS_KEY": "%(spider)s"}, "REDIS_START_URLS_KEY must be a key"),
         (
             {"REDIS_START_URLS_AS_SET": True, "REDIS_START_URLS_AS_ZSET": True},
-            "AS_SET and REDIS_START_URLS_AS_ZSET exclude each other",
+            "Only one of REDIS_START_URLS_AS_SET and REDIS_START_URLS_AS_ZSET",
         ),
         ({"REDIS_START_URLS_BATCH_SIZE": 0}, "must be a whole number of at least 1"),
         ({"REDIS_START_URLS_BATCH_SIZE": 10_001}, "must be at most 10000, not 10001"),

@@ -74,14 +74,14 @@ def fill(outbox, start, end):
 def deliver_all(outbox, stream_id="1-0"):
     while some := outbox.take(1 << 20):
         for message in some:
-            outbox.delivered(message, stream_id)
+            outbox.mark_delivered(message, stream_id)
 
 
 def test_names_come_with_messages_that_were_not_written_before(outbox):
     outbox.append_all([(1, b"one", [5, 6]), (2, b"two", [7])])
-    assert [message.names for message in outbox.take(100)] == [[5, 6], [7]]
+    assert [message.cache_keys for message in outbox.take(100)] == [[5, 6], [7]]
     outbox.rewind()
-    assert [message.names for message in outbox.take(100)] == [(), ()]
+    assert [message.cache_keys for message in outbox.take(100)] == [(), ()]
 
 
 def test_a_barrier_waits_for_the_delivery_of_all_before_it(outbox):
@@ -91,9 +91,9 @@ def test_a_barrier_waits_for_the_delivery_of_all_before_it(outbox):
     for _ in range(2):
         first, second = outbox.take(1000)
         assert outbox.take(1000) == []
-        outbox.delivered(first, "1-0")
+        outbox.mark_delivered(first, "1-0")
         assert outbox.take(1000) == []
-        outbox.delivered(second, "1-0")
+        outbox.mark_delivered(second, "1-0")
         assert pairs(outbox.take(1000)) == [(1, b"end"), (2, b"end"), item(2)]
         outbox.rewind()
 
@@ -103,9 +103,9 @@ def test_a_segment_goes_when_all_targets_have_acknowledged_it(path, outbox):
     deliver_all(outbox, "9-2")
     outbox.snapshot()
     for acks in ({0: "9-2", 1: "9-2"}, {0: "9-2", 1: "10-0", 2: "9-1"}):
-        outbox.acknowledged(acks)
+        outbox.acknowledge(acks)
         assert outbox.size > 0
-    outbox.acknowledged({0: "9-2", 1: "10-0", 2: "9-2"})
+    outbox.acknowledge({0: "9-2", 1: "10-0", 2: "9-2"})
     assert outbox.size == 0
     # The last checkpoint names it.
     assert len(list(path.iterdir())) == 1
@@ -120,14 +120,14 @@ def test_a_segment_goes_when_all_targets_have_acknowledged_it(path, outbox):
 def test_segments_being_written_or_under_way_are_not_deleted(outbox):
     fill(outbox, 0, 3)
     deliver_all(outbox)
-    outbox.acknowledged(FAR)
+    outbox.acknowledge(FAR)
     assert outbox.size > 0
     fill(outbox, 3, 4)
     outbox.snapshot()
-    outbox.acknowledged(FAR)
+    outbox.acknowledge(FAR)
     assert outbox.size > 0
     deliver_all(outbox)
-    outbox.acknowledged(FAR)
+    outbox.acknowledge(FAR)
     assert outbox.size == 0
 
 
@@ -225,7 +225,7 @@ def _write_and_checkpoint(path):
     fill(outbox, 3, 6)
     deliver_all(outbox)
     _checkpoint(path, outbox)
-    outbox.acknowledged(FAR)
+    outbox.acknowledge(FAR)
     _checkpoint(path, outbox)
     fill(outbox, 6, 8)
 
@@ -290,7 +290,7 @@ class Model(RuleBasedStateMachine):
         for message in self.under_way[:count]:
             self.clock += 1
             self.stored[message.payload] = f"{self.clock}-0"
-            self.outbox.delivered(message, f"{self.clock}-0")
+            self.outbox.mark_delivered(message, f"{self.clock}-0")
         del self.under_way[:count]
 
     @rule(back=st.integers(0, 10))
@@ -299,7 +299,7 @@ class Model(RuleBasedStateMachine):
         for _, payload in self.left:
             if payload in self.stored and order_of(self.stored[payload]) <= order_of(at):
                 self.acked.add(payload)
-        self.outbox.acknowledged(dict.fromkeys(range(3), at))
+        self.outbox.acknowledge(dict.fromkeys(range(3), at))
 
     @rule()
     def prepare(self):

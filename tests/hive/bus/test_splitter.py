@@ -50,8 +50,8 @@ class Rig:
         """What the outbox of shard *number* has, delivered now."""
         messages = self.outboxes[number].take(1 << 30)
         for message in messages:
-            self.outboxes[number].delivered(message, "1-0")
-            self.cache.admit(message.names)
+            self.outboxes[number].mark_delivered(message, "1-0")
+            self.cache.admit(message.cache_keys)
         return [(message.target, decode(message.payload)) for message in messages]
 
     def host(self, number, *, skip=0):
@@ -130,7 +130,7 @@ def test_every_shard_is_told_the_end_of_the_seeds_after_them(rig):
     rig.splitter.seeds_are_read()
     first = rig.outboxes[0].take(1 << 20)
     assert len(first) == 1
-    rig.outboxes[0].delivered(first[0], "1-0")
+    rig.outboxes[0].mark_delivered(first[0], "1-0")
     assert rig.sent(0) == [(target, SeedsSent()) for target in range(NUMBER)]
 
 

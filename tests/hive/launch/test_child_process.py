@@ -45,14 +45,14 @@ async def test_a_drone_that_dies_is_named_and_started_again(child):
     one = child("[ $(wc -l < $0) -gt 1 ] || kill -9 $$")
     assert await one.process.run() == 0
     assert one.starts == 2
-    assert one.said == ["drone 0 died (killed by SIGKILL): started again in 0 s (1 of 5 times)"]
+    assert one.said == ["drone 0 died (killed by SIGKILL): restarting in 0 s (restart 1 of 5)"]
 
 
 async def test_a_drone_that_dies_six_times_is_given_up(child):
     one = child("exit 1")
     assert await one.process.run() == 1
     assert one.starts == 6
-    assert one.said[-1] == f"drone 0 died again (exit code 1): given up; its log is {one.log}"
+    assert one.said[-1] == f"drone 0 died again (exit code 1) and is given up; see {one.log}"
     assert one.process.state == "given up"
 
 

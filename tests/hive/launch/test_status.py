@@ -49,7 +49,7 @@ def report(pages, *, idle=False, diagnosis="", called=""):
 async def drone(client, name, shards, **given):
     """A drone that has claimed *shards* and reports."""
     member = Membership(client=client, keys=KEYS, drone=name, lease_secs=10)
-    await member.found(64)
+    await member.enter(64)
     await member.beat(Report())
     await member.claim(dict.fromkeys(shards, Owner(0, "")))
     await member.beat(report(**given))

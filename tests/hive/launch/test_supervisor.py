@@ -111,7 +111,7 @@ async def test_one_signal_stops_all_and_the_second_is_passed_on(hive):
     running = await begun(local, supervisor)
     send(signal.SIGINT)
     assert await running == 0
-    assert view.lines == ["stopping with checkpoints; the same signal again: at once"]
+    assert view.lines == ["stopping with checkpoints; send the signal again to stop immediately"]
     for file in local.jobdir.glob("mark*"):
         file.unlink()
     local, supervisor, view = hive(twice, redis_url="-")
@@ -149,7 +149,7 @@ async def test_redis_that_dies_is_started_again_under_its_drones(hive):
     os.kill(before, signal.SIGKILL)
     while (after := await redis_process(supervisor)) in {None, before}:  # noqa: ASYNC110  # by its pid
         await asyncio.sleep(0.1)
-    assert view.lines == ["Redis died (killed by SIGKILL): started again in 1 s (1 of 5 times)"]
+    assert view.lines == ["Redis died (killed by SIGKILL): restarting in 1 s (restart 1 of 5)"]
     os.kill(after, signal.SIGTERM)  # somebody wants it to end, and it does not come back
     assert await running == 0
 
@@ -161,12 +161,12 @@ async def redis_process(supervisor):
 
 
 async def test_a_redis_that_is_given_up_stops_the_drones_and_is_told(hive, monkeypatch):
-    monkeypatch.setattr("webcrawl.hive.launch.child_process._MOST_RESTARTS", 0)
+    monkeypatch.setattr("webcrawl.hive.launch.child_process._MAX_RESTARTS", 0)
     local, supervisor, view = hive(WAITS)
     running = await begun(local, supervisor)
     os.kill(await redis_process(supervisor), signal.SIGKILL)
     assert await running == 1
-    assert view.lines[0].startswith("Redis died again (killed by SIGKILL): given up")
+    assert view.lines[0].startswith("Redis died again (killed by SIGKILL) and is given up")
 
 
 async def test_an_error_of_the_command_leaves_no_drone_behind(hive):
@@ -263,7 +263,9 @@ def test_drones_that_a_killed_supervisor_has_left_go_first(tmp_path):
     (tmp_path / "drones" / "1").mkdir(parents=True)
     left = DirectoryLock(path=tmp_path / "drones" / "1" / "LOCK")
     left.acquire()
-    with pytest.raises(FatalError, match=r"drone of an earlier hive runs on .* scrapy hive stop"):
+    with pytest.raises(
+        FatalError, match=r"drone of an earlier hive is still running .* scrapy hive stop"
+    ):
         hive.check()
     left.release()
     hive.check()

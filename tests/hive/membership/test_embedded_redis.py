@@ -18,7 +18,7 @@ async def answer(server, *words):
 
 async def started(server):
     process = subprocess.Popen(server.prepare())  # noqa: ASYNC220  it starts at once
-    assert await server.wait(secs=20, goes_on=lambda: process.poll() is None)
+    assert await server.wait(secs=20, is_starting=lambda: process.poll() is None)
     return process
 
 
@@ -53,7 +53,7 @@ async def test_data_of_an_older_server_is_read(tmp_path):
 
 def test_a_directory_whose_path_is_too_long_for_a_socket_is_refused(tmp_path):
     server = EmbeddedRedis(directory=tmp_path / ("long" * 30))
-    with pytest.raises(FatalError, match=r"too long a path for a socket .* another JOBDIR"):
+    with pytest.raises(FatalError, match=r"is too long for a socket .* another JOBDIR"):
         server.prepare()
 
 
@@ -71,13 +71,13 @@ async def test_to_end_none_is_no_error(tmp_path):
 
 
 async def test_a_server_that_dies_is_not_waited_for(tmp_path):
-    assert not await EmbeddedRedis(directory=tmp_path).wait(secs=600, goes_on=lambda: False)
+    assert not await EmbeddedRedis(directory=tmp_path).wait(secs=600, is_starting=lambda: False)
 
 
 def test_without_the_wheel_it_is_the_one_in_the_path(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FatalError, match="There is no Redis: name one with -s REDIS_URL"):
+    with pytest.raises(FatalError, match="No Redis server found: name one with -s REDIS_URL"):
         server_program()
     program = tmp_path / "valkey-server"
     program.touch(mode=0o755)

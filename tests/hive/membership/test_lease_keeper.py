@@ -36,7 +36,7 @@ async def kept(server, *, in_store=lambda: None):
     )
     keeper.start()
     holding.confirm((await keeper.beat(Report())).began)
-    assert holding.is_good()
+    assert holding.is_valid()
     yield keeper, holding
     await keeper.stop()
     assert not failures
@@ -57,10 +57,10 @@ async def told(caplog, pattern):
 async def test_a_busy_loop_keeps_its_lease(server):
     async with kept(server) as (_, holding):
         time.sleep(2 * LEASE_SECS)  # noqa: ASYNC251  # the loop does not turn
-        assert holding.is_good()
+        assert holding.is_valid()
         assert has_lease(server)
         await asyncio.sleep(2 * LEASE_SECS)
-        assert holding.is_good()
+        assert holding.is_valid()
 
 
 async def test_a_loop_that_hangs_loses_its_lease(server, caplog):
@@ -69,13 +69,13 @@ async def test_a_loop_that_hangs_loses_its_lease(server, caplog):
         while has_lease(server):
             time.sleep(0.05)  # noqa: ASYNC251  # the loop does not turn
         assert now() - began > 3 * LEASE_SECS
-        assert not holding.is_good()
-        cause = r"The lease on 2 shards has lapsed \(the event loop has not turned for \d+ s\): "
+        assert not holding.is_valid()
+        cause = r"The lease on 2 shards has expired \(the event loop has not turned for \d+ s\): "
         await told(caplog, cause)
         # It turns again: what a renewal alone would say is not enough.
-        assert not holding.is_good()
+        assert not holding.is_valid()
         holding.confirm((await keeper.beat(Report())).began)
-        assert holding.is_good()
+        assert holding.is_valid()
 
 
 async def test_a_lease_that_redis_has_lost_is_good_to_its_end_or_the_next_beat(server, caplog):
@@ -84,11 +84,11 @@ async def test_a_lease_that_redis_has_lost_is_good_to_its_end_or_the_next_beat(s
             client.delete(KEYS.lease("a"))
         beat = await keeper.beat(Report())
         assert not beat.had_lease
-        assert holding.is_good()  # it was promised
+        assert holding.is_valid()  # it was promised
         holding.confirm(beat.began)
         with server.client() as client:
             client.delete(KEYS.lease("a"))
-        await told(caplog, r"has lapsed \(Redis has lost it\): no host of them is contacted")
+        await told(caplog, r"has expired \(Redis has lost it\): their hosts are not contacted")
 
 
 async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, caplog):
@@ -103,8 +103,11 @@ async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, cap
         with pytest.raises(UNREACHABLE):
             await keeper.beat(Report())
         await asyncio.sleep(2 * LEASE_SECS)
-        assert holding.is_good()
+        assert holding.is_valid()
         has_store = False
-        await told(caplog, r"has lapsed \(Redis cannot be reached: .*, nor HIVE_STORE: no store\)")
-        assert not holding.is_good()
+        await told(
+            caplog,
+            r"has expired \(Redis cannot be reached: .*; HIVE_STORE cannot either: no store\)",
+        )
+        assert not holding.is_valid()
         server.resume()

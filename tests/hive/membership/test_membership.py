@@ -56,7 +56,7 @@ async def drones(server, *names, lease_secs=10.0, shards=4, **given):
             client = client_of(settings)
             stack.push_async_callback(close, client)
             made.append(Member(client=client, keys=keys, drone=name, lease_secs=lease_secs))
-            await made[-1].found(shards)
+            await made[-1].enter(shards)
             await made[-1].beat()
         yield made
 
@@ -238,7 +238,7 @@ async def test_a_report_of_another_version_is_none(server):
 
 async def test_the_state_is_founded_once(server):
     async with drones(server) as (a, b):
-        one, other = await a.found(4), await b.found(9)
+        one, other = await a.enter(4), await b.enter(9)
         assert one == other
         assert one.shards == 4
         assert len(one.born) == 16
@@ -249,7 +249,7 @@ async def test_a_drone_that_enters_waits_longer_than_its_lease(server):
     async with drones(server) as (a, b):
         c = a.another("c", 0.1)
         await b._client.execute_command("CLIENT", "PAUSE", 200)
-        assert (await c.found(4, secs=5)).shards == 4
+        assert (await c.enter(4, secs=5)).shards == 4
         await b._client.execute_command("CLIENT", "PAUSE", 200)
         assert (await c.look(secs=5)).alive == {"a", "b"}
 
@@ -257,10 +257,10 @@ async def test_a_drone_that_enters_waits_longer_than_its_lease(server):
 async def test_a_hive_that_ended_begins_anew_when_no_drone_is_alive(server):
     async with drones(server, "a") as (a,):
         await a.order(finished=True, stopping=True, round=3, share=4)
-        before = await a.found(4)
+        before = await a.enter(4)
         assert (before.finished, before.stopping, before.share) == (True, True, 4)
         await a.leave()
-        state = await a.found(4)
+        state = await a.enter(4)
         assert (state.finished, state.stopping, state.round) == (False, False, 3)
         # Its shards are divided as those of a new one.
         assert state.share == 0

@@ -142,7 +142,7 @@ def test_files_that_grow_while_they_are_published_do_no_harm(store, tmp_path, sh
         end += 30
         shard.checkpoint()
         saved, taken, known = shard.contents(), [*shard.taken], end
-        shard.publish(store, go_on=go_on)
+        shard.publish(store, is_valid=go_on)
         meanwhile = {*shard.taken[len(taken) :]}
         objects.check()
         shard.job.forget()
@@ -242,7 +242,7 @@ def test_host_records_are_copied_again_where_it_is_not_known_what_changed(
         else:
             shard.checkpoint()
             with pytest.raises(SupersededError):
-                shard.publish(store, go_on=lambda: False)
+                shard.publish(store, is_valid=lambda: False)
         change()
         shard.save(store)
         assert adopt(how).records.get("a.test").pages == pages
@@ -334,7 +334,7 @@ def test_nothing_is_published_when_the_lease_has_ended_meanwhile(store, shard, a
     for last in range(2):
         asked = iter([True] * last)
         with pytest.raises(SupersededError):
-            shard.save(store, go_on=lambda asked=asked: next(asked, False))
+            shard.save(store, is_valid=lambda asked=asked: next(asked, False))
         assert newest_of(store).key == (1, 1)
         adopt(f"d1{last}")
 
@@ -355,7 +355,7 @@ def test_a_shard_that_is_fetched_again_meanwhile_is_not_published_under_the_old_
         return True
 
     with pytest.raises((SupersededError, OSError)):
-        shard.publish(store, go_on=fetched_again)
+        shard.publish(store, is_valid=fetched_again)
     assert store.newest(0) == old
 
 
@@ -364,7 +364,7 @@ def test_a_shard_that_is_fetched_again_meanwhile_is_not_published_under_the_old_
 
 def test_the_facts_of_the_hive_are_those_of_the_first_drone(kind, tmp_path, monkeypatch):
     store = store_of(kind, tmp_path, monkeypatch)
-    facts = store.found(HiveFacts(shards=9, politeness_key="domain"), LIST + "b.test\n")
+    facts = store.enter(HiveFacts(shards=9, politeness_key="domain"), LIST + "b.test\n")
     assert (facts.shards, facts.politeness_key) == (FACTS.shards, "host")
     assert store.suffixes(facts) == LIST
 
@@ -377,7 +377,7 @@ def test_drones_that_found_a_hive_in_a_directory_at_once_agree(tmp_path):
         def found(shards, url=url, together=together):
             store = CheckpointStore(url=url)
             together.wait()
-            facts = store.found(HiveFacts(shards=shards, politeness_key="host"), LIST)
+            facts = store.enter(HiveFacts(shards=shards, politeness_key="host"), LIST)
             assert store.suffixes(facts) == LIST
             return facts
 
@@ -392,8 +392,8 @@ def test_a_drone_shows_in_the_store_that_it_is_alive(store):
         seen.append(store.alive(["a-1", "b-2"]))
     assert all(found.keys() == {"a-1"} for found in seen)
     assert len({found["a-1"] for found in seen}) == 3
-    store.gone("a-1")
-    store.gone("b-2")
+    store.end_beats("a-1")
+    store.end_beats("b-2")
     assert store.alive(["a-1", "b-2"]) == {}
 
 
@@ -406,7 +406,7 @@ def test_an_emptied_store_does_not_pass_for_a_new_one(store, shard):
         lambda: store.newest(0),
         lambda: shard.save(store),
         lambda: store.beat("a-1"),
-        lambda: store.found(FACTS, LIST, may_be_new=False),
+        lambda: store.enter(FACTS, LIST, may_be_new=False),
     ):
         with refused(r"has no hive\.json: it is not mounted"):
             use()
@@ -427,7 +427,7 @@ def test_an_emptied_store_does_not_pass_for_a_new_one(store, shard):
 )
 def test_a_store_that_cannot_be_reached_is_named_in_one_sentence(url, sentence):
     with pytest.raises(ObjectStoreError) as caught:
-        CheckpointStore(url=url).found(FACTS, LIST)
+        CheckpointStore(url=url).enter(FACTS, LIST)
     told = str(caught.value)
     assert told.startswith(sentence)
     assert "secret" not in told
@@ -448,7 +448,7 @@ def whole(tmp_path_factory):
     """A store with a checkpoint, the names of its files, and where to fetch it."""
     path = tmp_path_factory.mktemp("whole")
     store = CheckpointStore(url=str(path / "store"))
-    store.found(FACTS, LIST)
+    store.enter(FACTS, LIST)
     shard = Living(path / "d0")
     shard.crawl(0)
     shard.save(store)
@@ -460,7 +460,7 @@ def whole(tmp_path_factory):
 
 def read_all(store, target):
     """What a drone reads that adopts the shard 0."""
-    store.suffixes(store.found(FACTS, LIST))
+    store.suffixes(store.enter(FACTS, LIST))
     store.fetch(newest_of(store), target / "shards/00", token=2, before=0)
 
 
@@ -549,7 +549,7 @@ def test_a_later_format_and_another_checkpoint_are_refused(whole):
     text = path.read_bytes()
     for data, told in (
         (resealed(text, (b'"format":3', b'"format":4')), "use the newer webcrawl that wrote it"),
-        (resealed(text, (b'"shard":0', b'"shard":1')), "it is another checkpoint"),
+        (resealed(text, (b'"shard":0', b'"shard":1')), "it has another checkpoint"),
         (resealed(text, (b'"token":1', b'"token":"1"')), "1-1.json is damaged"),
         (text.rpartition(b',"digest"')[0] + b"}", "it has no checksum"),
         (b'{"format":1,"shard":"x"}', "1-1.json is damaged"),
@@ -567,10 +567,10 @@ def test_a_store_of_before_checksums_is_read_with_a_warning_and_gets_them(whole,
     text = path.read_text().rpartition(',"digest"')[0].replace('"format":3', '"format":1') + "}"
     old = re.sub(r'(\["1-[0-9a-f-]+",0,\d+,)"[0-9a-f]{32}"', r"\1null", text)
     facts = b'{"format":1,"shards":4,"politeness_key":"host","born":"","suffixes":"%b"}'
-    name = store.found(FACTS, LIST).suffixes.encode()
+    name = store.enter(FACTS, LIST).suffixes.encode()
     with changed_file(path, old.encode()), changed_file(folder / "hive.json", facts % name):
         read_all(store, target)
-        assert "of the checkpoint shards/00/1-1.json are from before 2026-11-24" in caplog.text
+        assert "of the checkpoint shards/00/1-1.json are from an earlier version" in caplog.text
         shard = Living(target)
         shard.save(store, token=2)
         shard.end()

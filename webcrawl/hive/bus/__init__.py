@@ -1,4 +1,4 @@
-"""Bus: links and Requests from shard to shard.
+"""Bus: transport of links and Requests between shards.
 
 ::
 
@@ -10,6 +10,6 @@
                                                                        |
                                                          Inbox: position, part of the target's state
 
-A message arrives at least once, whatever happens to Redis: outboxes are sent again from the last
-acknowledged message when Redis has lost data. Live seeds are a list in Redis that users push to.
+A message arrives at least once: when Redis has lost data, outboxes are sent again from the last
+acknowledged message. Live seeds are a list in Redis that users push to.
 """

@@ -1,16 +1,16 @@
-"""Inbox: how far one shard has read its stream.
+"""Inbox: the position up to which one shard has read its stream.
 
-A part of the shard, so its position is saved with what came before it. What is in the stream up to
-a published position may go. The IDs of a stream mean something in one incarnation of Redis' data
-only (see sender.py): in another one the stream is read from its beginning, and what comes twice the
-eliminator knows.
+The inbox is part of the shard, so its position is saved together with the messages before it.
+Stream entries up to a published position may be deleted. The IDs of a stream are valid only in one
+incarnation of the data in Redis (see sender.py). In another one the stream is read from its
+beginning, and the eliminator discards duplicates.
 
-A crawl that is limited to the sites of its seeds refuses links before it knows all of them. After
-Redis has lost something links may overtake seeds. So until a shard knows all of its seeds it passes
-everything else over, and then begins again where it was.
+A crawl that is limited to the sites of its seeds refuses links before it knows all of the seeds.
+After Redis has lost data, links may arrive before seeds. So until a shard knows all of its seeds,
+it skips all other messages, and then reads them again.
 
-What does not belong to the shard is refused and counted: its frontier would fetch it by rules and
-records that another shard has.
+Messages for other shards are refused and counted, because only the other shard has the rules and
+records of those hosts.
 
 Its snapshot, in msgpack::
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from webcrawl.hive.bus.messages import Message
 
 _VERSION = 1
-#: The stats that count what is refused: no message; of another shard.
+#: The stats that count refused messages: invalid ones, and those for another shard.
 GARBAGE = "hive/garbage"
 FOREIGN = "hive/foreign"
 #: The position before all entries of a stream.
@@ -46,7 +46,7 @@ START = "0-0"
 
 
 class _InboxSnapshot(msgspec.Struct, array_like=True, frozen=True):
-    """The place up to which all is in the shard."""
+    """Saved position: everything up to it is in the shard."""
 
     version: int = _VERSION
     incarnation: str = ""
@@ -59,26 +59,26 @@ _decode = msgpack_decoder(_InboxSnapshot)
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Inbox:
-    """The inbox of *shard*, on *path* for messages of errors. Belongs to the reactor's thread.
+    """Inbox of *shard*. Belongs to the reactor's thread.
 
-    *number_of* gives the number of a host's shard.
+    *path* is for error messages. *number_of* returns the number of a host's shard.
     """
 
     shard: Shard
     path: Path
     number_of: Callable[[str], int]
     incarnation: str = ""
-    #: The ID of the stream's last entry that is in the shard with all before it.
+    #: The ID of the last stream entry for which all entries up to it are in the shard.
     position: str = START
-    #: That of the last one that was read: ``position``, unless the shard waits for seeds.
+    #: The ID of the last entry read; equals ``position`` unless the shard waits for seeds.
     cursor: str = START
     knows_all_seeds: bool = False
     is_open: bool = False
-    _passed_over: bool = False  # something behind ``position``
+    _has_skipped: bool = False  # whether messages after ``position`` were skipped
     _prepared: _InboxSnapshot = field(default_factory=_InboxSnapshot)
 
     def open(self, saved: bytes | None) -> None:
-        """Take up the state *saved*. CorruptRecordError, NewerFormatError."""
+        """Load the state *saved*. Raises CorruptRecordError or NewerFormatError."""
         state = _InboxSnapshot()
         if saved is not None:
             try:
@@ -94,57 +94,59 @@ class Inbox:
         self.is_open = True
 
     def close(self) -> None:
-        """Nothing is taken in any more. Idempotent."""
+        """Accept no more messages. Idempotent."""
         self.is_open = False
 
     def snapshot(self) -> bytes:
-        """Its state."""
+        """Return the state to save."""
         self._prepared = _InboxSnapshot(
             _VERSION, self.incarnation, self.position, self.knows_all_seeds
         )
         return msgspec.msgpack.encode(self._prepared)
 
     def written(self) -> list[Path]:
-        """It has no files."""
+        """Return no paths, because an inbox has no files."""
         return []
 
     def forget(self) -> None:
-        """It has no files."""
+        """Do nothing, because an inbox has no files."""
 
     def prepared(self, incarnation: str) -> str:
-        """The position in the last snapshot if that is of *incarnation*, else START. To be
-        acknowledged when that snapshot was published."""
+        """Return the position in the last snapshot, or START if it is not of *incarnation*.
+
+        It is acknowledged when that snapshot has been published.
+        """
         state = self._prepared
         return state.position if state.incarnation == incarnation else START
 
     def begin(self, incarnation: str) -> None:
-        """The stream is read in *incarnation* from now on."""
+        """Read the stream in *incarnation* from now on."""
         if self.incarnation != incarnation:
             self.incarnation, self.position = incarnation, START
         self.cursor = self.position
-        self._passed_over = False
+        self._has_skipped = False
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing should be taken in now."""
+        """Whether the shard cannot accept messages now."""
         return self.shard.eliminator.is_full
 
     def take_in(self, entries: Sequence[tuple[str, bytes]]) -> tuple[int, Mapping[str, list[str]]]:
-        """Take in *entries* of the stream, the next ones after ``cursor``, with their IDs.
+        """Accept *entries* of the stream, the next ones after ``cursor``, with their IDs.
 
-        Returns the number of links, and what was refused, by its stat: of garbage why it is no
-        message, of foreign things the hosts.
+        Returns the number of links, and by stat what was refused: for garbage the errors, for
+        foreign messages the hosts.
 
-        Durable when it returns, or from the checkpoint on that saves the position. On OSError and
-        FatalError, as ``LinkSink.submit`` raises them, the position stays, and they may come again.
+        The entries are durable when it returns, or from the checkpoint that saves the position. On
+        an OSError or FatalError of ``LinkSink.submit`` the position stays, and they come again.
         """
         links: list[LinkBatch] = []
         refused: dict[str, list[str]] = {GARBAGE: [], FOREIGN: []}
         count = 0
-        cursor, position, passed_over = self.cursor, self.position, self._passed_over
-        self.cursor, self._passed_over = position, False  # unless all is taken in
+        cursor, position, has_skipped = self.cursor, self.position, self._has_skipped
+        self.cursor, self._has_skipped = position, False  # unless all are accepted
         for stream_id, packed in entries:
-            begins_again = False
+            should_reread = False
             for whole in _messages(packed, refused[GARBAGE]):
                 message = self._accepted(whole, refused)
                 if message is None:
@@ -155,11 +157,11 @@ class Inbox:
                 elif isinstance(message, SeedsSent):
                     self.knows_all_seeds = True
                     self.shard.seeds_are_known()
-                    # What was passed over is to be read now.
-                    begins_again |= passed_over
-                    passed_over = False
+                    # Now the skipped messages can be read.
+                    should_reread |= has_skipped
+                    has_skipped = False
                 elif self.shard.settings.needs_all_seeds and not self.knows_all_seeds:
-                    passed_over = True
+                    has_skipped = True
                 elif isinstance(message, LinkBatch):
                     links.append(message)
                     count += len(message.links)
@@ -168,19 +170,18 @@ class Inbox:
                         self.shard.intake.note_linked(domain, hosts)
                 else:
                     self.shard.enqueue(message.entry, message.name)
-            if begins_again:
+            if should_reread:
                 cursor = position
                 break
             cursor = stream_id
-            if not passed_over:
+            if not has_skipped:
                 position = stream_id
         self.shard.intake.submit_all(links)
-        self.cursor, self.position, self._passed_over = cursor, position, passed_over
+        self.cursor, self.position, self._has_skipped = cursor, position, has_skipped
         return count, refused
 
     def _accepted(self, message: Message, refused: Mapping[str, list[str]]) -> Message | None:
-        """The part of *message* that is the shard's and may be kept, None without; *refused* gets
-        the rest."""
+        """Return the part of *message* for this shard, or None; add the rest to *refused*."""
         match message:
             case LinkBatch(hosts=hosts, seeds=seeds):
                 at = self._own(hosts, refused)
@@ -200,7 +201,7 @@ class Inbox:
         return message
 
     def _own(self, hosts: Sequence[str], refused: Mapping[str, list[str]]) -> list[int]:
-        """The indexes of those of *hosts* that are the shard's."""
+        """Return the indexes of the *hosts* that belong to the shard; add others to *refused*."""
         number, number_of = self.shard.number, self.number_of
         at = [i for i, host in enumerate(hosts) if number_of(host) == number]
         if len(at) < len(hosts):
@@ -209,7 +210,7 @@ class Inbox:
 
 
 def _messages(packed: bytes, garbage: list[str]) -> Iterator[Message]:
-    """The messages in an entry; *garbage* gets what is said of things that are none."""
+    """Yield the messages in an entry; add the errors of invalid ones to *garbage*."""
     try:
         messages = unpack_many(packed)
     except ValueError as error:

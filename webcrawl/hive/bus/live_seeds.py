@@ -1,19 +1,20 @@
-"""Live seeds: URLs that are pushed to a list in Redis while a crawl or a hive goes on.
+"""Live seeds: URLs that are pushed to a list in Redis while a crawl or a hive runs.
 
-As with scrapy-redis: ``lpush web:start_urls https://a.test``, ``web`` being the spider's name; or a
-set or sorted set (highest score first), as its settings say. An item is a line as a seed list has
-it, or a JSON object with ``url``, and ``rank`` if it has one. One
-with more is a Request, as scrapy-redis makes it: of ``method``, ``meta``, and form data of all
-others; but it is filtered like any, or one that is submitted again would be fetched again. Who can
-push is not the owner of the crawl: of meta only the keys of `_Meta` are taken, ``data`` being for
-what a callback needs, and a warning names the others. A URL with ``visit`` in meta, as ``scrapy
-frontier --refetch`` pushes it, was finished before.
+They work as in scrapy-redis: ``lpush web:start_urls https://a.test``, where ``web`` is the spider's
+name. The list can also be a set or sorted set (highest score first), by its settings. An item is a
+line of a seed list, or a JSON object with ``url`` and optionally ``rank``. An object with more keys
+is a Request, built as scrapy-redis does: from ``method``, ``meta``, and form data of all other
+keys. Unlike there, it is filtered like any other Request, because a repeated submission would be
+fetched again. Anyone who can push is not necessarily the owner of the crawl. So only the meta keys
+of ``_Meta`` are used, among them ``data`` for values that a callback needs; a warning names the
+others. A URL with ``visit`` in meta, as pushed by ``scrapy frontier --refetch``, was finished
+before.
 
-The process with shard 0, which a crawl of one process has, takes them in batches. A batch goes, in
-one step, from the list to a hash beside it in the same slot, and from there when a checkpoint that
-was begun after the batch was submitted has been published. Whoever comes to hold shard 0 submits
-what it finds there again, so each item is submitted at least once. Pushed to a crawl that has
-ended, they wait for the next run.
+The process with shard 0 reads items in batches; a crawl of one process always has it. A batch is
+moved atomically from the list to a hash next to it, in the same slot. It is deleted there when a
+checkpoint that began after its submission has been published. The next holder of shard 0 submits
+the remaining batches again, so each item is submitted at least once. Items pushed to a crawl that
+has ended wait for the next run.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Items in a batch, and in batches between two checkpoints; more wait in the list.
-_LARGEST_BATCH = 10_000
-_MOST_ITEMS = 100_000
+_MAX_BATCH = 10_000
+_MAX_ITEMS = 100_000
 _POLL_SECS = 1.0
-# The pause after a failure of Redis, in pauses of an empty list.
+# The pause after a failure of Redis is this many times as long as that after an empty list.
 _RETRIES = 5
-_LONGEST = 1 << 16  # of JSON with form data
-_LONGEST_VIA = 1 << 11
-_MOST_LOGGED = 20
+_MAX_ITEM_BYTES = 1 << 16  # JSON with form data
+_MAX_VIA_CHARS = 1 << 11
+_MAX_LOGGED = 20
 _LOGGED_BYTES = 80
 _MAX_RANK = 0xFFFF_FFFF
 _MAX_DEPTH = 1 << 31
-_MOST_DEEP = 100  # of JSON, how deep it is nested
+_MAX_NESTING = 100  # levels of JSON
 
-# What takes items from a list, set or sorted set, as scrapy-redis does.
+# Scripts that take items from a list, set or sorted set, as scrapy-redis does.
 _POPS = {
     "": """
 local items = redis.call('LRANGE', KEYS[1], 0, ARGV[2] - 1)
@@ -83,7 +84,7 @@ end
 return items
 """
 
-_TAKEN = """
+_READ_TAKEN = """
 local batches = redis.call('HGETALL', KEYS[1])
 for i = 2, #batches, 2 do
   local is_whole, items = pcall(cmsgpack.unpack, batches[i])
@@ -98,15 +99,15 @@ return batches
 
 
 class _Visit(msgspec.Struct, forbid_unknown_fields=True):
-    """Fields of an entry that is visited again."""
+    """Fields of an entry that is to be visited again."""
 
     history: Annotated[bytes, msgspec.Meta(min_length=1, max_length=512)]
     kind: Annotated[str, msgspec.Meta(max_length=20)] = ""
-    via: Annotated[str, msgspec.Meta(max_length=_LONGEST_VIA)] = ""
+    via: Annotated[str, msgspec.Meta(max_length=_MAX_VIA_CHARS)] = ""
 
 
 class _Meta(msgspec.Struct, omit_defaults=True):
-    """The keys of meta that are taken from an item."""
+    """Keys of meta that an item may set."""
 
     cookiejar: str | int | UnsetType = UNSET
     data: Any = UNSET
@@ -122,7 +123,7 @@ class _Meta(msgspec.Struct, omit_defaults=True):
 
 
 class _Item(msgspec.Struct):
-    """Fields of an item in JSON besides form data."""
+    """Fields of a JSON item, except form data."""
 
     url: str
     rank: int | None = None
@@ -137,7 +138,7 @@ _META_KEYS = frozenset(_Meta.__struct_fields__)
 
 
 class SeedSource(NamedTuple):
-    """Where live seeds are pushed to: a *key*, and what *pops* a *batch* of items there."""
+    """Source of live seeds: the *key*, and the script *pops* that takes a *batch* of items."""
 
     key: str
     pops: str
@@ -145,7 +146,7 @@ class SeedSource(NamedTuple):
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, spider: str) -> Self:
-        """By scrapy-redis' REDIS_START_URLS_KEY, _AS_SET, _AS_ZSET and _BATCH_SIZE. FatalError."""
+        """Make it from REDIS_START_URLS_KEY, _AS_SET, _AS_ZSET and _BATCH_SIZE, or FatalError."""
         key = str(settings.get("REDIS_START_URLS_KEY", START_URLS_KEY))
         try:
             key %= {"name": spider}
@@ -155,16 +156,16 @@ class SeedSource(NamedTuple):
             ) from error
         kinds = [name for name in _POPS if name and flag(settings, name)]
         if len(kinds) > 1:
-            raise FatalError(f"{' and '.join(kinds)} exclude each other.")
+            raise FatalError(f"Only one of {' and '.join(kinds)} can be set.")
         batch = whole(settings, "REDIS_START_URLS_BATCH_SIZE", at_least=1)
-        if batch > _LARGEST_BATCH:
+        if batch > _MAX_BATCH:
             raise FatalError(
-                f"REDIS_START_URLS_BATCH_SIZE must be at most {_LARGEST_BATCH}, not {batch}."
+                f"REDIS_START_URLS_BATCH_SIZE must be at most {_MAX_BATCH}, not {batch}."
             )
         return cls(key, _POPS["".join(kinds)], batch)
 
     def push(self, items: Sequence[bytes]) -> list[Any]:
-        """The command that pushes *items*."""
+        """Return the Redis command that pushes *items*."""
         if "SPOP" in self.pops:
             return ["SADD", self.key, *items]
         if "ZREM" in self.pops:
@@ -173,10 +174,7 @@ class SeedSource(NamedTuple):
 
 
 class LiveSeeds:
-    """Reader of live seeds from *source* for *process*.
-
-    After a look that found nothing *poll* seconds pass.
-    """
+    """Reader of live seeds from *source* for *process*; looks every *poll* seconds."""
 
     def __init__(
         self,
@@ -190,39 +188,39 @@ class LiveSeeds:
         self._client = client
         self._key, pops, self._batch = source
         self._take_script = pops + _KEEP
-        # The braces put it into the slot of the list.
-        self._taken = f"{{{self._key}}}:taken"
+        # The braces put the hash into the slot of the list.
+        self._taken_key = f"{{{self._key}}}:taken"
         self._process = process
         self._stats = stats
         self._poll = poll
-        # Batches that were submitted: since the last checkpoint was published, and before. Only of
-        # these the next one is certain to have all.
+        # Batches submitted since the last published checkpoint, and before it. The next checkpoint
+        # is certain to have only the older ones.
         self._new: set[bytes] = set()
         self._older: set[bytes] = set()
-        self._is_known = False
-        #: Whether there was nothing to read when this process, which holds shard 0, last looked.
+        self._has_read_taken = False
+        #: Whether this process, which holds shard 0, found no items when it last looked.
         self.is_idle = False
 
     def begin(self) -> None:
-        """This process has come to hold shard 0: it submits all that no checkpoint has."""
+        """Submit all batches that no checkpoint has; this process has come to hold shard 0."""
         self._new, self._older = set(), set()
-        self._is_known = self.is_idle = False
+        self._has_read_taken = self.is_idle = False
 
     async def run(self) -> None:
-        """Read on and on. While Redis is down it waits."""
+        """Read items until cancelled. Waits while Redis is down."""
         is_down = False
         while not is_cancelled():
             pause = self._poll
             batches = len(self._new) + len(self._older)
-            if batches * self._batch >= _MOST_ITEMS:
+            if batches * self._batch >= _MAX_ITEMS:
                 self._process.checkpoints.start()
             elif self._process.intake.may_read_seeds():
                 try:
                     pause = 0.0 if await self._read() else self._poll
                     is_down = False
                 except UNREACHABLE as error:
-                    # What was taken may be in the hash, without an answer.
-                    self._is_known = False
+                    # A batch may have been moved to the hash although the answer was lost.
+                    self._has_read_taken = False
                     pause = _RETRIES * self._poll
                     if not is_down:
                         logger.warning("Live seeds of %s cannot be read: %s", self._key, error)
@@ -230,31 +228,33 @@ class LiveSeeds:
             await asyncio.sleep(pause)
 
     async def published(self) -> None:
-        """A checkpoint of shard 0 is published: forget the batches that it has. If Redis cannot be
-        reached the next one does it."""
+        """Delete the batches that the newly published checkpoint of shard 0 has.
+
+        If Redis cannot be reached, the next call does it.
+        """
         done, self._older, self._new = self._older, self._new, set()
-        if self._process.stop.is_over:  # the last one, which has all
+        if self._process.stop.is_over:  # the last checkpoint has all batches
             done, self._older = done | self._older, set()
         if done:
             try:
-                await self._client.execute_command("HDEL", self._taken, *sorted(done))
+                await self._client.execute_command("HDEL", self._taken_key, *sorted(done))
             except UNREACHABLE as error:
                 self._older |= done
                 logger.warning("Live seeds are kept until the next checkpoint: %s", error)
 
     async def _read(self) -> bool:
-        """Read a batch; whether there was one."""
-        if not self._is_known:
-            flat = await self._client.execute_command("EVAL", _TAKEN, 1, self._taken)
+        """Read a batch and return whether there was one."""
+        if not self._has_read_taken:
+            flat = await self._client.execute_command("EVAL", _READ_TAKEN, 1, self._taken_key)
             batches = dict(zip(flat[::2], flat[1::2], strict=True))
-            self._is_known = True
+            self._has_read_taken = True
             for name, items in batches.items():
                 if name not in self._new | self._older:
                     self._take(name, items)
             return True
         name = random_hex("live seeds").encode()
         items = await self._client.execute_command(
-            "EVAL", self._take_script, 2, self._key, self._taken, name, self._batch
+            "EVAL", self._take_script, 2, self._key, self._taken_key, name, self._batch
         )
         self.is_idle = not items
         if items:
@@ -263,8 +263,8 @@ class LiveSeeds:
 
     def _take(self, name: bytes, items: Sequence[bytes]) -> None:
         if not self._process.intake.may_read_seeds():
-            # The shard is gone: its next holder finds them in the hash.
-            self._is_known = False
+            # The shard was handed over: its next holder finds the items in the hash.
+            self._has_read_taken = False
             return
         found: list[Seed | Request | Entry] = []
         for item in items:
@@ -272,34 +272,36 @@ class LiveSeeds:
                 found += found_in(item)
             except BadLine as bad:
                 self._stats.inc_value("seeds/live_bad")
-                if self._stats.get_value("seeds/live_bad") <= _MOST_LOGGED:
+                if self._stats.get_value("seeds/live_bad") <= _MAX_LOGGED:
                     logger.warning("%s: %s: %r", self._key, bad, item[:_LOGGED_BYTES])
-        self._process.intake.submit_seeds([one for one in found if isinstance(one, Seed)])
-        for one in found:
-            if isinstance(one, Request):
-                self._process.intake.enqueue(one)
-            elif isinstance(one, Entry):
-                self._process.intake.visit(one)
+        self._process.intake.submit_seeds([item for item in found if isinstance(item, Seed)])
+        for each in found:
+            if isinstance(each, Request):
+                self._process.intake.enqueue(each)
+            elif isinstance(each, Entry):
+                self._process.intake.visit(each)
         self._stats.inc_value("seeds/live", len(found))
         self._new.add(name)
 
 
 def found_in(item: bytes) -> list[Seed | Request | Entry]:
-    """The seeds, Requests or entries of an *item*, none of an empty one. The host of a seed without
-    a rank is among the first. BadLine."""
+    """Parse an *item*: a seed, a Request or an entry; an empty item has none. Raises BadLine.
+
+    A seed without a rank gets rank 1, the highest.
+    """
     rank = None
-    if len(item) > _LONGEST:
-        raise BadLine(f"longer than {_LONGEST} bytes")
+    if len(item) > _MAX_ITEM_BYTES:
+        raise BadLine(f"longer than {_MAX_ITEM_BYTES} bytes")
     if item.lstrip()[:1] == b"{":
         try:
             given, fields = _decode_item(item), _decode_fields(item)
-            check_depth(fields, _MOST_DEEP)
+            check_depth(fields, _MAX_NESTING)
         except UndecodableError as error:
-            raise BadLine(f"not a JSON object with a url: {error}") from None
+            raise BadLine(f"not a valid JSON object with a url: {error}") from None
         ignored = fields.pop("meta", {}).keys() - _META_KEYS
         if ignored:
             logger.warning(
-                "Live seed %s: meta keys that are not allowed are left out: %s",
+                "Live seed %s: ignored meta keys that are not allowed: %s",
                 given.url[:_LOGGED_BYTES],
                 ", ".join(sorted(ignored))[:_LOGGED_BYTES],
             )
@@ -315,8 +317,8 @@ def found_in(item: bytes) -> list[Seed | Request | Entry]:
 
 
 def visit_item(entry: Entry) -> bytes:
-    """The item of *entry*, which has a history."""
-    visit = {"history": entry.history, "kind": entry.kind, "via": entry.via[:_LONGEST_VIA]}
+    """Return the item that visits *entry*, which has a history."""
+    visit = {"history": entry.history, "kind": entry.kind, "via": entry.via[:_MAX_VIA_CHARS]}
     item = {"url": entry.url, "meta": {"depth": entry.depth, "visit": visit}}
     return msgspec.json.encode(item)
 
@@ -325,9 +327,9 @@ def _entry(url: str, meta: _Meta, visit: _Visit) -> Entry:
     depth = meta.depth if isinstance(meta.depth, int) else 0
     entry = Entry(url, "", depth, via=visit.via, kind=visit.kind, history=visit.history)
     if history_of(entry) is None:
-        raise BadLine("no visit: its history cannot be read")
+        raise BadLine("not a valid visit: its history cannot be read")
     if visit.kind in NO_URLS | {"request"}:
-        raise BadLine("no visit: of what is no link")
+        raise BadLine("not a valid visit: its kind is not a link")
     return entry
 
 
@@ -335,12 +337,12 @@ def _request(given: _Item, fields: dict[str, Any]) -> Request | Entry:
     form = {name: value for name, value in fields.items() if name not in _NO_FORM}
     url = normalize(given.url, schemes=SCHEMES)
     if url is None:
-        raise BadLine("no request: not a URL that this crawler fetches")
+        raise BadLine("not a valid request: this crawler cannot fetch its URL")
     if isinstance(given.meta.visit, _Visit):
         return _entry(url, given.meta, given.meta.visit)
     try:
         form = converted(form, dict[str, str | list[str]])
     except UndecodableError as error:
-        raise BadLine(f"no request, as form data is text: {error}") from None
+        raise BadLine(f"not a valid request: form data must be text: {error}") from None
     meta = msgspec.to_builtins(given.meta)
     return FormRequest(url, method=given.method.upper(), meta=meta, formdata=form)

@@ -1,13 +1,13 @@
 """Messages between shards: links, hosts that a domain links to, Requests, the end of the seeds.
 
-Made by splitter.py for the outbox of the shard that they come from, read by inbox.py for the shard
-that they go to. What the target needs of a link travels: URL, how it was linked, the fingerprint it
-is compared by, where it was found. Its host is found again; text and relation are not needed. The
-invariant: what ``encode_…`` gives, any later version can ``decode``, so fields are only added at
-the end, with a default, and what means something else gets a new kind.
+splitter.py makes them for the outbox of the sending shard; inbox.py reads them for the target. A
+message has what the target needs of a link: its URL, how and where it was found, and its
+fingerprint. The target finds the host again; it does not need text and relation. Any later version
+can ``decode`` what ``encode_…`` returns. So fields are only added at the end, with a default, and a
+message with another meaning gets a new kind.
 
-An entry's *extra* is a Request (`RequestCodec`). A hive refuses one that is not in its plain
-form, so that who can write to Redis commands the crawl but runs no code in it.
+An entry's *extra* is a Request (``RequestCodec``). A hive refuses it unless it is plain data. So
+users who can write to Redis can steer the crawl, but cannot run code in it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 # message := msgpack array [kind, field, ...]
-#   kind 1: links; names are fingerprints, u64 little-endian each. No kinds at all: all are "a".
-#           No times at all: none is a hint.
-#           Ranks and sites are of seeds: as many ranks as links, and the hosts of ``SeedFacts``.
-#   kind 2: entry, and the fingerprint it is submitted under, or nil: it is requeued
-#   kind 3: all seeds are sent
-#   kind 4: a domain, and hosts that it links to by URLs that their shard has
-#   kind 5: the same of several domains
+#   kind 1: links; names are their fingerprints, u64 little-endian. An empty list of kinds means
+#           that all are "a", an empty list of times that there are none. Only seeds have ranks (one
+#           for each link) and sites (the hosts of ``SeedFacts``).
+#   kind 2: an entry, and the fingerprint it is submitted under, or nil if it is requeued
+#   kind 3: all seeds were sent
+#   kind 4: a domain, and hosts that it links to by URLs that the target already has
+#   kind 5: the same for several domains
 _USUAL_KIND = "a"
 _HOP_BYTES = 16
 
-#: No message is larger. Documents, and so their links, are bounded far below.
+#: Largest message. Documents, and so their links, are limited to far less.
 MAX_BYTES = 1 << 26
 
 _Name: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
@@ -45,7 +45,7 @@ _Hosts: TypeAlias = Annotated[list[_Host], msgspec.Meta(min_length=1)]
 
 
 class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
-    """The links of one document, or some seeds."""
+    """Links of one document, or some seeds."""
 
     urls: list[str]
     kinds: list[str]
@@ -64,27 +64,27 @@ class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
 
 
 class EntryMessage(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
-    """An *entry* that is submitted under the fingerprint *name*, or requeued if that is None."""
+    """Message with an *entry*, submitted under the fingerprint *name*, or requeued if None."""
 
     entry: Entry
     name: _Name | None = None
 
 
 class SeedsSent(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
-    """The message that all seeds are sent: whatever comes later was found on a page."""
+    """Message that all seeds were sent; later links were found on pages."""
 
 
 class _Linked(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
-    """A `LinkedHosts` of one domain, as it was before 2026-11-27."""
+    """``LinkedHosts`` of one domain, an earlier format (before 2026-11-27)."""
 
     domain: _Host
     hosts: _Hosts
 
 
 class LinkedHosts(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
-    """The message that pages of domains link to hosts, by URLs that their shard has already.
+    """Message with the hosts that domains link to, by URLs that the target already has.
 
-    *hosts* are by domain. The reputation of a domain counts which others link to it.
+    *hosts* are by linking domain. The reputation of a domain counts which others link to it.
     """
 
     hosts: dict[_Host, _Hosts]
@@ -94,17 +94,17 @@ Message: TypeAlias = LinkBatch | LinkedHosts | EntryMessage | SeedsSent
 
 
 class MessageError(ValueError):
-    """The error of bytes that are no message, or one of a later version."""
+    """Error for bytes that are not a valid message, or a message of a later version."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgpack_decoder(_Links | _Linked | LinkedHosts | EntryMessage | SeedsSent)
-#: The message that all seeds are sent.
+#: The encoded message that all seeds were sent.
 SEEDS_SENT = _encode(SeedsSent())
 
 
 def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
-    """*batch*, or its links *at* these indexes, as a message: 1 us, and 0.1 us for each link."""
+    """Encode *batch*, or its links *at* these indexes. Takes 1 us, and 0.1 us for each link."""
     links, names, source, seeds = batch.links, batch.fingerprints, batch.source, batch.seeds
     if at is not None:
         links, names = [links[i] for i in at], [names[i] for i in at]
@@ -131,19 +131,19 @@ def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
 
 
 def encode_hosts(linked: Mapping[str, Iterable[str]]) -> bytes:
-    """The message that domains link to hosts, by domain."""
+    """Encode the hosts that domains link to, by domain."""
     return _encode(LinkedHosts({domain: [*hosts] for domain, hosts in linked.items()}))
 
 
 def encode_entry(entry: Entry, name: int | None) -> bytes:
-    """*entry* as a message: to be submitted under the fingerprint *name*, or requeued."""
+    """Encode *entry*, to be submitted under the fingerprint *name*, or requeued if it is None."""
     return _encode(EntryMessage(entry, name))
 
 
 def decode(data: bytes) -> Message:
-    """The message of one of ``encode_…``, or ``SEEDS_SENT``. MessageError."""
+    """Decode a message from ``encode_…``, or ``SEEDS_SENT``. Raises MessageError."""
     if len(data) > MAX_BYTES:
-        raise MessageError(f"a message of {len(data)} bytes, {MAX_BYTES} is the most")
+        raise MessageError(f"a message of {len(data)} bytes; at most {MAX_BYTES} are allowed")
     try:
         message: Message | _Links | _Linked = _decode(data)
     except UndecodableError as error:
@@ -163,10 +163,10 @@ def _batch_of(message: _Links) -> LinkBatch:
     urls, kinds = message.urls, message.kinds
     count = len(urls)
     each = (kinds, message.modified)
-    if len(message.names) != 8 * count or any(one and len(one) != count for one in each):
+    if len(message.names) != 8 * count or any(values and len(values) != count for values in each):
         raise MessageError("links without their fingerprints, kinds or times")
     if len(message.chain) % _HOP_BYTES:
-        raise MessageError("a chain of half hops")
+        raise MessageError("a redirect chain of the wrong length")
     names = array("Q", message.names)
     hosts = [host_of(url) for url in urls]
     if 0 in names or "" in hosts:

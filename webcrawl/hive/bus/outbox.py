@@ -1,24 +1,24 @@
-"""Outbox: the messages of one shard to others, on disk until their targets have them for good.
+"""Outbox: messages of one shard to others, on disk until their targets have them for good.
 
-A part of the shard. What is appended is durable (``kill -9``; power loss from the next checkpoint
-on). The sender takes messages in their order, and says which ID of the target's stream carried
-each. A segment goes when all its messages were sent and a published checkpoint of each target has
-that ID. After a restart, or when Redis has lost something, all that is left is sent again: each
-message arrives at least once.
+The outbox is part of the shard. Appended messages survive ``kill -9``, and power loss from the next
+checkpoint on. The sender takes messages in order and reports the ID that each got in the target's
+stream. A segment is deleted when all its messages were sent and a published checkpoint of each
+target has those IDs. After a restart, or when Redis has lost data, all remaining messages are sent
+again. So each message arrives at least once.
 
-That a domain links to a host is noted in memory, as each page has ten such notes, and becomes one
-message for each target before the next are taken, or a checkpoint. A crash loses those of the last
-moment, as host records do.
+Notes that a domain links to a host are first kept in memory, because each page has about ten. They
+become one message for each target before the next messages are taken, or before a checkpoint. A
+crash loses the notes of the last moment, as it does for host records.
 
-On disk, numbered in their order, each a record log (storage/record_log.py)::
+On disk are numbered files, each a record log (storage/record_log.py)::
 
     NNNNNN.log   segment; the highest is appended to, until it is large or a checkpoint is prepared
     ../requests  empty file: there may be Requests of pages of other shards
     record   := msgpack array [is a barrier, [[target, message], ...]]
     snapshot := msgpack array [version, next number, [[number, size], ...]]
 
-So a snapshot names whole files that never change. Segments behind them were written since: they are
-read up to a torn end, and never appended to.
+So a snapshot names complete files that never change. Segments with higher numbers were written
+later: they are read up to a torn end, and never appended to.
 """
 
 from __future__ import annotations
@@ -47,40 +47,41 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 _SEGMENT_BYTES = 4 << 20
-# Messages in memory that were not taken yet; more are read from disk again, without their names.
+# Limit of messages in memory that were not taken yet. Others are read from disk again, without
+# their cache keys.
 _HELD_BYTES = 1 << 16
-# Notes in memory.
-_NOTES = 1 << 13
+# Limit of notes in memory.
+_MAX_NOTES = 1 << 13
 _SUFFIX = ".log"
 _REQUESTS = "requests"
 
 
 class Outgoing(NamedTuple):
-    """A message on its way: *payload*, for the shard *target*.
+    """Message on its way: *payload*, for the shard *target*.
 
-    names: what its delivery spares (see splitter.py); none if it was read from disk.
-    segment: that it is in.
+    cache_keys: added to the cache on delivery (see splitter.py); empty if it was read from disk.
+    segment: the number of its segment.
     """
 
     target: int
     payload: bytes
-    names: Sequence[int]
+    cache_keys: Sequence[int]
     segment: int
 
 
 class _Segment:
-    """A file of messages: *size* in bytes; *last* is the ID that each target's last one got."""
+    """File of messages: its *size* in bytes, and the *last* stream ID by target."""
 
     __slots__ = ("last", "size", "under_way")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.under_way = 0  # messages in memory that were not delivered
+        self.under_way = 0  # messages in memory that are not yet delivered
         self.last: dict[int, str] = {}
 
 
 class _OutboxSnapshot(msgspec.Struct, array_like=True, frozen=True):
-    """The number of the next segment, and those before it that are needed, with their sizes."""
+    """Saved state: the number of the next segment, and the needed ones with their sizes."""
 
     version: int
     number: Count
@@ -93,7 +94,7 @@ _decode_snapshot = msgpack_decoder(_OutboxSnapshot)
 
 
 class Outbox:
-    """The outbox of one shard, in the directory *path*. Belongs to the reactor's thread."""
+    """Outbox of one shard, in the directory *path*. Belongs to the reactor's thread."""
 
     def __init__(
         self, *, path: Path, segment_bytes: int = _SEGMENT_BYTES, held_bytes: int = _HELD_BYTES
@@ -102,28 +103,28 @@ class Outbox:
         self._segment_bytes = segment_bytes
         self._held_bytes = held_bytes
         self._log: RecordLog | None = None
-        self._number = 1  # of the next segment, or that being written
+        self._number = 1  # of the next segment, or the one being written
         self._segments: dict[int, _Segment] = {}  # in their order
-        self._read = (1, HEADER_SIZE)  # what is on disk from here on is not in memory
-        self._behind = 0  # bytes of records from there on
-        self._held: deque[Outgoing | None] = deque()  # None: a barrier is before the next
-        self._held_size = 0  # bytes of their messages
-        self._taken_size = 0  # of those that were taken and not delivered
+        self._read = (1, HEADER_SIZE)  # records from here on are on disk only
+        self._behind = 0  # bytes of these records
+        self._held: deque[Outgoing | None] = deque()  # None is a barrier before the next message
+        self._held_size = 0  # bytes of these messages
+        self._taken_size = 0  # bytes of messages that were taken but not delivered
         self._taken = 0
-        # By target and domain: the hosts that the domain links to, with what their delivery spares.
+        # By target and domain: the hosts that the domain links to, with their cache keys.
         self._notes: dict[int, dict[str, dict[str, int]]] = {}
         self._noted = 0
         self._disposable: list[int] = []
-        self._unnamed = 0  # of these the last snapshot does not name
+        self._unnamed = 0  # how many of these the last snapshot does not name
         self._unsynced: list[Path] = []
         self.is_open = False
 
-    # --- its life
+    # --- opening, closing, checkpoints
 
     def open(self, saved: bytes | None) -> None:
-        """Take up the state *saved*, and what was appended since. All of it is to be sent.
+        """Load the state *saved* and the messages appended since; all of them are to be sent.
 
-        Blocks; reads what was appended since. CorruptRecordError, NewerFormatError, OSError.
+        Blocks while it reads the latter. Raises CorruptRecordError, NewerFormatError or OSError.
         """
         state = _OutboxSnapshot(_VERSION, 1, []) if saved is None else _decoded(saved, self._path)
         self._unsynced += [*make_directory(self._path), self._path]
@@ -140,7 +141,7 @@ class Outbox:
             if number in self._segments:
                 continue
             path = self._file(number)
-            # Below the snapshot's: acknowledged before it was taken.
+            # Lower numbers were acknowledged before the snapshot was taken.
             ends = (end for end, _ in read_records(path)) if number >= state.number else ()
             if size := max(ends, default=0):
                 self._segments[number] = _Segment(size)
@@ -157,7 +158,7 @@ class Outbox:
         self._end_segment()
 
     def snapshot(self) -> bytes:
-        """Its state: the segments until now, none of which is appended to any more."""
+        """Return the state to save; its segments are not appended to any more."""
         self._append_notes()
         self._end_segment()
         self._unnamed = len(self._disposable)
@@ -165,12 +166,12 @@ class Outbox:
         return msgspec.msgpack.encode(_OutboxSnapshot(_VERSION, self._number, segments))
 
     def written(self) -> list[Path]:
-        """The files that the last snapshot names, written since the one before."""
+        """Return the files of the last snapshot that were written since the one before."""
         paths, self._unsynced = self._unsynced, []
         return paths
 
     def forget(self) -> None:
-        """Delete the segments that only snapshots before the last one name."""
+        """Delete the segments that only older snapshots name."""
         for number in self._disposable[: self._unnamed]:
             self._file(number).unlink(missing_ok=True)
         del self._disposable[: self._unnamed]
@@ -181,10 +182,10 @@ class Outbox:
     def append_all(
         self, messages: Sequence[tuple[int, bytes, Sequence[int]]], *, barrier: bool = False
     ) -> None:
-        """Append *messages*, each for a target, by one write; *names* as in ``Outgoing``.
+        """Append *messages* by one write: each a target, a payload and cache keys.
 
-        With *barrier* they are not taken before all that was appended earlier was delivered.
-        OSError when the disk is full: then nothing was appended.
+        With *barrier* they are not taken before all earlier messages were delivered. OSError when
+        the disk is full; then nothing was appended.
         """
         log = self._log or self._begin_segment()
         before = log.size
@@ -199,11 +200,11 @@ class Outbox:
         if log.size >= self._segment_bytes:
             self._end_segment()
 
-    def note(self, target: int, domain: str, host: str, name: int) -> None:
-        """Note that *domain* links to *host* of the shard *target*; *name* as in ``Outgoing``."""
-        self._notes.setdefault(target, {}).setdefault(domain, {})[host] = name
+    def note(self, target: int, domain: str, host: str, cache_key: int) -> None:
+        """Note that *domain* links to *host* of the shard *target*."""
+        self._notes.setdefault(target, {}).setdefault(domain, {})[host] = cache_key
         self._noted += 1
-        if self._noted >= _NOTES:
+        if self._noted >= _MAX_NOTES:
             self._append_notes()
 
     def _append_notes(self) -> None:
@@ -218,12 +219,14 @@ class Outbox:
 
     @property
     def has_requests(self) -> bool:
-        """Whether it may have Requests of pages of any shard of the process, and these would be
-        lost with it: checkpoints of those shards are published after its own."""
+        """Whether it may have Requests from pages of any shard of the process.
+
+        These would be lost with it, so checkpoints of those shards are published after its own.
+        """
         return self._path.with_name(_REQUESTS).exists()
 
     def note_requests(self) -> None:
-        """``has_requests`` from now on, as long as the directory is there."""
+        """Set ``has_requests``, for as long as the directory exists."""
         self._path.with_name(_REQUESTS).touch()
 
     def _begin_segment(self) -> RecordLog:
@@ -250,7 +253,7 @@ class Outbox:
 
     @property
     def unsent(self) -> int:
-        """Bytes of messages, and of records on disk, that are not delivered; 0 if all are."""
+        """Bytes of messages and of records on disk that are not delivered; 0 if all are."""
         return self._behind + self._held_size + self._taken_size + self._noted
 
     @property
@@ -259,12 +262,12 @@ class Outbox:
         return sum(segment.size for segment in self._segments.values())
 
     def take(self, limit: int) -> list[Outgoing]:
-        """The next messages, in their order, until they are *limit* bytes or more; none when all
-        were taken, or when the next ones wait for the delivery of those.
+        """Return the next messages in order, until they have *limit* bytes or more.
 
-        Reads some of the disk when it is behind. CorruptRecordError, OSError.
+        The list is empty when all were taken, or when the next ones wait for their delivery. Reads
+        from disk if necessary. Raises CorruptRecordError or OSError.
         """
-        with suppress(OSError):  # a full disk is told to those who append
+        with suppress(OSError):  # whoever appends is told that the disk is full
             self._append_notes()
         found: list[Outgoing] = []
         size = 0
@@ -283,7 +286,7 @@ class Outbox:
         return found
 
     def _load(self) -> bool:
-        """Read on from the disk; whether there was anything."""
+        """Read more messages from disk and return whether there were any."""
         while self._behind:
             number, start = self._read
             segment = self._segments.get(number)
@@ -295,8 +298,10 @@ class Outbox:
                 try:
                     barrier, messages = _decode_record(record)
                 except UndecodableError as error:
-                    raise CorruptRecordError(path, end, f"no messages: {error}") from error
-                self._hold(segment, barrier, [Outgoing(*one, (), number) for one in messages])
+                    raise CorruptRecordError(path, end, f"not valid messages: {error}") from error
+                self._hold(
+                    segment, barrier, [Outgoing(*message, (), number) for message in messages]
+                )
                 self._behind -= end - self._read[1]
                 self._read = (number, end)
                 if self._held_size >= self._held_bytes:
@@ -305,16 +310,19 @@ class Outbox:
                 return True
         return False
 
-    def delivered(self, message: Outgoing, stream_id: str) -> None:
-        """*message*, which was taken, is in the stream of its target under *stream_id*."""
+    def mark_delivered(self, message: Outgoing, stream_id: str) -> None:
+        """Record that *message* is in the stream of its target under *stream_id*."""
         self._taken -= 1
         self._taken_size -= len(message.payload)
         segment = self._segments[message.segment]
         segment.under_way -= 1
         segment.last[message.target] = stream_id
 
-    def acknowledged(self, acks: Mapping[int, str]) -> None:
-        """Published checkpoints of the targets have all up to the IDs in *acks*."""
+    def acknowledge(self, acks: Mapping[int, str]) -> None:
+        """Drop segments whose messages are in published checkpoints of their targets.
+
+        *acks* has the IDs up to which each target has published its stream.
+        """
         for number, segment in list(self._segments.items()):
             if number == self._number or segment.under_way or (number, segment.size) > self._read:
                 break
@@ -326,7 +334,7 @@ class Outbox:
                 self._disposable.append(number)
 
     def rewind(self) -> None:
-        """All that is left is to be sent again; what was taken counts as not taken."""
+        """Send all remaining messages again, including those that were taken."""
         self._held.clear()
         self._held_size = self._taken_size = self._taken = 0
         for segment in self._segments.values():
@@ -340,9 +348,11 @@ class Outbox:
 
 
 def segments_of(path: Path, saved: bytes) -> list[tuple[Path, int | None]]:
-    """The segments of the outbox at *path* as of the snapshot *saved*, each to its size, and those
-    written since, to their ends. For readers beside its owner. CorruptRecordError,
-    NewerFormatError."""
+    """Return the segments of the outbox at *path*, for readers that are not its owner.
+
+    Segments of the snapshot *saved* are valid up to their size; later ones, with None, to their
+    end. Raises CorruptRecordError or NewerFormatError.
+    """
     state = _decoded(saved, path)
     named = [(path / f"{number:06d}{_SUFFIX}", size) for number, size in state.segments]
     found = sorted(path.glob(f"*{_SUFFIX}"))
@@ -350,7 +360,7 @@ def segments_of(path: Path, saved: bytes) -> list[tuple[Path, int | None]]:
 
 
 def messages_of(record: bytes) -> list[bytes]:
-    """The messages in a *record* of a segment; MessageError if it is none."""
+    """Return the messages in a *record* of a segment. MessageError if it is not valid."""
     try:
         return [message for _, message in _decode_record(record)[1]]
     except UndecodableError as error:

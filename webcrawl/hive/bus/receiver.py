@@ -1,8 +1,8 @@
-"""Receiver: from the streams of the shards that a process holds into their inboxes.
+"""Receiver: reads the streams of the shards that a process holds into their inboxes.
 
-Each stream is read from its shard's position; there are no groups of consumers, whose state in
-Redis could disagree with the checkpoint's. It reads by a connection of its own, as it waits there.
-The stream of a shard whose eliminator is full is not read. What is no message is skipped and
+Each stream is read from its shard's position. Consumer groups are not used, because their state in
+Redis could disagree with the checkpoint. The receiver has its own connection, because it waits
+there. The stream of a shard whose eliminator is full is not read. Invalid messages are skipped and
 counted.
 """
 
@@ -35,34 +35,35 @@ logger = logging.getLogger(__name__)
 
 _BLOCK_MS = 500
 _IDLE_SECS = 0.1
-_READ_ENTRIES = 16  # of each stream at once
-# Between two reads while something comes, so that each finds more than one entry.
+_READ_ENTRIES = 16  # of each stream per read
+# A short wait between two reads, so that each finds more than one entry.
 _READ_EVERY_SECS = 0.05
 _SLICE_ENTRIES = 4
-# The loop of a busy drone takes its time for each turn: one for each stream would be too few.
+# How long entries are processed without a break. In a busy drone each turn of the loop is long, so
+# a break after each stream would be too slow.
 _SLICE_SECS = 0.02
 _REFUSED = {
-    GARBAGE: "What came from Redis is no message and was skipped: %s",
-    FOREIGN: "What came from Redis for a shard is another one's and was refused: of the host %s",
+    GARBAGE: "Skipped an invalid message from Redis: %s",
+    FOREIGN: "Refused a message from Redis that is for another shard, for the host %s",
 }
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Receiver:
-    """Takes in what is in the streams of *inboxes*, by the numbers of shards that come and go.
+    """Reader of the streams of *inboxes*, which are by shard number and come and go.
 
-    *fail* is called with what disks and shards raise.
+    *fail* is called with exceptions of disks and shards.
     """
 
     client: RedisClient
     keys: Keys
     inboxes: Mapping[int, Inbox]
     fail: Callable[[Exception], object]
-    #: In which streams are read, from when it is set: see sender.py.
+    #: The incarnation in which streams are read, once it is set: see sender.py.
     incarnation: str = ""
-    #: Entries taken in.
+    #: Number of accepted entries.
     received: int = 0
-    #: Seconds for which what came last had been in Redis.
+    #: How many seconds the last entry was in Redis.
     lag: float = 0.0
     _links: int = 0
     _bytes: int = 0
@@ -71,7 +72,7 @@ class Receiver:
     _pause_at: float = 0.0
 
     async def run(self) -> None:
-        """Receive until it is cancelled."""
+        """Receive messages until cancelled."""
         back_off = BackOff()
         while not is_cancelled():
             try:
@@ -81,8 +82,8 @@ class Receiver:
                 continue
             self._pause_at = now() + _SLICE_SECS
             try:
-                for one in found:
-                    await self._take_in(*one)
+                for stream in found:
+                    await self._take_in(*stream)
             except (OSError, CorruptRecordError, FatalError) as error:
                 self.fail(error)
                 await back_off.wait()
@@ -92,8 +93,10 @@ class Receiver:
                 await asyncio.sleep(_READ_EVERY_SECS)
 
     async def _read(self) -> list[tuple[int, Inbox, str, _Entries]]:
-        """The next entries of each stream, with its shard's number, its inbox, and the ID that they
-        are behind; waits for some, but not long."""
+        """Return the next entries of each stream, after a short wait if there are none.
+
+        With them are the shard's number, its inbox, and the ID before the first entry.
+        """
         wanted: dict[str, tuple[int, Inbox, str]] = {}
         for number, inbox in self.inboxes.items():
             if not (self.incarnation and inbox.is_open):
@@ -119,7 +122,7 @@ class Receiver:
         return [(*wanted[stream], entries) for stream, entries in streams]
 
     async def _read_each(self, streams: Sequence[str], cursors: Sequence[str]) -> list[Any]:
-        """The same where streams are on several servers, which cannot be waited for together."""
+        """Read streams on a cluster, where one command cannot wait for several servers."""
         assert isinstance(self.client, RedisCluster)
         pipeline: Any = self.client.pipeline(transaction=False)
         for stream, cursor in zip(streams, cursors, strict=True):
@@ -135,10 +138,9 @@ class Receiver:
         return found
 
     async def _take_in(self, number: int, inbox: Inbox, cursor: str, entries: _Entries) -> None:
-        """Give *entries* to their inbox, as long as the shard is held, and that is where it was
-        when they were read."""
+        """Give *entries* to *inbox*, as long as the shard is held and its cursor is unchanged."""
         for start in range(0, len(entries), _SLICE_ENTRIES):
-            # A shard that has gone is closed in a thread.
+            # The shard may be gone or being closed in a thread.
             if self.inboxes.get(number) is not inbox or inbox.cursor != cursor:
                 return
             some = [
@@ -161,12 +163,12 @@ class Receiver:
 
     def _refuse(self, stat: str, what: Sequence[str]) -> None:
         if not self._refused[stat]:
-            told = f"{_REFUSED[stat]}. No more of these will be logged, see the stat {stat}"
-            logger.warning(told, what[0])
+            message = f"{_REFUSED[stat]}. Further ones are only counted in the stat {stat}"
+            logger.warning(message, what[0])
         self._refused[stat] += len(what)
 
     def stats(self) -> dict[str, float]:
-        """Under their names in the crawl's statistics."""
+        """Return the stats of this receiver by name."""
         return {
             "hive/batches/received": self.received,
             "hive/links/received": self._links,

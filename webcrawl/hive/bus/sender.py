@@ -1,19 +1,18 @@
-"""Sender: what the outboxes of a process have, to the streams of its targets.
+"""Sender: sends the messages in a process's outboxes to the streams of their targets.
 
 Each shard has a stream in Redis. Its entries have one field ``b``: messages, packed by
-``storage.record_log.pack_many``. Each ID goes back to the segments whose messages it carried.
+``storage.record_log.pack_many``. The ID of each entry is reported to the segments of its messages.
 
-Redis may lose what it has: all of it, or what was written since it last saved or replicated. Then
-IDs that were answered mean nothing any more. An *incarnation* names the data and the server
-processes that had them without a break. When a beat finds another one, the outboxes are rewound,
-streams are read from their beginnings, and acknowledgements count from then on. So a message
-arrives at least once whatever happens to Redis, and nothing waits for it but messages.
+Redis may lose its data: all of it, or what was written since it last saved or replicated. Then
+earlier IDs become meaningless. An *incarnation* names the data, and the server processes that had
+it without a break. When a heartbeat finds another one, the outboxes are rewound, streams are read
+from their beginnings, and acknowledgements count from then on. So a message arrives at least once
+even if Redis loses it, and only messages wait for Redis.
 
-Messages for one target become few entries, by bytes and by time: they wait for half a second where
-there are many. A stream that is too large gets no more; those messages wait in memory up to a
-bound, and then those of all targets wait in the outboxes, on disk. For one target messages are sent
-in the order of their outbox. An answer that did not come leaves them where they are: they are sent
-again.
+Messages for one target are combined into few entries, by size and time: if there are many, they
+wait for half a second. A stream that is too large gets no more. Its messages wait in memory up to a
+limit; then messages of all targets wait in the outboxes on disk. Messages of one outbox for one
+target are sent in order. If an answer is lost, they are sent again.
 """
 
 from __future__ import annotations
@@ -39,21 +38,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Messages wait so long to become few entries; where there are few messages anyhow, they need not.
+# Messages wait this long to be combined into few entries; if there are few anyway, less.
 _WAIT_SECS = 0.5
 _SHORT_WAIT_SECS = 0.1
-_FEW = 16
-# No entry is begun with more bytes; what one call carries; and what is in memory on its way.
+_FEW_MESSAGES = 16
+# An entry takes no more messages at this size.
 _ENTRY_BYTES = 1 << 15
+# Limits of one call to Redis, of messages in memory, and of one read from an outbox.
 _CALL_BYTES = 1 << 20
 _UNDER_WAY_BYTES = 1 << 23
 _TAKE_BYTES = 1 << 16
-# About what all streams of a hive have together, but at least so much for each: ten million links
-# of 110 bytes that are in no published checkpoint yet.
+# Approximate limit of all streams of a hive together, and the minimum for each. It holds ten
+# million links of 110 bytes that no published checkpoint has yet.
 _STREAMS_BYTES = 1 << 30
 _STREAM_BYTES = 1 << 20
-# Appends each ARGV to its key, unless that has more bytes than the first says: then nil. The last
-# entry of a stream always stays, however large it is.
+# Appends each ARGV to its key, unless the key has more bytes than the first ARGV; then returns nil.
+# A stream with a single entry is never full, however large the entry is.
 _SEND = """
 local sent = {}
 for i, key in ipairs(KEYS) do
@@ -66,12 +66,12 @@ return sent
 
 
 def stream_bytes(shards: int) -> int:
-    """The largest size of a stream in a hive of so many *shards*."""
+    """Return the largest size of a stream in a hive with *shards*."""
     return max(_STREAMS_BYTES // shards, _STREAM_BYTES)
 
 
 class _Entry(NamedTuple):
-    """An entry to be sent: the next *messages* of the queue of *target*, packed."""
+    """Entry to send: the next *messages* (a number) of the queue of *target*, packed."""
 
     target: int
     messages: int
@@ -80,10 +80,10 @@ class _Entry(NamedTuple):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Sender:
-    """Sends what *outboxes* have, which are by the numbers of their shards and may come and go.
+    """Sender of messages in *outboxes*, which are by shard number and come and go.
 
-    *cache* is the splitter's. *stream_bytes*: a stream with more gets nothing. *fail* is called
-    with what disks raise.
+    *cache* is the splitter's. A stream with more than *stream_bytes* gets no messages. *fail* is
+    called with exceptions of disks.
     """
 
     client: RedisClient
@@ -92,7 +92,7 @@ class Sender:
     cache: UrlCache
     stream_bytes: int
     fail: Callable[[Exception], object]
-    #: Entries sent.
+    #: Number of sent entries.
     sent: int = 0
     _messages: int = 0
     _bytes_sent: int = 0
@@ -105,19 +105,20 @@ class Sender:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all of the outboxes is in Redis. O(shards)."""
+        """Whether all messages of the outboxes are in Redis. O(shards)."""
         return not any(outbox.unsent for outbox in self.outboxes.values())
 
     def on_heartbeat(self, incarnation: str, acks: Mapping[int, str]) -> None:
-        """A beat has told up to where each shard's stream is in a published checkpoint. In another
-        *incarnation* than the last all that is left in the outboxes is sent again instead, and the
-        cache spares nothing."""
+        """Acknowledge the stream entries that published checkpoints have, as a heartbeat found.
+
+        In another *incarnation*, send all remaining messages again instead and clear the cache.
+        """
         if incarnation == self._incarnation:
             for outbox in self.outboxes.values():
-                outbox.acknowledged(acks)
+                outbox.acknowledge(acks)
             return
         if self._incarnation:
-            logger.info("Redis was started again or lost its data: what it may lack is sent again")
+            logger.info("Redis was restarted or lost its data: links it may have lost are resent")
         self._incarnation = incarnation
         self._rewinds += 1
         self._queues.clear()
@@ -128,13 +129,15 @@ class Sender:
                 outbox.rewind()
 
     def forget(self) -> None:
-        """The cache spares nothing of what was sent until now, answered or not: what the outboxes
-        of abandoned shards had may be nowhere."""
+        """Clear the cache, also of messages whose answer is still to come.
+
+        The messages in the outboxes of abandoned shards may be lost.
+        """
         self._forgets += 1
         self.cache.clear()
 
     async def run(self) -> None:
-        """Send until it is cancelled."""
+        """Send messages until cancelled."""
         back_off = BackOff()
         while not is_cancelled():
             if not self._gather():
@@ -146,22 +149,22 @@ class Sender:
             except UNREACHABLE as error:
                 if not self._away_since:
                     self._away_since = now()
-                    told = "Messages to other shards wait on disk, as Redis does not take them: %s"
-                    logger.warning(told, str(error) or type(error).__name__)
+                    message = "Links to other processes wait on disk, because Redis fails: %s"
+                    logger.warning(message, str(error) or type(error).__name__)
                 await back_off.wait()
                 continue
             back_off.reset()
             sent = self._messages - before
             if sent and self._away_since:
-                logger.info("Redis takes messages again after %.1f s", now() - self._away_since)
+                logger.info("Redis works again after %.1f s", now() - self._away_since)
                 self._away_since = 0.0
-            # After seeds, or when Redis is back, the disk has many more.
+            # After seeds, or when Redis is back, there are many more on disk.
             left = sum(outbox.unsent for outbox in self.outboxes.values()) - self._bytes
             if not sent or left < _CALL_BYTES:
-                await asyncio.sleep(_WAIT_SECS if sent > _FEW else _SHORT_WAIT_SECS)
+                await asyncio.sleep(_WAIT_SECS if sent > _FEW_MESSAGES else _SHORT_WAIT_SECS)
 
     def _gather(self) -> bool:
-        """Take what the outboxes have into the queues; False if a disk could not be read."""
+        """Move messages from the outboxes into the queues; return False if a disk fails."""
         boxes = [outbox for outbox in self.outboxes.values() if outbox.unsent and outbox.is_open]
         while boxes and self._bytes < _UNDER_WAY_BYTES:
             left = []
@@ -180,7 +183,7 @@ class Sender:
         return True
 
     async def _send_all(self) -> None:
-        """Send what is in the queues, but not to streams that are full."""
+        """Send the messages in the queues, except to streams that are full."""
         rewinds = self._rewinds
         full: set[int] = set()
         for entries in self._calls():
@@ -190,19 +193,19 @@ class Sender:
             forgets = self._forgets
             ids = await self._send(wanted)
             if rewinds != self._rewinds:
-                return  # the answers may be those of a Redis that is gone
+                return  # the answers may be from a Redis that has lost its data
             for entry, stream_id in zip(wanted, ids, strict=True):
                 if stream_id is None:
                     full.add(entry.target)
                 else:
-                    names = self._delivered(entry, stream_id.decode())
+                    cache_keys = self._mark_delivered(entry, stream_id.decode())
                     if forgets == self._forgets:
-                        self.cache.admit(names)
+                        self.cache.admit(cache_keys)
 
     def _calls(self) -> Iterable[list[_Entry]]:
-        """The entries of the queues as they are now, in calls: on a cluster each is for one stream.
+        """Yield the entries of the queues in calls; on a cluster, each call is for one stream.
 
-        A queue changes only by what is sent while this goes on, and is not looked at again.
+        While this runs, messages are only removed from the queues. Each queue is read once.
         """
         for_one = isinstance(self.client, RedisCluster)
         call: list[_Entry] = []
@@ -219,7 +222,7 @@ class Sender:
             yield call
 
     async def _send(self, entries: Sequence[_Entry]) -> list[bytes | None]:
-        """The IDs that *entries* got; None for one whose stream is full."""
+        """Send *entries* and return their IDs; None for those whose stream is full."""
         answer: list[bytes | None] = await self.client.execute_command(
             "EVAL",
             _SEND,
@@ -230,30 +233,30 @@ class Sender:
         )
         return answer
 
-    def _delivered(self, entry: _Entry, stream_id: str) -> list[int]:
-        """*entry* is in its stream; the names in it."""
+    def _mark_delivered(self, entry: _Entry, stream_id: str) -> list[int]:
+        """Remove the messages of *entry*, which is in its stream; return their cache keys."""
         queue = self._queues[entry.target]
-        names: list[int] = []
+        cache_keys: list[int] = []
         for _ in range(entry.messages):
             outbox, message = queue.popleft()
             self._bytes -= len(message.payload)
-            names += message.names
+            cache_keys += message.cache_keys
             if outbox.is_open:
-                outbox.delivered(message, stream_id)
+                outbox.mark_delivered(message, stream_id)
         if not queue:
             del self._queues[entry.target]
         self.sent += 1
         self._messages += entry.messages
         self._bytes_sent += len(entry.packed)
-        return names
+        return cache_keys
 
     def stats(self) -> dict[str, float]:
-        """Under their names in the crawl's statistics."""
+        """Return the stats of this sender by name."""
         return {"hive/batches/sent": self.sent, "hive/bytes/sent": self._bytes_sent}
 
 
 def _entries(target: int, queue: deque[tuple[Outbox, Outgoing]]) -> Iterable[_Entry]:
-    """*queue* divided into entries for the stream of *target*."""
+    """Divide *queue* into entries for the stream of *target*."""
     some: list[bytes] = []
     size = 0
     for _, message in queue:

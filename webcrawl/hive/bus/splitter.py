@@ -1,13 +1,12 @@
-"""Host splitter: what a process finds, divided between its shard and the outbox to others.
+"""Host splitter: divides links between the shard of their page and the outbox to other shards.
 
-Links to the shard of their page are submitted there, all others go to the outbox of that shard,
-those to other shards of the same process, too: each shard's checkpoint stands for itself.
+Links to the shard of their page are submitted there. All others go to the outbox of that shard,
+even those to other shards of the same process, because each shard's checkpoint stands on its own.
 
-A cache spares what was sent already (Broder et al., "Efficient URL Caching for World Wide Web
-Crawling"): a link whose fingerprint it holds. The target's reputation counts which domains link to
-it, so the pair of the domains of page and link goes alone if the cache does not hold that. Both
-enter the cache when Redis has answered, so what is spared is in the target's stream, or in a
-published checkpoint of it.
+A cache avoids sending a link twice, by its fingerprint (Broder et al., "Efficient URL Caching for
+World Wide Web Crawling"). The target's reputation counts which domains link to it. So if the link
+is cached but its pair of domains is not, only the pair is sent. Both enter the cache when Redis has
+answered, so links that are not sent are in the target's stream or in a published checkpoint of it.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ if TYPE_CHECKING:
     from webcrawl.hive.bus.outbox import Outbox
     from webcrawl.seen.caches import UrlCache
 
-# Links of one message: at URL_MAX_LENGTH_BYTES these are a megabyte.
+# Links in one message; with URLs of URL_MAX_LENGTH_BYTES these are a megabyte.
 _LINKS = 512
-# Sources of URLs pause while an outbox has so much to send.
+# Sources of URLs pause while an outbox has more than this to send.
 _FULL_BYTES = 16 << 20
 # The shard whose holder reads the seeds.
-_OF_SEEDS = 0
+_SEED_SHARD = 0
 
 # For ``Outbox.append_all``.
 _Messages: TypeAlias = "list[tuple[int, bytes, Sequence[int]]]"
 
 
 class HostSplitter:
-    """An ``RemoteShards`` of *shards* over *outboxes*, by the numbers of those that are held."""
+    """``RemoteShards`` that sends to other shards through *outboxes*, by number of held shard."""
 
     def __init__(self, shards: Shards, *, outboxes: Mapping[int, Outbox], cache: UrlCache) -> None:
         self._shards = shards
@@ -55,10 +54,10 @@ class HostSplitter:
         return any(outbox.unsent > _FULL_BYTES for outbox in self._outboxes.values())
 
     def submit(self, batch: LinkBatch) -> None:
-        """As ``LinkSink.submit``. NotHeldError if the process holds no shard."""
+        """Submit *batch* as ``LinkSink.submit`` does. NotHeldError if no shard is held."""
         number, outbox = self._source(batch.source.url)
         shard = self._shards.held(number)
-        divide = self._of_page if batch.seeds is None else self._of_seeds
+        divide = self._divide_links if batch.seeds is None else self._divide_seeds
         own, messages = divide(batch, None if shard is None else number)
         if messages:
             outbox.append_all(messages)
@@ -67,24 +66,32 @@ class HostSplitter:
             self._kept += len(own.links)
 
     def _source(self, url: str) -> tuple[int, Outbox]:
-        """The shard of a document, and its outbox. Of seeds it is the one whose cursor tells how
-        far they were read. If that has gone, any: the document will be fetched again."""
-        number = self._shards.number_of(host_of(url)) if url else _OF_SEEDS
-        for one in chain((number,), self._outboxes):
-            if one in self._outboxes:
-                return one, self._outboxes[one]
+        """Return the shard of a document, or of the seeds, and its outbox.
+
+        If that shard is no longer held, use any other: the document will be fetched again.
+        """
+        number = self._shards.number_of(host_of(url)) if url else _SEED_SHARD
+        for candidate in chain((number,), self._outboxes):
+            if candidate in self._outboxes:
+                return candidate, self._outboxes[candidate]
         raise NotHeldError("this process holds no shard")
 
-    def _of_seeds(self, batch: LinkBatch, kept: int | None) -> tuple[LinkBatch | None, _Messages]:
-        """The seeds of the shard *kept*, and the messages of all others."""
+    def _divide_seeds(
+        self, batch: LinkBatch, kept: int | None
+    ) -> tuple[LinkBatch | None, _Messages]:
+        """Return the seeds for the shard *kept*, and messages with all others."""
         parts = dict(batch.split(self._shards.number_of))
         own = None if kept is None else parts.pop(kept, None)
         self._sent += sum(len(part.links) for part in parts.values())
         return own, [(target, encode_links(part), ()) for target, part in parts.items()]
 
-    def _of_page(self, batch: LinkBatch, kept: int | None) -> tuple[LinkBatch | None, _Messages]:
-        """The links of a page to the shard *kept*, and the messages of all others: the links that
-        are not spared, and the hosts of those that are."""
+    def _divide_links(
+        self, batch: LinkBatch, kept: int | None
+    ) -> tuple[LinkBatch | None, _Messages]:
+        """Return the links of a page to the shard *kept*, and messages with all others.
+
+        Links in the cache are not sent; their hosts are noted if the pair of domains is new.
+        """
         names, hosts, cache = batch.fingerprints, batch.hosts, self._cache
         targets = [*map(self._shards.number_of, hosts)]
         leaving = [i for i, target in enumerate(targets) if target != kept]
@@ -94,15 +101,15 @@ class HostSplitter:
         pairs = [hash((domain, registered_domain(hosts[i]))) for i in leaving]
         missed = {*cache.misses([names[i] for i in leaving])}
         unknown = {*cache.misses(pairs)} if batch.source.score >= 0 else ()
-        # By target: the links, and what the cache learns when they are sent.
+        # By target: the indexes of links, and the cache keys to add on delivery.
         found: dict[int, tuple[list[int], list[int]]] = {}
-        # Any will do for what may be lost in a crash, and one has fewer messages.
+        # Notes may be lost in a crash, so any outbox will do; using one makes fewer messages.
         note = next(iter(self._outboxes.values())).note
         for n, i in enumerate(leaving):
             if n in missed:
-                at, learnt = found.setdefault(targets[i], ([], []))
+                at, cache_keys = found.setdefault(targets[i], ([], []))
                 at.append(i)
-                learnt += (names[i], pairs[n])
+                cache_keys += (names[i], pairs[n])
             elif n in unknown:
                 note(targets[i], domain, hosts[i], pairs[n])
         self._sent += len(missed)
@@ -111,26 +118,31 @@ class HostSplitter:
             (
                 target,
                 encode_links(batch, at[start : start + _LINKS]),
-                learnt[2 * start : 2 * (start + _LINKS)],
+                cache_keys[2 * start : 2 * (start + _LINKS)],
             )
-            for target, (at, learnt) in found.items()
+            for target, (at, cache_keys) in found.items()
             for start in range(0, len(at), _LINKS)
         ]
         own = [i for i, target in enumerate(targets) if target == kept]
         return batch.only(own) if own else None, messages
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
-        """As ``RemoteShards.enqueue``. NotHeldError if the process holds no shard."""
-        outbox = self._of_requests()
+        """Send *entry* as ``RemoteShards.enqueue`` does. NotHeldError if no shard is held."""
+        outbox = self._request_outbox()
         outbox.note_requests()
         target = self._shards.number_of(host_of(entry.url))
         outbox.append_all([(target, encode_entry(entry, name), ())])
 
-    def _of_requests(self) -> Outbox:
-        """The first outbox; that of a shard that is leaving, whose last checkpoint may have been
-        made, only if all are: then no page is in process any more when it is made."""
+    def _request_outbox(self) -> Outbox:
+        """Return the first outbox, preferably of a shard that is not leaving.
+
+        The last checkpoint of a leaving shard may have been made already. If all are leaving, it is
+        made only after the last page in process.
+        """
         held = [
-            (one.is_leaving, one.number) for one in self._shards if one.number in self._outboxes
+            (shard.is_leaving, shard.number)
+            for shard in self._shards
+            if shard.number in self._outboxes
         ]
         if not held:
             raise NotHeldError("this process holds no shard")
@@ -138,14 +150,13 @@ class HostSplitter:
         return self._outboxes[number]
 
     def seeds_are_read(self) -> None:
-        """As ``RemoteShards.seeds_are_read``: each shard gets a message, the one that read them,
-        too."""
+        """Tell each shard, including the one that read the seeds, that all seeds were sent."""
         _, outbox = self._source("")
         messages = [(target, SEEDS_SENT, ()) for target in range(self._shards.number)]
         outbox.append_all(messages, barrier=True)
 
     def stats(self) -> dict[str, float]:
-        """Under their names in the crawl's statistics."""
+        """Return the stats of this splitter by name."""
         leaving = self._sent + self._spared
         return {
             "hive/links/leaving_share": round(leaving / max(1, self._kept + leaving), 4),

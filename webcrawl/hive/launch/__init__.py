@@ -1,6 +1,7 @@
-"""Launch: the processes of a hive, started, watched and ended.
+"""Launch: starting, watching and ending the processes of a hive.
 
-On one machine a `Supervisor` runs drones as child processes, with Redis if none is named, and a
-table on the terminal. On many machines their scrapyds do (scrapyd_hosts.py, scrapyd_api.py).
-status.py is the table of what Redis has of a hive, crawl_stats.py the counts from job directories.
+On one machine a ``Supervisor`` runs drones as child processes, starts Redis if none is named, and
+prints a table on the terminal. On many machines, each machine's scrapyd runs them
+(scrapyd_hosts.py, scrapyd_api.py). status.py makes a table of a hive from Redis; crawl_stats.py has
+the counts from job directories.
 """

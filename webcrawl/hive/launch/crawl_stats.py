@@ -1,8 +1,8 @@
 """Stats of a crawl from its job directory, or from those of the drones of a hive on one machine.
 
-Contacts, outcomes, duplicates and bytes of answers are those of the shards as the files have them:
-the last checkpoint and the done log since. Of each shard they are counted once, from the directory
-of the process that had it last. Everything else is as the stats file of each process has it.
+Counts of requests, outcomes, duplicates and bytes are read from the files of the shards: the last
+checkpoint and the done log since. Each shard is counted once, from the directory of the process
+that held it last. All other stats are from the stats file of each process.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _OF_SHARDS = tuple(PREFIX + name for name in OF_SHARDS)
 
 
 def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
-    """The stats of the crawl in *jobdirs*, the counts of the whole crawl behind ``crawl/``; {} if
-    there are none. Blocks."""
+    """Return the stats of the crawl in *jobdirs*, or {} if there are none. Blocks.
+
+    Counts of the whole crawl have the prefix ``crawl/``.
+    """
     stats = merged(filter(None, map(stats_of, jobdirs)))
     counts = shard_counts(jobdirs)
     if counts:
@@ -38,8 +40,10 @@ def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
 
 
 def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, float]:
-    """Counts of the shards of the crawl in *jobdirs*, as ``Frontier.crawl_counts``; {} if that
-    cannot be read. Blocks."""
+    """Return the counts of the shards in *jobdirs*, as ``Frontier.crawl_counts``. Blocks.
+
+    Returns {} if they cannot be read.
+    """
     for _ in range(_TRIES):
         try:
             return _counts_on_disk(jobdirs)
@@ -67,9 +71,11 @@ def _counts_on_disk(jobdirs: Sequence[Path]) -> Mapping[str, float]:
 
 
 def merged(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The stats of drones as those of one crawl: counts are sums, of times, shares and
-    means the largest is taken, and of words the first; as the reason of the end, one other than
-    that all is done."""
+    """Merge the stats of drones into those of one crawl.
+
+    Counts are added. Of times, shares and means the largest is taken, of strings the first. The
+    finish reason is one other than "finished" if there is any.
+    """
     result: dict[str, Any] = {}
     for stats in found:
         for name, value in stats.items():
@@ -85,7 +91,7 @@ _decode = json_decoder(dict[str, Any])
 
 
 def stats_of(jobdir: Path) -> dict[str, Any]:
-    """Its stats as they were last written; {} if they cannot be read. Blocks."""
+    """Return the last written stats of *jobdir*, or {} if they cannot be read. Blocks."""
     try:
         return _decode((jobdir / "stats.json").read_bytes())
     except (OSError, UndecodableError):

@@ -1,8 +1,8 @@
 """Job directories of a crawl on one machine: that of one process, or those of a hive's drones.
 
-A shard that a drone has lost to another one stays in its directory as it was then. Readers pass
-over it: of all directories that have a shard, the one with the newest token is the holder's. Where
-drones are on other machines only a drone's own later checkpoint tells that it has lost a shard.
+A shard that a drone has lost to another one stays in its directory as it was. Readers skip it: of
+all directories with a shard, the one with the newest token belongs to its holder. If drones are on
+other machines, only a drone's own later checkpoint shows that it has lost a shard.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# Any of them shows that a directory is a job's.
+# Any of these files shows that a directory is a job directory.
 _MARKS = ("CURRENT", SHARDS, "logs/info*.jsonl*")
 
 
 def is_crawl(path: Path) -> bool:
-    """Whether *path* is the directory of a job, or of a hive on this machine."""
+    """Return whether *path* is the directory of a job, or of a hive on this machine."""
     is_there = os.path.isdir(path)  # noqa: PTH112  # a path's method raises for a long name
     return is_there and (_is_job(path) or is_hive(path))
 
 
 def is_hive(path: Path) -> bool:
-    """Whether *path* is the directory of a hive on this machine."""
+    """Return whether *path* is the directory of a hive on this machine."""
     return any(map(_is_job, path.glob(f"{DRONES}/*/")))
 
 
 def is_of_hive(path: Path) -> bool:
-    """Whether *path* is the directory of a hive, or of one of its drones."""
+    """Return whether *path* is the directory of a hive, or of one of its drones."""
     is_drone = path.absolute().parent.name == DRONES or any(path.glob(f"{SHARDS}/*/{RECORD}"))
     return is_drone or is_hive(path)
 
@@ -46,35 +46,40 @@ def _is_job(path: Path) -> bool:
 
 
 def jobdirs_of(path: Path) -> list[Path]:
-    """The job directories of the crawl in *path*. FatalError if there is none."""
-    drones = sorted(path.glob(f"{DRONES}/*/"), key=lambda one: (len(one.name), one.name))
-    found = [one for one in drones or [path] if _is_job(one)]
+    """Return the job directories of the crawl in *path*. FatalError if there is no crawl."""
+    drones = sorted(path.glob(f"{DRONES}/*/"), key=lambda path: (len(path.name), path.name))
+    found = [jobdir for jobdir in drones or [path] if _is_job(jobdir)]
     if not found:
         raise FatalError(f"There is no crawl in JOBDIR {path}: name another directory.")
     return found
 
 
 def lost_shards(jobdirs: Sequence[Path]) -> dict[Path, set[str]]:
-    """The names of the shards in each of *jobdirs* that another drone has taken over since; drones
-    beside a single one count, too. Raises as ``read_state``."""
-    beside = jobdirs[0].parent
-    others = beside.glob("*/") if beside.name == DRONES else ()
+    """Return for each of *jobdirs* the names of shards that another drone has taken over.
+
+    For a single drone, the drones next to it count, too. Raises as ``read_state``.
+    """
+    parent = jobdirs[0].parent
+    others = parent.glob("*/") if parent.name == DRONES else ()
     tokens = {
-        one: {name: LocalRecord.read(shard_path(one, name)).token for name in shard_names(one)}
-        for one in {*jobdirs, *others}
+        jobdir: {
+            name: LocalRecord.read(shard_path(jobdir, name)).token for name in shard_names(jobdir)
+        }
+        for jobdir in {*jobdirs, *others}
     }
     newest: dict[str, int] = {}
     for found in tokens.values():
         for name, token in found.items():
             newest[name] = max(token, newest.get(name, 0))
     return {
-        one: {name for name, token in tokens[one].items() if token < newest[name]} | _given_up(one)
-        for one in jobdirs
+        jobdir: {name for name, token in tokens[jobdir].items() if token < newest[name]}
+        | _given_up(jobdir)
+        for jobdir in jobdirs
     }
 
 
 def _given_up(jobdir: Path) -> set[str]:
-    """The shards of a hive in *jobdir* that its last checkpoint has not, though it is newer."""
+    """Return the shards in *jobdir* that its last checkpoint lacks although it is newer."""
     own = read_state(jobdir)
     if own is None or "shards" not in own.facts:
         return set()

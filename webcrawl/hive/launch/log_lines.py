@@ -1,4 +1,4 @@
-"""Log lines of drones: those of LOG_JSON become the text that Scrapy logs by default."""
+"""Conversion of JSON log lines (LOG_JSON) of drones to Scrapy's default text format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _decode = json_decoder(_LogLine)
 
 
 def in_plain_lines(text: str) -> str:
-    """*text* of a log with its lines of JSON as Scrapy writes them by default."""
+    """Return *text* of a log with its JSON lines converted to Scrapy's default format."""
     return _LINE.sub(_plain, text)
 
 

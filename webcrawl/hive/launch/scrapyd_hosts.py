@@ -1,12 +1,14 @@
 """Cluster management (Nielsen): the drones of a hive on many machines, run by their scrapyds.
 
-A hosts file names the scrapyd of each machine: ``http://user:password@machine:6800``, a line each;
-the machine alone will do. ``up`` deploys the egg and schedules the drones that do not run yet,
-``status`` asks, ``stop`` cancels, which is one SIGINT: a clean stop with a checkpoint. A drone is
-the job HIVE-1, HIVE-2 and so on of its scrapyd, so that the next ``up`` goes on in its directory.
+A hosts file has the scrapyd of each machine, one a line: ``http://user:password@machine:6800``, or
+just the machine. ``up`` deploys the egg and schedules the drones that do not run yet, ``status``
+shows them, and ``stop`` cancels them. That sends one SIGINT, a clean stop with a checkpoint. A
+drone is the job HIVE-1, HIVE-2 and so on of its scrapyd, so that the next ``up`` continues in its
+directory.
 
-All machines are asked at once, each by a thread of its own, and told of as they answer. One that
-does not is named when its time is over; its thread is a daemon and ends with the command.
+All machines are asked in parallel, each by its own thread, and reported as they answer. A machine
+that does not answer is named when its time is over; its thread is a daemon and ends with the
+command.
 """
 
 from __future__ import annotations
@@ -33,17 +35,17 @@ if TYPE_CHECKING:
 
     from webcrawl.hive.launch.scrapyd_api import DeployedDrone
 
-_MOST_MACHINES = 1000
-_MOST_DRONES = 256
-# scrapyd's own fields beside the arguments of the spider.
+_MAX_MACHINES = 1000
+_MAX_DRONES = 256
+# Fields that scrapyd uses itself, next to the arguments of the spider.
 _RESERVED = {"project", "spider", "jobid", "priority", "setting", "_version", "_job"}
 _POLL_SECS = 0.5
-# From its first line of progress a drone is waited for so long to have something to fetch.
+# How long to wait for a drone to have something to fetch, from its first progress line.
 _WATCH_SECS = 30.0
-_BUSY = "scrapyd runs as many jobs as it may"
+_BUSY = "scrapyd already runs its maximum number of jobs"
 _STARTED = "started"
 _SILENT = "its log does not say why"
-# What a thread that gives up by itself has left to say so.
+# Extra time for a thread whose own timeout has passed to report it.
 _GRACE_SECS = 2.0
 
 
@@ -56,10 +58,10 @@ class Outcome(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The drones to run on each machine.
+    """Drones to run on each machine.
 
     *arguments* and *settings* are NAME=VALUE; *hive* becomes part of file names. *metrics_port* is
-    that of the first drone of each machine; 0: none have metrics.
+    that of the first drone of each machine; with 0 there are no metrics.
     """
 
     hive: str
@@ -70,29 +72,27 @@ class Order(NamedTuple):
     metrics_port: int = 0
 
     def check(self) -> None:
-        """FatalError for what scrapyd would misunderstand."""
-        if not 1 <= self.drones <= _MOST_DRONES:
-            raise FatalError(f"--drones must be from 1 to {_MOST_DRONES}, not {self.drones}.")
+        """Raise FatalError for values that scrapyd would misunderstand."""
+        if not 1 <= self.drones <= _MAX_DRONES:
+            raise FatalError(f"--drones must be from 1 to {_MAX_DRONES}, not {self.drones}.")
         for given in (*self.arguments, *self.settings):
             if not given.partition("=")[1]:
-                raise FatalError(f"Arguments and settings are NAME=VALUE, not {given!r}.")
-        if taken := _RESERVED & {one.partition("=")[0] for one in self.arguments}:
-            raise FatalError(
-                f"scrapyd itself takes {', '.join(sorted(taken))}: choose other names."
-            )
+                raise FatalError(f"Arguments and settings must be NAME=VALUE, not {given!r}.")
+        if taken := _RESERVED & {argument.partition("=")[0] for argument in self.arguments}:
+            raise FatalError(f"scrapyd reserves {', '.join(sorted(taken))}: choose other names.")
 
     @property
     def jobs(self) -> list[str]:
         return [f"{self.hive}-{number}" for number in range(1, self.drones + 1)]
 
     def metrics_of(self, job: str) -> list[str]:
-        """The setting of the port of *job*."""
+        """Return the setting for the metrics port of *job*, as a list."""
         port = self.metrics_port + self.jobs.index(job)
         return [f"METRICS_PORT={port}"] if self.metrics_port else []
 
 
 def read_hosts(path: Path) -> list[Machine]:
-    """The machines that the hosts file *path* names; # begins a comment. FatalError."""
+    """Read the machines in the hosts file *path*; # begins a comment. Raises FatalError."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -106,25 +106,27 @@ def read_hosts(path: Path) -> list[Machine]:
         try:
             machine = Machine.of(url)
         except ValueError:
-            # The line may have a password in it.
+            # The line is not shown, because it may have a password in it.
             raise FatalError(
-                f"Line {number} of {path} is no URL of a scrapyd, as http://machine:6800 is."
+                f"Line {number} of {path} must be the URL of a scrapyd, like http://machine:6800."
             ) from None
         if machine.name in machines:
             raise FatalError(f"Line {number} of {path} names {machine.name} again.")
         machines[machine.name] = machine
-    if not 1 <= len(machines) <= _MOST_MACHINES:
-        raise FatalError(f"{path} names {len(machines)} machines: 1 to {_MOST_MACHINES} can be.")
+    if not 1 <= len(machines) <= _MAX_MACHINES:
+        raise FatalError(f"{path} must have 1 to {_MAX_MACHINES} machines, not {len(machines)}.")
     return [*machines.values()]
 
 
 def build_egg(project: Path) -> bytes:
-    """The egg of the checkout *project*, in which nothing is left behind. Takes a second.
-    FatalError."""
+    """Build the egg of the checkout *project*, without leaving files in it. Takes a second.
+
+    Raises FatalError.
+    """
     if not (project / "setup.py").is_file():
-        raise FatalError(f"{project} has no setup.py: an egg is built from the checkout.")
+        raise FatalError(f"{project} has no setup.py: an egg can only be built from a checkout.")
     with tempfile.TemporaryDirectory(prefix="webcrawl-egg-") as directory:
-        # All of setuptools' by-products go there, too.
+        # All by-products of setuptools go there, too.
         command = [
             *(sys.executable, "setup.py", "-q", "build", "--build-base", f"{directory}/build"),
             *("egg_info", "--egg-base", directory, "bdist_egg"),
@@ -143,22 +145,24 @@ def build_egg(project: Path) -> bytes:
 
 
 def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) -> Iterator[Outcome]:
-    """Deploy *egg* and run the drones that do not run yet; an outcome as each machine answers, good
-    if all its drones run. No machine is waited for longer than *secs*."""
-    mark = _mark(egg)
-    version = f"{int(wall_time())}.{mark}"  # as scrapyd-deploy names it, and what is in it
+    """Deploy *egg* and start the drones that do not run yet, within *secs* for each machine.
+
+    Yields an outcome as each machine answers, good if all its drones run.
+    """
+    checksum = _checksum(egg)
+    version = f"{int(wall_time())}.{checksum}"  # the time, as for scrapyd-deploy, and the content
 
     def start(scrapyd: Scrapyd, until: float) -> tuple[bool, str]:
         before = scrapyd.drones(order.hive)
         missing = [job for job in order.jobs if _is_over(before, job)]
         notes = [
-            f"{name} runs another egg ({found or 'its log names none'}): stop it and say up again"
+            f"{name} runs another egg ({found or 'its log names none'}): stop it and run up again"
             for name, drone in before.items()
             if drone.state == "running"
-            and not (found := scrapyd.egg_of(drone)).endswith(f".{mark}")
+            and not (found := scrapyd.egg_of(drone)).endswith(f".{checksum}")
         ]
         if not missing:
-            return True, "; ".join([f"{', '.join(order.jobs)} ran already", *notes])
+            return True, "; ".join([f"{', '.join(order.jobs)} already running", *notes])
         scrapyd.deploy(version, egg)
         for job in missing:
             scrapyd.schedule(
@@ -168,20 +172,20 @@ def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) ->
                 arguments=order.arguments,
                 settings=[*order.settings, *order.metrics_of(job)],
             )
-        are_good, texts = _begin(scrapyd, order.hive, missing, before, until)
+        are_good, texts = _watch_start(scrapyd, order.hive, missing, before, until)
         return are_good, "; ".join([*texts, *notes])
 
     return _each(machines, start, secs=secs)
 
 
-def _begin(
+def _watch_start(
     scrapyd: Scrapyd,
     hive: str,
     jobs: Sequence[str],
     before: Mapping[str, DeployedDrone],
     until: float,
 ) -> tuple[bool, list[str]]:
-    """Wait for *jobs*, just scheduled, to have something to fetch; whether all run, and how."""
+    """Wait until *jobs*, just scheduled, fetch something; return whether all run, and texts."""
     began = since_boot()
     while True:
         is_late = since_boot() >= min(until, began + _WATCH_SECS)
@@ -189,16 +193,16 @@ def _begin(
         for job in jobs:
             drone = drones.get(job)
             if drone is None or drone == before.get(job) or drone.state == "pending":
-                how[job] = f"waits: {_BUSY}"
+                how[job] = f"waiting: {_BUSY}"
                 continue
             log = scrapyd.log_end(drone)
             has_begun = log.at >= drone.started
             if drone.is_over:
-                return log.is_finished, [f"{job} ended at once: {log.end or _SILENT}"]
+                return log.is_finished, [f"{job} ended immediately: {log.end or _SILENT}"]
             if has_begun and log.is_at_work:
                 how[job] = _STARTED
             elif is_late and log.end:
-                return False, [f"{job} runs, but its log says: {log.end}"]
+                return False, [f"{job} is running, but its log says: {log.end}"]
             else:
                 how[job] = f"{_STARTED}, with nothing to fetch yet"
                 if drone.log_url and not has_begun:
@@ -213,10 +217,10 @@ def _begin(
 
 
 def status(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Outcome]:
-    """How the drones of *hive* are; good where all run, or have come to the end of the crawl."""
+    """Yield the status of the drones of *hive*, good if all run or have finished the crawl."""
 
     def look(scrapyd: Scrapyd, _: float) -> tuple[bool, str]:
-        found = [_told(scrapyd, drone) for drone in scrapyd.drones(hive).values()]
+        found = [_described(scrapyd, drone) for drone in scrapyd.drones(hive).values()]
         if not found:
             return False, f"has no drone of {hive}"
         return all(is_good for is_good, _, _ in found), "; ".join(text for _, _, text in found)
@@ -225,14 +229,16 @@ def status(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[O
 
 
 def stop(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Outcome]:
-    """Cancel the drones of *hive* and wait for their ends; good where all of them left a
-    checkpoint. To stop one a second time that still saves ends it at once."""
+    """Cancel the drones of *hive* and wait for their ends; good if all left a checkpoint.
+
+    Stopping a drone a second time, while it still saves, ends it immediately.
+    """
 
     def cancel(scrapyd: Scrapyd, until: float) -> tuple[bool, str]:
         drones = scrapyd.drones(hive)
         names = [name for name, drone in drones.items() if not drone.is_over]
         if not names:
-            return True, f"no drone of {hive} runs"
+            return True, f"no drone of {hive} is running"
         for name in names:
             scrapyd.cancel(name)
         while left := [name for name in names if not _is_over(drones, name)]:
@@ -240,8 +246,8 @@ def stop(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Out
                 return False, f"{', '.join(left)} did not end within {secs:g} s"
             threading.Event().wait(_POLL_SECS)
             drones = scrapyd.drones(hive)
-        # One that had not been started yet has left no trace.
-        found = [_told(scrapyd, drones[name]) for name in names if name in drones]
+        # A drone that had not been started yet is not listed any more.
+        found = [_described(scrapyd, drones[name]) for name in names if name in drones]
         if not found:
             return True, f"{', '.join(names)} had not been started yet"
         return all(is_saved for _, is_saved, _ in found), "; ".join(text for _, _, text in found)
@@ -249,11 +255,14 @@ def stop(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Out
     return _each(machines, cancel, secs=secs)
 
 
-def _mark(egg: bytes) -> int:
-    """The same for all eggs of the same sources: compiled files have times in them, and what
-    setuptools adds has paths."""
+def _checksum(egg: bytes) -> int:
+    """Return a checksum of the sources in *egg*.
+
+    Compiled files are left out, because they contain times; so are files of setuptools, which
+    contain paths.
+    """
     with ZipFile(BytesIO(egg)) as files:
-        parts = sorted((one.filename, one.CRC) for one in files.infolist())
+        parts = sorted((entry.filename, entry.CRC) for entry in files.infolist())
     sources = [
         part for part in parts if not (part[0].endswith(".pyc") or part[0].startswith("EGG-INFO/"))
     ]
@@ -264,13 +273,13 @@ def _is_over(drones: Mapping[str, DeployedDrone], name: str) -> bool:
     return name not in drones or drones[name].is_over
 
 
-def _told(scrapyd: Scrapyd, drone: DeployedDrone) -> tuple[bool, bool, str]:
-    """Whether all is well with *drone*, whether it has left a checkpoint, and how it is."""
+def _described(scrapyd: Scrapyd, drone: DeployedDrone) -> tuple[bool, bool, str]:
+    """Return whether *drone* is well, whether it has left a checkpoint, and a description."""
     if drone.state == "pending":
-        return False, False, f"{drone.name} waits: {_BUSY}"
+        return False, False, f"{drone.name} waiting: {_BUSY}"
     log = scrapyd.log_end(drone)
     if not drone.is_over:
-        text = f"{drone.name} runs since {drone.started}: {log.progress or 'no page yet'}"
+        text = f"{drone.name} running since {drone.started}: {log.progress or 'no page yet'}"
         return True, False, text
     how = "with a checkpoint" if log.has_saved else "without a checkpoint in its log"
     return log.is_finished, log.has_saved, f"{drone.name} ended {how}: {log.end or _SILENT}"
@@ -279,8 +288,10 @@ def _told(scrapyd: Scrapyd, drone: DeployedDrone) -> tuple[bool, bool, str]:
 def _each(
     machines: Sequence[Machine], task: Callable[[Scrapyd, float], tuple[bool, str]], *, secs: float
 ) -> Iterator[Outcome]:
-    """The results of *task* for each machine, as they answer; it is given the time until which it
-    may take."""
+    """Run *task* for each machine in parallel and yield the outcomes as they answer.
+
+    *task* gets the time by which it must have finished.
+    """
     answers: SimpleQueue[Outcome] = SimpleQueue()
     until = since_boot() + secs
 
@@ -289,8 +300,8 @@ def _each(
             is_good, text = task(Scrapyd(machine), until)
         except ScrapydError as error:
             is_good, text = False, str(error)
-        except Exception as error:  # noqa: BLE001 (the others must be told of nevertheless)
-            is_good, text = False, f"made an error of this command: {error!r}"
+        except Exception as error:  # noqa: BLE001 (the other machines must still be reported)
+            is_good, text = False, f"caused an unexpected error: {error!r}"
         answers.put(Outcome(machine.name, is_good, text))
 
     for machine in machines:
@@ -302,4 +313,4 @@ def _each(
             waiting.remove(outcome.machine)
             yield outcome
     for name in waiting:
-        yield Outcome(name, False, f"does not answer: nothing in {secs:g} s")
+        yield Outcome(name, False, f"does not answer within {secs:g} s")

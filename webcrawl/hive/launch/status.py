@@ -1,4 +1,4 @@
-"""Status of a hive as Redis has it: a table with two lines for each drone, and one for all."""
+"""Status of a hive from its Redis: a table with two lines for each drone, and one for all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from webcrawl.hive.membership.keys import Keys
     from webcrawl.hive.membership.membership import Beat
 
-# With their widths.
+# Columns of the table, with their widths.
 _COLUMNS = {
     "shards": 8,
     "pages": 9,
@@ -40,14 +40,14 @@ _SUMS = (
     *("pages", "given_up", "rate", "waiting", "in_process", "unsent"),
     *("kept", "sent", "spared", "received", "batches"),
 )
-# The longest wait for Redis is half of it.
+# How long to wait for Redis.
 _PATIENCE_SECS = 4.0
 _POLL_SECS = 0.3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DroneStatus:
-    """A drone in numbers, without *figures* if there is no report that can be read."""
+    """Numbers of a drone, without *figures* if it has no readable report."""
 
     name: str
     shards: int = 0
@@ -58,7 +58,7 @@ class DroneStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HiveStatus:
-    """A hive in numbers; *secs* since it was founded, *orphans* are shards that nothing holds."""
+    """Numbers of a hive: *secs* since its start; *orphans* are shards that no drone holds."""
 
     secs: float
     shards: int
@@ -68,9 +68,9 @@ class HiveStatus:
 
 
 def status_of(beat: Beat) -> HiveStatus:
-    """The status by *beat*, with all reports."""
+    """Return the status from *beat*, which must have all reports."""
     drones = []
-    names = {one: report.figures.name for one, report in beat.reports.items() if report}
+    names = {drone: report.figures.name for drone, report in beat.reports.items() if report}
     for name in sorted(beat.alive):
         held = sum(owner.drone == name for owner in beat.owners.values())
         figures, note = None, "its report cannot be read: another version"
@@ -88,7 +88,7 @@ def status_of(beat: Beat) -> HiveStatus:
 
 
 def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[str]:
-    """The table of the hive *name*, its head first; *secs* if not those since it was founded."""
+    """Return the lines of the table of the hive *name*; *secs* overrides its running time."""
     minutes, seconds = divmod(int(status.secs if secs is None else secs), 60)
     head = f"hive {name}  {minutes // 60}:{minutes % 60:02}:{seconds:02}"
     if status.shards:
@@ -98,8 +98,8 @@ def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[s
     if status.note:
         head += f"  {status.note}"
     figures = [drone.figures for drone in status.drones if drone.figures is not None]
-    sums = {name: sum(getattr(one, name) for one in figures) for name in _SUMS}
-    lag = max((one.lag for one in figures), default=0.0)
+    sums = {name: sum(getattr(drone, name) for drone in figures) for name in _SUMS}
+    lag = max((drone.lag for drone in figures), default=0.0)
     shards = sum(drone.shards for drone in status.drones)
     drones = [*status.drones, DroneStatus("all", shards, DroneFigures(**sums, lag=lag))]
     width = max(len(drone.name) for drone in drones)
@@ -133,8 +133,7 @@ def _lines(drone: DroneStatus, width: int) -> Iterator[str]:
 
 
 def _of_links(figures: DroneFigures) -> Iterator[str]:
-    """The share of links that go to other shards, the share of these that the cache spares, and
-    the links of one batch."""
+    """Yield the share of links to other shards, the share of these cached, and links per batch."""
     leaving = figures.sent + figures.spared
     yield f"{leaving / max(1, figures.kept + leaving):.0%}"
     yield f"{figures.spared / max(1, leaving):.0%}"
@@ -142,7 +141,7 @@ def _of_links(figures: DroneFigures) -> Iterator[str]:
 
 
 async def look(client: RedisClient, keys: Keys) -> HiveStatus:
-    """The hive as it is now. FatalError if there is none; one of UNREACHABLE after some seconds."""
+    """Return the current status. FatalError if there is no such hive; or one of UNREACHABLE."""
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
     beat = await membership.look()
     if not beat.state.born:
@@ -157,8 +156,11 @@ async def stop_and_wait(
     secs: float,
     processes: Callable[[], Iterable[str]] | None = None,
 ) -> Sequence[str]:
-    """Have all drones end with checkpoints; those that are still there after *secs*. Raises
-    likewise. *processes* are those of a hive on this machine, whose Redis ends with them."""
+    """Stop all drones with checkpoints; return those still running after *secs*.
+
+    *processes* returns those of a hive on this machine, whose Redis ends with them. Raises as
+    ``look``.
+    """
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
     until = now() + secs
     if not await membership.stop():

@@ -1,4 +1,4 @@
-"""Supervisor: the drones of a hive on one machine, and its Redis, from their start to their end.
+"""Supervisor: runs the drones of a hive on one machine, and its Redis.
 
 In the job directory::
 
@@ -7,12 +7,12 @@ In the job directory::
     store/                 HIVE_STORE, unless it is set
     redis/                 the embedded Redis, unless REDIS_URL names another
 
-A drone is ``scrapy crawl`` with the arguments and settings of the command, kept to one core where
-there are as many drones as cores. One that dies is started again, a few times; one that
-says that its input or disk is unusable ends all. The first signal stops all with checkpoints, the
-second at once, the third kills them. If the supervisor is killed, its drones go on, and the next
-one refuses to begin as long as they do. The last drone to end ends its Redis then, and so does
-``scrapy hive stop``.
+A drone is ``scrapy crawl`` with the arguments and settings of the command, pinned to one core if
+there are as many drones as cores. A drone that dies is restarted a few times; one that ends because
+its input or disk is unusable ends all. The first signal stops all drones with checkpoints, the
+second stops them immediately, the third kills them. If the supervisor is killed, its drones
+continue, and the next supervisor refuses to start until they have ended. Then the last drone to
+end, or ``scrapy hive stop``, ends the Redis.
 """
 
 from __future__ import annotations
@@ -38,20 +38,23 @@ if TYPE_CHECKING:
     from webcrawl.hive.launch.terminal import TerminalView
 
 _REFRESH_SECS = 0.5
-# An append-only log of a gigabyte is read in ten seconds.
+# Redis reads an append-only log of a gigabyte in ten seconds.
 _REDIS_SECS = 120.0
-_MOST_DRONES = 256
+_MAX_DRONES = 256
 _LOCK = "hive.lock"
 _REFUSED = 2
-# Where drones log the URLs that they are done with.
+# Where drones log finished URLs.
 _DONE = f"{DRONES}/*/logs/info*.jsonl*"
-# How often, and how soon, the lock of a supervisor that may be gone is tried.
+# How often, and after what pause, to try the lock of a supervisor that may be gone.
 _TRIES = 2
 _MOMENT_SECS = 0.1
 
 
 def held_locks(jobdir: Path, *patterns: str) -> list[str]:
-    """The locks in *jobdir* that processes hold, and which; by default of the whole hive."""
+    """Return the locks in *jobdir* that processes hold, with the processes.
+
+    *patterns* are those of the lock files; by default all of the hive.
+    """
     held = []
     for path in chain.from_iterable(map(jobdir.glob, patterns or (_LOCK, "drones/*/LOCK"))):
         lock = DirectoryLock(path=path)
@@ -64,14 +67,14 @@ def held_locks(jobdir: Path, *patterns: str) -> list[str]:
 
 
 async def end_left_redis(jobdir: Path) -> None:
-    """End the Redis of the hive in *jobdir* if its supervisor was killed and no drone runs."""
+    """End the Redis of the hive in *jobdir* if the supervisor was killed and no drone runs."""
     redis = EmbeddedRedis(directory=jobdir / "redis")
     lock = DirectoryLock(path=jobdir / _LOCK)
     for _ in range(_TRIES):
         try:
             if redis.socket.exists():
                 lock.acquire()
-        except LockedError:  # by the supervisor, or for a moment by another drone that ends, too
+        except LockedError:  # held by the supervisor, or for a moment by another ending drone
             await asyncio.sleep(_MOMENT_SECS)
             continue
         if not held_locks(jobdir, "drones/*/LOCK"):
@@ -81,11 +84,11 @@ async def end_left_redis(jobdir: Path) -> None:
 
 
 class LocalHive(NamedTuple):
-    """The hive to run on this machine, in *jobdir*.
+    """Hive to run on this machine, in *jobdir*.
 
-    *arguments* (``-a``) and *settings* (``-s``) are NAME=VALUE. Without a *redis_url* there is an
-    embedded Redis, without a *store*, for HIVE_STORE, a directory. *metrics_port* is that of the
-    first drone; 0: none have metrics.
+    *arguments* (``-a``) and *settings* (``-s``) are NAME=VALUE. Without a *redis_url* an embedded
+    Redis is used; without a *store*, a directory in *jobdir* is HIVE_STORE. *metrics_port* is that
+    of the first drone; with 0 there are no metrics.
     """
 
     name: str
@@ -99,18 +102,18 @@ class LocalHive(NamedTuple):
     metrics_port: int = 0
 
     def check(self) -> None:
-        """FatalError if it cannot be run."""
-        if not 1 <= self.drones <= _MOST_DRONES:
-            raise FatalError(f"--drones must be from 1 to {_MOST_DRONES}, not {self.drones}.")
+        """Raise FatalError if the hive cannot be run."""
+        if not 1 <= self.drones <= _MAX_DRONES:
+            raise FatalError(f"--drones must be from 1 to {_MAX_DRONES}, not {self.drones}.")
         if (self.jobdir / "CURRENT").exists():
             raise FatalError(
-                f"JOBDIR {self.jobdir} has a crawl of one process: go on with it by scrapy crawl, "
+                f"JOBDIR {self.jobdir} has a crawl of one process: continue it with scrapy crawl, "
                 "or choose another directory for the hive."
             )
         for drone in held_locks(self.jobdir, "drones/*/LOCK"):
             raise FatalError(
-                f"A drone of an earlier hive runs on ({drone}): end it by scrapy hive stop -s "
-                f"JOBDIR={self.jobdir}, or wait for its end."
+                f"A drone of an earlier hive is still running ({drone}): stop it with scrapy hive "
+                f"stop -s JOBDIR={self.jobdir}, or wait until it ends."
             )
         for argument in self.arguments:
             name, _, sources = argument.partition("=")
@@ -118,11 +121,11 @@ class LocalHive(NamedTuple):
                 raise FatalError("A hive cannot read seeds from standard input: name a file.")
 
     def directory(self, number: int) -> Path:
-        """The job directory of the drone *number*."""
+        """Return the job directory of the drone *number*."""
         return self.jobdir / DRONES / str(number)
 
     def command(self, number: int, redis_url: str) -> list[str]:
-        """The command of the drone *number*."""
+        """Return the command that runs the drone *number*."""
         own: dict[str, object] = {
             "HIVE": self.name,
             "JOBDIR": self.directory(number),
@@ -139,10 +142,10 @@ class LocalHive(NamedTuple):
         return words
 
 
-class Beside(Protocol):
-    """A process beside the hive.
+class SideProcess(Protocol):
+    """Process that runs next to the hive.
 
-    ``start`` blocks, and says what there is to know of it. FatalError, OSError.
+    ``start`` blocks and returns a message for the user. It raises FatalError or OSError.
     """
 
     def start(self) -> str: ...
@@ -150,7 +153,7 @@ class Beside(Protocol):
 
 
 class Supervisor:
-    """The processes of *hive*, shown by *view*, with the *monitor*. *table* makes the table."""
+    """Runner of the processes of *hive*, with a *monitor*; *view* shows the lines of *table*."""
 
     def __init__(
         self,
@@ -159,7 +162,7 @@ class Supervisor:
         view: TerminalView,
         clock: TimeSource,
         table: Callable[[Supervisor], Awaitable[Sequence[str]]],
-        monitor: Beside | None = None,
+        monitor: SideProcess | None = None,
     ) -> None:
         self.hive = hive
         self._view = view
@@ -173,11 +176,13 @@ class Supervisor:
         self.redis_url = hive.redis_url
 
     async def run(self) -> int:
-        """Run the hive to its end; its exit code, the highest of the drones' as ``scrapy crawl``
-        has them. FatalError if it cannot begin."""
+        """Run the hive to its end and return the highest exit code of its drones.
+
+        Raises FatalError if it cannot start.
+        """
         jobdir, code = self.hive.jobdir, 1
         try:
-            before = frozenset(one.name for one in jobdir.iterdir()) if jobdir.is_dir() else None
+            before = frozenset(path.name for path in jobdir.iterdir()) if jobdir.is_dir() else None
             jobdir.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except LockedError as error:
@@ -196,8 +201,8 @@ class Supervisor:
             if starting is not None and self._monitor is not None:
                 await starting
                 self._monitor.end()
-            if code == _REFUSED and not any(one.stat().st_size for one in jobdir.glob(_DONE)):
-                remove_new(jobdir, before)  # or a crawl would refuse the directory
+            if code == _REFUSED and not any(path.stat().st_size for path in jobdir.glob(_DONE)):
+                remove_new(jobdir, before)  # otherwise a crawl would refuse the directory
             self._lock.release()
         return code
 
@@ -211,10 +216,10 @@ class Supervisor:
     async def _run_until_signalled(self) -> int:
         loop = asyncio.get_running_loop()
         numbers = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
             numbers.append(signal.SIGHUP)
         for number in numbers:
-            loop.add_signal_handler(number, self._signalled)
+            loop.add_signal_handler(number, self._on_signal)
         try:
             return await (self._run() if self.redis_url else self._run_with_redis())
         finally:
@@ -228,10 +233,10 @@ class Supervisor:
         server = self._child("Redis", command, redis.log)
         serving = asyncio.create_task(server.run())
         try:
-            if not await redis.wait(secs=_REDIS_SECS, goes_on=lambda: not serving.done()):
+            if not await redis.wait(secs=_REDIS_SECS, is_starting=lambda: not serving.done()):
                 log = redis.log.read_text("utf-8", "replace") if redis.log.exists() else ""
                 *_, last = ["", *log.splitlines()]
-                raise FatalError(f"Redis does not start: {last}")
+                raise FatalError(f"Redis did not start: {last}")
             self.redis_url = redis.url
             serving.add_done_callback(lambda _: self._stop_once())
             code = await self._run()
@@ -260,7 +265,7 @@ class Supervisor:
                 await asyncio.wait([done], timeout=_REFRESH_SECS)
             self._view.show(await self._table(self))
         finally:
-            self._stop_once()  # after an error; no drone is left behind
+            self._stop_once()  # after an error no drone may be left running
             codes = await done
         return max(codes)
 
@@ -285,14 +290,14 @@ class Supervisor:
             child.stop()
         return child
 
-    def _signalled(self) -> None:
+    def _on_signal(self) -> None:
         self._signals += 1
         if self._signals == 1:
-            self._view.say("stopping with checkpoints; the same signal again: at once")
+            self._view.say("stopping with checkpoints; send the signal again to stop immediately")
         self._stop_all(signal.SIGKILL if self._signals > 2 else signal.SIGTERM)
 
     def _stop_once(self) -> None:
-        """Stop all with checkpoints, if they are not being stopped: twice would be at once."""
+        """Stop all with checkpoints, unless already stopping; a second signal would not wait."""
         if not self._is_stopping:
             self._stop_all(signal.SIGTERM)
 

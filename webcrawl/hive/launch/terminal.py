@@ -1,4 +1,4 @@
-"""Terminal output of a hive on one machine: messages, a table now and then, a summary."""
+"""Terminal output of a hive on one machine: messages, a periodic table, a summary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TerminalView:
-    """Messages on *stream*, and a table every *every* seconds."""
+    """Output of messages to *stream*, and of a table every *every* seconds."""
 
     def __init__(self, *, stream: TextIO, every: float, clock: TimeSource) -> None:
         self._stream = stream
@@ -33,7 +33,7 @@ class TerminalView:
         self._printed_at = clock()
 
     def say(self, text: str) -> None:
-        """Print *text*, one line or more; a terminal that is gone ends nothing."""
+        """Print *text*, one or more lines; a closed terminal is ignored."""
         try:
             self._stream.write(f"{visible(text)}\n")
             self._stream.flush()
@@ -48,9 +48,9 @@ class TerminalView:
 
 
 class LocalTable:
-    """The table of a supervisor's hive, in which its own drones have their numbers for names.
+    """Table of a supervisor's hive, in which its own drones are named by their numbers.
 
-    Those that have not reported are in it with what is known of them here.
+    Drones that have not reported yet are shown with what the supervisor knows of them.
     """
 
     def __init__(
@@ -65,42 +65,44 @@ class LocalTable:
         self._clock = clock
         self._began = clock()
         self._client: RedisClient | None = None
-        # As they were shown last, by their names.
+        # The drones as last shown, by name.
         self._drones: dict[str, DroneStatus] = {}
 
     async def __call__(self, supervisor: Supervisor) -> list[str]:
-        """The lines; at most as long as Redis is waited for."""
+        """Return the lines of the table. Waits for Redis for some seconds at most."""
         if self._client is None:
             self._client = self._connect(supervisor.redis_url)
         try:
             found = await look(self._client, self._keys)
         except UNREACHABLE:
             found = HiveStatus(0, 0, 0, (), "Redis does not answer")
-        except FatalError:  # no drone has founded it yet
+        except FatalError:  # no drone has created the hive yet
             found = HiveStatus(0, 0, 0, (), CrawlState.STARTING)
         shown = {}
-        # While drones live those that are gone count nothing: their shards are others' soon.
-        stands = bool(found.note or not found.drones)
+        # While some drones live, those that are gone show no figures: others get their shards.
+        keeps_figures = bool(found.note or not found.drones)
         for child in supervisor.drones:
             last = self._drones.get(child.name) or DroneStatus(child.name)
-            figures = last.figures if stands else None
+            figures = last.figures if keeps_figures else None
             note = (child.progress if child.pid else "") or child.state
             shown[child.name] = DroneStatus(child.name, figures=figures, note=note)
         shown |= {drone.name: drone for drone in found.drones}
         self._drones = shown
-        orphans = found.orphans if found.drones else 0  # when all have ended it is no news
+        orphans = found.orphans if found.drones else 0  # not shown when all drones have ended
         found = dataclasses.replace(found, drones=[*shown.values()], orphans=orphans)
         return table(supervisor.hive.name, found, secs=self._clock() - self._began)
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to Redis."""
         if self._client is not None:
             await close(self._client)
 
 
 def hive_summary(jobdir: Path, drones: Iterable[Path]) -> str:
-    """The summary of the hive in *jobdir* from the job directories of its *drones*; "" if none has
-    stats. Blocks."""
+    """Return the summary of the hive in *jobdir*, from the job directories of its *drones*.
+
+    Returns "" if none has stats. Blocks.
+    """
     stats = crawl_stats([*drones])
     if not stats:
         return ""

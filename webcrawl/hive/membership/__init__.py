@@ -1,8 +1,8 @@
 """Membership: the drones of a hive, and the shards that each of them holds.
 
-A drone has a lease in Redis, and by it its shards (membership.py), with fencing tokens. A thread
-renews it (lease_keeper.py); `Holding` is until when it is good. One drone at a time is the queen
-(queen.py), which decides from the `Report` of each drone. connection.py is the client of Redis,
-embedded_redis.py a server of a hive's own; keys.py names what is in it. A process that goes on in
-the directory of one that died takes over its leases (succession.py).
+A drone has a lease in Redis and holds shards by it, with fencing tokens (membership.py). A thread
+renews the lease (lease_keeper.py); ``Holding`` says how long it is valid. One drone at a time is
+the queen (queen.py), which decides from the ``Report`` of each drone. connection.py has the Redis
+client, embedded_redis.py a server for one hive, keys.py the keys in Redis. A process that continues
+in the directory of one that died takes over its leases (succession.py).
 """

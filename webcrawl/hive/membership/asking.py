@@ -1,4 +1,4 @@
-"""Questions to a hive from outside: by its Redis, which may be the one in its job directory."""
+"""Questions to a hive from outside, through its Redis, possibly the one in its job directory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-#: The name of a hive that has a Redis of its own.
+#: The name of a hive with its own Redis.
 HERE = "local"
 
 
 async def ask_hive(
     name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]
 ) -> Any:
-    """The answer of *ask* for the hive *name*. FatalError if there is none."""
+    """Call *ask* for the hive *name* and return its answer. FatalError if there is no such hive."""
     given = settings.get("REDIS_URL")
     jobdir = Path(settings["JOBDIR"])
     client = connect(settings, given or EmbeddedRedis(directory=jobdir / "redis").url)
@@ -40,18 +40,18 @@ async def ask_hive(
         if given:
             raise error if isinstance(error, FatalError) else no_answer(error) from error
         raise FatalError(
-            f"No hive runs in JOBDIR {jobdir}: name another with -s JOBDIR=DIR, or its Redis with "
-            "-s REDIS_URL=URL -s HIVE=NAME."
+            f"No hive runs in JOBDIR {jobdir}. Name its directory with -s JOBDIR=DIR, or its Redis "
+            "with -s REDIS_URL=URL -s HIVE=NAME."
         ) from error
     finally:
         await close(client)
 
 
 def hive_name(settings: Settings) -> str:
-    """The hive's; one on this machine alone needs none."""
+    """Return the name of the hive; one on this machine with its own Redis needs none."""
     name = str(settings.get("HIVE") or "")
     if not name and settings.get("REDIS_URL"):
-        raise FatalError("Name the hive, as others may share the Redis: -s HIVE=NAME.")
+        raise FatalError("Name the hive with -s HIVE=NAME, because others may use the same Redis.")
     return name or HERE
 
 

@@ -1,21 +1,21 @@
-"""The client of Redis, from the settings that scrapy-redis has for it, and what its failures are.
+"""Client of Redis, from the settings of scrapy-redis, and its exceptions.
 
 REDIS_URL is one of
 
-    redis://user:password@host:port/db                     rediss:// is the same by TLS
+    redis://user:password@host:port/db                     rediss:// is the same over TLS
     unix://user:password@/path/to/socket?db=0
     redis+cluster://user:password@host:port,host:port      rediss+cluster://
     redis+sentinel://user:password@host:port,host:port/service/db       rediss+sentinel://
 
-with options of redis-py behind a question mark (``?ssl_ca_certs=/etc/ca.pem``), or in REDIS_PARAMS.
-The user and the password of a sentinel URL are those of the server; the sentinels' own are in
-REDIS_PARAMS, as ``{"sentinel_kwargs": {"password": ...}}``. Without a URL there are REDIS_HOST,
-REDIS_PORT and REDIS_DB.
+with options of redis-py after a question mark (``?ssl_ca_certs=/etc/ca.pem``), or in REDIS_PARAMS.
+The user and password in a sentinel URL are for the server; those for the sentinels are in
+REDIS_PARAMS, as ``{"sentinel_kwargs": {"password": ...}}``. Without a URL, REDIS_HOST, REDIS_PORT
+and REDIS_DB are used.
 
-The client answers in bytes, by RESP2, which Redis 6.2 and all newer ones speak alike. It tries once
-more at once when a connection was lost, as after a restart of Redis, so a command may be carried
-out twice; what a hive does while Redis is away is its own decision. It is used in one event loop.
-`UNREACHABLE` are the exceptions after which a call may be made again later.
+The client returns bytes and uses RESP2, which Redis 6.2 and all newer versions speak. When a
+connection is lost, as after a restart of Redis, it retries once immediately, so a command may be
+carried out twice. A client is used in one event loop. ``UNREACHABLE`` has the exceptions after
+which a call can be repeated later.
 """
 
 from __future__ import annotations
@@ -46,37 +46,39 @@ from webcrawl.errors import FatalError
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-#: Of one server, or of all of a cluster.
+#: Client of one server, or of all servers of a cluster.
 RedisClient: TypeAlias = Redis | RedisCluster
-#: What the calls of a client raise while Redis is away, starting, full or without a master.
-# RuntimeError is uvloop's, for a connection that has been reset while something was being written.
+#: The exceptions of a client while Redis is down, starting, full or without a master.
+# uvloop raises RuntimeError if a connection is reset during a write.
 UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError)
 
-# XTRIM by ID came with it.
-_OLDEST = (6, 2)
+# The first version with XTRIM MINID.
+_MIN_VERSION = (6, 2)
 _PORT = 6379
 _SENTINEL_PORT = 26379
-#: The longest wait for an answer. A server that is there takes milliseconds.
+#: The longest wait for an answer. A server that is up takes milliseconds.
 TIMEOUT_SECS = 5.0
-# Of the time that Redis takes for an answer the fastest of some counts; a lease is so many of these
-# at least: a beat has a quarter of it for two, and the same again for what else is under way.
+# The time of an answer is the fastest of several. A lease must be at least as long as this many
+# answers: a heartbeat makes two calls in a quarter of a lease, and other calls need as much again.
 _TRIES = 3
-_ANSWERS = 16
-# Least and most between two tries while Redis is away.
+_MIN_ANSWERS_PER_LEASE = 16
+# The shortest and longest wait between two tries while Redis is down.
 _BACK_OFF_SECS = (0.1, 5.0)
-# Of scrapy-redis' parameters, those of its blocking client, whose answers are text.
-_OTHERS = frozenset(
+# Parameters of scrapy-redis for its own blocking client, which returns text; they are ignored.
+_IGNORED_PARAMS = frozenset(
     {"url", "redis_cls", "retry_on_timeout", "encoding", "decode_responses", "protocol"}
 )
 
 
 def client_of(settings: BaseSettings) -> RedisClient:
-    """A client by *settings*, which connects when it is first used. FatalError for a URL or
-    parameters that cannot be. To be closed by ``close``."""
+    """Return a client for *settings*, which connects on first use; close it with ``close``.
+
+    Raises FatalError for an invalid URL or invalid parameters.
+    """
     url = settings.get("REDIS_URL")
     try:
         given = settings.getdict("REDIS_PARAMS")
-        params = {name: value for name, value in given.items() if name not in _OTHERS}
+        params = {name: value for name, value in given.items() if name not in _IGNORED_PARAMS}
         if not url:
             host = settings.get("REDIS_HOST") or "localhost"
             port = whole(settings, "REDIS_PORT", at_least=0) or _PORT
@@ -88,54 +90,55 @@ def client_of(settings: BaseSettings) -> RedisClient:
 
 
 async def check(client: RedisClient) -> None:
-    """FatalError with one sentence if no Redis answers that can be used. At most as long as the
-    time-out, 5 seconds."""
+    """Raise FatalError unless a usable Redis answers. Takes at most the timeout of 5 seconds."""
     try:
         answer = await client.execute_command("INFO", "server")
         version = str(answer["redis_version"])
         await client.execute_command("TIME")
     except AuthenticationError as error:
-        raise FatalError(f"Redis refuses the password of REDIS_URL: {error}.") from error
+        raise FatalError(f"Redis refuses the password in REDIS_URL: {error}.") from error
     except (TypeError, *UNREACHABLE) as error:
         raise no_answer(error) from error
-    if tuple(map(int, version.split(".")[:2])) < _OLDEST:
-        raise FatalError(f"Redis 6.2 or newer is needed; at REDIS_URL is {version}.")
+    if tuple(map(int, version.split(".")[:2])) < _MIN_VERSION:
+        raise FatalError(f"Redis 6.2 or newer is needed; REDIS_URL has version {version}.")
 
 
 async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
-    """FatalError with one sentence if leases of *lease_secs* cannot be kept in the Redis, which may
-    drop them, or answers too late. One of UNREACHABLE."""
+    """Raise FatalError if Redis may evict leases, or is too slow for leases of *lease_secs*.
+
+    Raises one of UNREACHABLE if it does not answer.
+    """
     answer = await client.execute_command("INFO", "memory")
     policy = str(answer.get("maxmemory_policy", "noeviction"))
     if policy != "noeviction" and int(answer.get("maxmemory", 0)):
         raise FatalError(
-            f"The Redis at REDIS_URL has maxmemory-policy {policy}, by which it drops leases and "
-            "links when its memory is full: set noeviction."
+            f"The Redis at REDIS_URL has maxmemory-policy {policy}, so it deletes leases and links "
+            "when its memory is full: set maxmemory-policy noeviction."
         )
     secs = math.inf
     for _ in range(_TRIES):
         began = now()
         await client.execute_command("TIME")
         secs = min(secs, now() - began)
-    if lease_secs < _ANSWERS * secs:
+    if lease_secs < _MIN_ANSWERS_PER_LEASE * secs:
         raise FatalError(
-            f"HIVE_LEASE_SECS {lease_secs:g} is too short: Redis answers in {secs:.2g} s, and "
-            f"beats need at least {math.ceil(_ANSWERS * secs)}."
+            f"HIVE_LEASE_SECS {lease_secs:g} is too short: Redis answers in {secs:.2g} s, so it "
+            f"must be at least {math.ceil(_MIN_ANSWERS_PER_LEASE * secs)}."
         )
 
 
 def no_answer(error: Exception) -> FatalError:
-    """The exception for *error*, one of UNREACHABLE, by which a hive cannot be entered."""
+    """Return the FatalError to raise for *error*, one of UNREACHABLE, at the start of a hive."""
     why = str(error) or type(error).__name__
-    return FatalError(f"Redis at REDIS_URL does not answer ({why}): start it, or mend the URL.")
+    return FatalError(f"Redis at REDIS_URL does not answer ({why}): start it, or correct the URL.")
 
 
 async def servers(client: Any) -> str:
-    """Names the server processes of *client* that hold the data."""
+    """Return the IDs of the server processes of *client* that hold the data."""
     if not isinstance(client, RedisCluster):
         return str((await client.execute_command("INFO", "server"))["run_id"])
     nodes = client.get_primaries()
-    answers = [await client.execute_command("INFO", "server", target_nodes=one) for one in nodes]
+    answers = [await client.execute_command("INFO", "server", target_nodes=node) for node in nodes]
     return " ".join(sorted(str(answer["run_id"]) for answer in answers))
 
 
@@ -147,30 +150,30 @@ async def close(client: RedisClient) -> None:
 
 
 def is_cancelled() -> bool:
-    """Whether the running task is to end: redis-py 8.1 may swallow that while it connects."""
+    """Return whether the running task is cancelled; redis-py 8.1 may swallow that on connect."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 class BackOff:
-    """The growing time between tries while something does not work."""
+    """Growing pause between tries while something does not work."""
 
     def __init__(self) -> None:
         self._secs = 0.0
 
     def reset(self) -> None:
-        """It has worked."""
+        """Begin with the shortest pause again, after a success."""
         self._secs = 0.0
 
     async def wait(self) -> None:
-        """Twice as long as the last time."""
-        least, most = _BACK_OFF_SECS
-        self._secs = min(most, max(least, 2 * self._secs))
+        """Sleep twice as long as the last time."""
+        shortest, longest = _BACK_OFF_SECS
+        self._secs = min(longest, max(shortest, 2 * self._secs))
         await asyncio.sleep(self._secs)
 
 
 def client_at(url: str, **params: Any) -> RedisClient:
-    """A client of the Redis at *url*, with *params* of redis-py. ValueError."""
+    """Return a client for *url*, with *params* of redis-py. ValueError for an invalid URL."""
     parts = urlsplit(url)
     scheme, _, kind = parts.scheme.partition("+")
     params = {
@@ -213,5 +216,5 @@ def client_at(url: str, **params: Any) -> RedisClient:
 def _address(text: str, port: int) -> tuple[str, int]:
     parts = urlsplit(f"//{text}")
     if not parts.hostname:
-        raise ValueError(f"{text!r} is no host")
+        raise ValueError(f"{text!r} is not a host")
     return parts.hostname, parts.port or port

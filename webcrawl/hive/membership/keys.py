@@ -1,8 +1,8 @@
-"""The names of what a hive has in Redis.
+"""Names of a hive's keys in Redis.
 
-All keys but the streams have the hive's name in braces, so they share one hash slot of a Redis
-Cluster and one script can take a step over all of them. Each stream is for itself, so that a
-cluster spreads them over its nodes.
+All keys except the streams have the hive's name in braces, so they share one hash slot of a Redis
+Cluster, and one script can use all of them. Streams do not, so that a cluster spreads them over its
+nodes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _PREFIX = "webcrawl"
 
 
 class Keys:
-    """The keys of the hive *name*, which has no braces in it."""
+    """Keys of the hive *name*, which has no braces in it."""
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
@@ -24,10 +24,10 @@ class Keys:
         self.drones: Final = f"{common}:drones"
         #: String with expiry: the drone that is the queen.
         self.queen: Final = f"{common}:queen"
-        #: Hash: what is true of the whole hive, the fields of `report.State`.
+        #: Hash: state of the whole hive, the fields of ``report.HiveState``.
         self.state: Final = f"{common}:state"
-        #: Hash: number of a shard -> "ID token-sequence": ID in its stream up to which its
-        #: published checkpoint has all, and which that was.
+        #: Hash: number of a shard -> "ID token-sequence": the ID up to which its published
+        #: checkpoint has the stream, and the checkpoint.
         self.acks: Final = f"{common}:acks"
         #: The prefix of the keys of all leases.
         self.leases: Final = f"{common}:lease:"
@@ -35,25 +35,25 @@ class Keys:
         self.commands: Final = f"{common}:commands"
 
     def answers(self, command: int) -> str:
-        """Hash with expiry: drone -> its answer to the *command* with that number."""
+        """Return the key of a hash with expiry: drone -> its answer to the *command*."""
         return f"{self.commands}:{command}"
 
     def lease(self, drone: str) -> str:
-        """A string with expiry, there as long as *drone* is alive."""
+        """Return the key of a string with expiry that exists while *drone* is alive."""
         return self.leases + drone
 
     def stream(self, shard: int) -> str:
-        """The stream of what was sent to *shard*."""
+        """Return the key of the stream of messages to *shard*."""
         return f"{_PREFIX}:{self.name}:links:{shard:02d}"
 
 
 def order_of(stream_id: str) -> tuple[int, int]:
-    """The sort key of an ID of a stream. ValueError if *stream_id* is none."""
+    """Return the sort key of a stream ID. ValueError if *stream_id* is not valid."""
     milliseconds, _, number = stream_id.partition("-")
     return int(milliseconds), int(number)
 
 
 def after(stream_id: str) -> str:
-    """The least ID that is higher than *stream_id*."""
+    """Return the lowest ID above *stream_id*."""
     milliseconds, number = order_of(stream_id)
     return f"{milliseconds}-{number + 1}"

@@ -1,25 +1,26 @@
-"""Which drone holds which shard: leases in Redis, with fencing tokens.
+"""Leases in Redis, with fencing tokens: which drone holds which shard.
 
-A drone has one lease, a key with expiry that its beats renew. The hash of shards says for each
-shard who holds it and by which token; that is a lease of the shard, good as long as its holder's
-lease lives. Each claim of a shard has a larger token than those before it: the microseconds of its
-time, or one more than the token before. So it has in a Redis that lost some or all of its data,
-too. The queen is the drone whose name is in a key with expiry, which its beats renew as well.
+A drone has one lease, a key with expiry that its heartbeats renew. The hash of shards has the
+holder and token of each shard. This is a lease of the shard, valid as long as its holder's lease
+lives. Each claim of a shard has a larger token than those before it: the time in microseconds, or
+one more than the token before. This holds even in a Redis that lost some or all of its data. The
+queen is the drone whose name is in a key with expiry, which its heartbeats also renew.
 
 Each step is one Lua script over keys of one hash slot, so it is atomic. Scripts are sent in full:
-they are short, and a server that was started again knows none. A step that fails with one of
-`connection.UNREACHABLE` may have been taken or not; the next beat shows it.
+they are short, and a restarted server does not have them. A step that fails with one of
+``connection.UNREACHABLE`` may or may not have been taken; the next heartbeat shows it.
 
-Each change of the table of shards gives it a new random version, in the same script. A beat names
-the version that the drone has, and its answer has the table only if there is another, or if the
-drone's lease had ended: then others may have taken its shards.
+Each change of the table of shards sets a new random version in the same script. A heartbeat sends
+the version that the drone has. The answer has the table only if the version differs, or if the
+drone's lease had ended, because others may then have claimed its shards.
 
-What cannot be read is counted and logged. A state is made again, as in a Redis that was emptied.
-The holder of a shard writes its row again; a row that is still there after a lease is removed.
+Unreadable values are counted and logged. An unreadable state is created again, as in an emptied
+Redis. The holder of a shard writes its row again; an unreadable row that is still there after a
+lease time is removed.
 
-A Redis whose memory is full of links refuses what takes memory, or all of a script that begins with
-it. Each script here begins with a deletion, of nothing: beats, and acknowledgements, which make
-room, must not wait for room.
+A Redis whose memory is full of links refuses commands that take memory, and whole scripts that
+begin with one. So each script here begins with a deletion (of nothing): heartbeats, and
+acknowledgements, which free memory, must not wait for memory.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ logger = logging.getLogger(__name__)
 
 _Row = TypeVar("_Row")
 
-# No answer for this share of a lease is a failure: there is time for another try.
+# No answer within this share of a lease is a failure; that leaves time for another try.
 _PATIENCE = 0.25
 
-# Before each script; the first key of all is a hash.
+# Put in front of each script; the first key of every script is a hash.
 _DELETION = "redis.call('HDEL', KEYS[1], '')\n"
 
 _FOUND = """
@@ -80,7 +81,7 @@ end
 return redis.call('HGETALL', state)
 """
 
-# What a beat and a look answer.
+# The answer to a heartbeat and to a look.
 _ALL = """
 local alive = {}
 for _, drone in ipairs(redis.call('HKEYS', drones)) do
@@ -126,7 +127,8 @@ local queen = redis.call('GET', queen_key) or ''
 local wants_reports, beats, had_lease = true, false, 0
 """ + _ALL  # fmt: skip
 
-# The version goes first: what fails between the two must not leave another table under the old one.
+# The version is set first: a failure between the two must not leave a changed table under the old
+# version.
 _SET_OWNER = """
 local shards, state, lease = unpack(KEYS)
 local me, version = ARGV[1], ARGV[2]
@@ -194,7 +196,7 @@ end
 return accepted
 """
 
-# Of the queen, or of '': anyone.
+# An order of the queen, or with '' of anyone.
 _ORDER = """
 local me, queen = ARGV[1], redis.call('GET', KEYS[2])
 if (me ~= '' and me ~= queen) or redis.call('HEXISTS', KEYS[1], 'born') == 0 then
@@ -215,14 +217,14 @@ end
 
 
 class Owner(NamedTuple):
-    """The token of a shard's last claim, and the drone that holds it, "" if it was released."""
+    """Token of a shard's last claim, and the drone that holds it, or "" if it was released."""
 
     token: int
     drone: str
 
 
 class Beat(NamedTuple):
-    """The hive at one moment."""
+    """Answer to a heartbeat: the hive at one moment."""
 
     #: Epoch seconds by Redis' clock.
     now: float
@@ -230,32 +232,34 @@ class Beat(NamedTuple):
     queen: str
     is_queen: bool
     state: HiveState
-    #: The shards of the drone itself, with their tokens.
+    #: The shards of this drone, with their tokens.
     leases: dict[int, int]
-    #: Of each shard that was ever held in this Redis.
+    #: The owner of each shard that was ever held in this Redis.
     owners: dict[int, Owner]
     #: The drones that have a lease.
     alive: frozenset[str]
-    #: Of each shard, the ID in its stream up to which a published checkpoint has all.
+    #: By shard, the ID up to which a published checkpoint has its stream.
     acks: dict[int, str]
-    #: The (token, sequence) of that checkpoint; (0, 0) where a drone of before 2026-11-24 gave it.
+    #: By shard, the (token, sequence) of that checkpoint; (0, 0) if an earlier version wrote it
+    #: (before 2026-11-24).
     acknowledged: dict[int, tuple[int, int]]
-    #: Those of the drones that are alive; of a beat only for the queen. None: one that cannot be
-    #: read, of another version.
+    #: The reports of living drones; only the queen's heartbeat has them. None: one that cannot be
+    #: read, from another version.
     reports: dict[str, Report | None]
-    #: The data, and the server processes that have had them without a break: as long as it stays
-    #: the same, IDs of streams mean the same. "" of a look.
+    #: Names the data, and the server processes that have had it without a break. Stream IDs keep
+    #: their meaning as long as it stays the same. "" after a look.
     incarnation: str = ""
-    #: Of a beat: when it began, by the clock of the process, and whether the drone had a lease.
+    #: For a heartbeat: when it began, by the clock of the process, and whether the drone had a
+    #: lease.
     began: float = 0.0
     had_lease: bool = False
 
 
 class Membership:
-    """The part of *drone*, a name without spaces, in a hive.
+    """Access of *drone*, a name without spaces, to the state of a hive in Redis.
 
-    What a call changes it changes in one atomic step. All raise one of UNREACHABLE after a quarter
-    of a lease at the latest, or after the *secs* that they are given.
+    Each call makes its changes in one atomic step. All raise one of UNREACHABLE after at most a
+    quarter of a lease, or after *secs* if given.
     """
 
     def __init__(self, *, client: RedisClient, keys: Keys, drone: str, lease_secs: float) -> None:
@@ -263,19 +267,19 @@ class Membership:
         self._keys = keys
         self._drone = drone
         self._lease_secs = lease_secs
-        # The table of shards as the last beat had it.
+        # The table of shards in the last answer.
         self._version = b""
         self._owners: dict[int, Owner] = {}
-        #: Fields that could not be read; a state is one.
+        #: How many fields could not be read; a whole state counts as one.
         self.unreadable = 0
-        # Those that cannot be read now, with their keys, and since when.
+        # The fields that cannot be read now, with their keys, and since when.
         self._damaged: dict[tuple[str, bytes], float] = {}
 
-    async def found(self, shards: int, *, secs: float | None = None) -> HiveState:
-        """Make the hive's state if there is none; the one that is there.
+    async def enter(self, shards: int, *, secs: float | None = None) -> HiveState:
+        """Return the hive's state; create it if there is none.
 
-        Where no drone is alive a run begins, which is neither finished nor stopping. Leases are not
-        waited for: a drone of the crawl before that was killed is alive for up to a lease.
+        If no drone is alive, a new run begins, which is neither finished nor stopping. This does
+        not wait for leases: a killed drone of the last run counts as alive for up to a lease.
         """
         fields = await self._run(
             _FOUND,
@@ -288,15 +292,16 @@ class Membership:
         state = _state(fields)
         if state.born:
             return state
-        self._note(self._keys.state, fields)
+        self._log_unreadable(self._keys.state, fields)
         await self._client.execute_command("DEL", self._keys.state)
-        return await self.found(shards, secs=secs)
+        return await self.enter(shards, secs=secs)
 
     async def beat(self, report: Report) -> Beat:
-        """Renew the drone's lease and store its *report*; what there is in the hive.
+        """Renew the drone's lease, store its *report*, and return the state of the hive.
 
-        The drone becomes the queen if there is none. In an empty Redis the state's ``born`` is "":
-        ``found`` and ``register`` then. Leases are good for HIVE_LEASE_SECS from before the call.
+        The drone becomes the queen if there is none. In an empty Redis the state's ``born`` is "";
+        then call ``enter`` and ``register``. Leases are valid for HIVE_LEASE_SECS from the start
+        of the call.
         """
         began = now()
         async with asyncio.timeout(self._lease_secs * _PATIENCE):
@@ -309,7 +314,7 @@ class Membership:
                 self._keys.leases,
                 self._version,
             )
-            # After the acks were read: what gave their IDs has been there all the time.
+            # Read after the acks, so that the same servers gave their IDs.
             names = await servers(self._client)
             beat = self._read(answer)
             for (key, name), since in [*self._damaged.items()]:
@@ -320,35 +325,37 @@ class Membership:
         return beat._replace(incarnation=f"{beat.state.born} {names}", began=began)
 
     async def renew(self) -> bool:
-        """Renew the drone's lease if it is still there; whether it was."""
+        """Renew the drone's lease if it still exists, and return whether it did."""
         async with asyncio.timeout(self._lease_secs * _PATIENCE):
             key, milliseconds = self._keys.lease(self._drone), round(self._lease_secs * 1000)
             return bool(await self._client.execute_command("PEXPIRE", key, milliseconds))
 
     async def look(self, *, secs: float | None = None) -> Beat:
-        """The same without taking part, with all reports: for who only wants to know."""
+        """Return the state of the hive with all reports, without being a member."""
         return self._read(await self._run(_LOOK, self._common(), self._keys.leases, secs=secs))
 
     async def register(self, leases: Mapping[int, int]) -> dict[int, int]:
-        """In a new Redis: enter *leases*, shards with their tokens. Those accepted: where nothing
-        newer was there."""
+        """Register *leases*, shards with their tokens, in a new Redis.
+
+        Returns those accepted: shards without a newer token.
+        """
         accepted = await self._set_owners(_REGISTER, *chain(*leases.items()))
         return {number: leases[number] for number in map(int, accepted)}
 
     async def claim(self, wanted: Mapping[int, Owner]) -> dict[int, int]:
-        """Take over shards, each from the *wanted* owner; those taken, with their new tokens.
+        """Claim shards, each from the *wanted* owner; return those claimed, with their new tokens.
 
-        A shard is taken if that is still its owner, and released it, or has no lease any more, or
-        is this drone itself, which gets a new token then. Of a shard that Redis knows nothing of,
-        the token is the one of its newest checkpoint, 0 if there is none. None are taken by a drone
-        without a lease. A claim whose answer was lost shows in the leases of the next beat.
+        A shard can be claimed if it still has that owner, and the owner released it, has no lease
+        any more, or is this drone, which then gets a new token. For a shard that Redis does not
+        know, the token is that of its newest checkpoint, or 0. A drone without a lease cannot claim
+        any. A claim whose answer was lost shows in the leases of the next heartbeat.
         """
         triples = [part for shard, owner in wanted.items() for part in (shard, *owner)]
         claimed = await self._set_owners(_CLAIM, self._keys.leases, *triples)
         return {int(shard): int(token) for shard, token in _hash(claimed).items()}
 
     async def release(self, leases: Mapping[int, int]) -> None:
-        """Give up *leases*, shards with their tokens; those of others are left alone."""
+        """Give up *leases*, shards with their tokens; those of other drones are left alone."""
         await self._set_owners(_RELEASE, *chain(*leases.items()))
 
     async def _set_owners(self, script: str, *arguments: str | int) -> Any:
@@ -358,13 +365,13 @@ class Membership:
     async def acknowledge(
         self, positions: Mapping[int, str], leases: Mapping[int, int], sequences: Mapping[int, int]
     ) -> set[int]:
-        """Say that published checkpoints, of these *sequences*, have all of the shards' streams up
-        to *positions*.
+        """Record that published checkpoints have the shards' streams up to *positions*.
 
-        Accepted are those shards that are the drone's by the token in *leases*. Their streams are
-        cut there, now or with the next acknowledgement. The entry of the position goes, too: a
-        stream that is read again from its beginning would bring its visits and Requests once more,
-        of which the eliminator does not know.
+        *sequences* are those of the checkpoints. Returns the accepted shards: those that the drone
+        holds by the token in *leases*. Their streams are trimmed there, now or with the next
+        acknowledgement. The entry at the position is deleted, too: if the stream were read again
+        from its beginning, its visits and Requests would be repeated, because the eliminator does
+        not know them.
         """
         triples = [
             part
@@ -382,8 +389,10 @@ class Membership:
         return accepted
 
     async def last_ids(self, shards: Iterable[int]) -> dict[int, str]:
-        """The ID of the last entry in each stream; "0-0" for one that is not there, or of which all
-        was acknowledged."""
+        """Return the ID of the last entry in each stream.
+
+        It is "0-0" if the stream does not exist, or if all of it was acknowledged.
+        """
         wanted = sorted(shards)
         answers = await self._each(
             ("XINFO", "STREAM", self._keys.stream(shard)) for shard in wanted
@@ -391,14 +400,16 @@ class Membership:
         return {shard: _last_id(answer) for shard, answer in zip(wanted, answers, strict=True)}
 
     async def order(self, *, anyone: bool = False, **fields: Any) -> bool:
-        """Set *fields* of the state, if the drone is the queen, or *anyone* may; whether that was
-        done."""
+        """Set *fields* of the state and return whether that was done.
+
+        The drone must be the queen, unless *anyone* may do it.
+        """
         pairs = chain(*encode_state(fields).items())
         keys = [self._keys.state, self._keys.queen]
         return bool(await self._run(_ORDER, keys, "" if anyone else self._drone, *pairs))
 
     async def stop(self) -> bool:
-        """Have all drones end with a checkpoint; whether there is such a hive. Anyone may."""
+        """Tell all drones to stop with a checkpoint; return whether the hive exists."""
         return await self.order(anyone=True, stopping=True)
 
     async def leave(self) -> None:
@@ -423,7 +434,7 @@ class Membership:
             )
 
     async def _each(self, commands: Iterable[tuple[str, ...]]) -> list[Any]:
-        """The answers to *commands* on one key each, in one round trip to each node."""
+        """Return the answers to *commands* on one key each, with one round trip to each node."""
         pipeline = self._client.pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)
@@ -463,7 +474,7 @@ class Membership:
     def _rows(
         self, key: str, flat: list[bytes], state: HiveState, read: Callable[[str], _Row]
     ) -> dict[int, _Row]:
-        """Read the hash *key* with *read*; returns the values by shard."""
+        """Decode the hash *key* with *read* and return the values by shard."""
         rows: dict[int, _Row] = {}
         for name, value in zip(flat[::2], flat[1::2], strict=True):
             with contextlib.suppress(ValueError):
@@ -474,12 +485,12 @@ class Membership:
                     continue
             if (key, name) not in self._damaged:
                 self._damaged[key, name] = now()
-                self._note(key, name)
+                self._log_unreadable(key, name)
         return rows
 
-    def _note(self, key: str, what: object) -> None:
+    def _log_unreadable(self, key: str, what: object) -> None:
         self.unreadable += 1
-        logger.warning("What cannot be read in Redis is refused: %.80r of %s", what, key)
+        logger.warning("Ignored an unreadable value in Redis: %.80r of %s", what, key)
 
 
 def _state(flat: list[bytes]) -> HiveState:
@@ -499,12 +510,12 @@ def _hash(flat: list[bytes]) -> dict[str, str]:
 def _owner(value: str) -> Owner:
     token, _, drone = value.partition(" ")
     if not 0 <= int(token) <= MOST:
-        raise ValueError("no token")
+        raise ValueError("not a valid token")
     return Owner(int(token), drone)
 
 
 def _acknowledged(value: str) -> tuple[str, tuple[int, int]]:
-    """The ID and the checkpoint."""
+    """Parse a stream ID and the (token, sequence) of a checkpoint."""
     position, _, checkpoint = value.partition(" ")
     order_of(position)
     token, _, sequence = checkpoint.partition("-")

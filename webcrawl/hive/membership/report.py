@@ -1,8 +1,8 @@
-"""Reports that drones send with each beat, and the state of the whole hive.
+"""Reports that drones send with each heartbeat, and the state of the whole hive.
 
-A `Report` is a drone's, in msgpack with names, so that drones of different versions read each
-other's: a field that is missing has its default, one that is not known is passed over. The `State`
-is a hash in Redis, in words. Times are epoch seconds; those of the state are by Redis' clock.
+A ``Report`` of a drone is msgpack with field names, so that drones of different versions can read
+it: a missing field has its default, and an unknown one is skipped. The ``HiveState`` is a hash of
+strings in Redis. Times are epoch seconds; those of the state are by Redis' clock.
 """
 
 from __future__ import annotations
@@ -33,58 +33,58 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
     from webcrawl.crawl.health import Health
 
-#: Where the job directories of the drones of `scrapy hive` are.
+#: The directory with the job directories of drones of ``scrapy hive``.
 DRONES = "drones"
-# Over which rates are taken.
+# Rates are averages over this time.
 _SECS = 60.0
-# As `frontier.supply.Supply`; rounds, by which budgets are shifted.
+# A ``frontier.supply.Supply``, and a reputation round (budgets are shifted left by it).
 _Supply: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=3)]
 _Round: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=64)]
 
 
 class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """A drone in its report, for people: nothing is decided by it."""
+    """Figures of a drone for people; no decision depends on them."""
 
-    #: What people call it; "" where it has no number.
+    #: Its name for people, such as "drone 3", or "".
     name: str = ""
-    #: Host and port of its metrics; "" if it has none.
+    #: Host and port of its metrics, or "".
     metrics: str = ""
-    #: Of the shards that it holds, whichever drones had them: pages, and URLs given up.
+    #: Pages and given-up URLs of the shards that it holds, also from earlier holders.
     pages: Count = 0
     given_up: Count = 0
-    #: Pages and visits per second, in the last minute.
+    #: Pages and visits per second in the last minute.
     rate: Seconds = 0.0
-    #: URLs in its frontiers; contacts and pages under way.
+    #: Waiting URLs; requests and pages in process.
     waiting: Count = 0
     in_process: Count = 0
-    #: Bytes in its outboxes that were not sent yet; seconds that what came last was in Redis.
+    #: Bytes in its outboxes that are not sent yet; seconds that the last message spent in Redis.
     unsent: Count = 0
     lag: Seconds = 0.0
-    #: Links that its pages had: to their own shards, sent to others, and spared by the cache.
+    #: Links of its pages: to their own shards, sent to others, and not sent because of the cache.
     kept: Count = 0
     sent: Count = 0
     spared: Count = 0
-    #: Links that it received, and the batches that they came in.
+    #: Links received, and the number of batches.
     received: Count = 0
     batches: Count = 0
-    #: What binds it, in words.
+    #: What limits it, in words.
     diagnosis: str = ""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A drone's state at one beat."""
+    """State of a drone at one heartbeat."""
 
-    #: Of the beat: it grows with each.
+    #: The number of the heartbeat.
     number: Count = 0
     #: The shards that it has claimed, with their tokens.
     leases: dict[Count, Count] = {}
-    #: Whether none of them has work, all outboxes are sent and no seeds are left to read.
+    #: Whether no shard has work, all outboxes are sent and all seeds are read.
     idle: bool = False
-    #: It grows with each batch sent and each batch received.
+    #: Grows with each batch sent and each batch received.
     activity: Count = 0
-    #: Of each shard that it has adopted, the ID in its stream up to which it has read.
+    #: By adopted shard, the ID up to which it has read its stream.
     positions: dict[int, str] = {}
-    #: The least supply of its shards (`frontier.supply.Supply`), and the reputation round it is of.
+    #: The lowest supply of its shards (``frontier.supply.Supply``), and its reputation round.
     supply: _Supply = 0
     round: _Round = 0
     #: The round since which admitted URLs are counted.
@@ -93,56 +93,56 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HiveState(msgspec.Struct, frozen=True, kw_only=True):
-    """State of the whole hive; all but the first four are the queen's orders."""
+    """State of the whole hive; all fields after the first four are the queen's orders."""
 
-    #: A random word of this Redis' data: another one, or "", when Redis lost them.
+    #: A random word that identifies the data in Redis; it changes, or is "", after a loss.
     born: str = ""
     born_at: Seconds = 0.0
-    #: When a drone came and none was alive.
+    #: When a drone joined and no other was alive.
     begun_at: Seconds = 0.0
     #: HIVE_SHARDS.
     shards: Annotated[int, msgspec.Meta(ge=0, le=4096)] = 0
-    #: Of the last checkpoint that all drones were to make.
+    #: The number of the last checkpoint that all drones were told to make.
     checkpoint: Count = 0
-    #: How many shards a drone should hold at most; 0: not decided yet.
+    #: How many shards a drone should hold at most; 0 if not decided yet.
     share: Count = 0
-    #: The name of the drone that others wait for, as they have nothing left; "" if none do.
+    #: The name of the drone that others wait for because they have no URLs left, or "".
     busiest: str = ""
-    #: The least supply of all shards, and the reputation round that all are in.
+    #: The lowest supply of all shards, and the reputation round that all are in.
     supply: _Supply = 0
     round: _Round = 0
     counted_since: _Round = 0
-    #: The crawl has ended. Drones end with a checkpoint.
+    #: Whether the crawl has finished; drones end with a checkpoint.
     finished: bool = False
-    #: The crawl is to be stopped. Drones end with a checkpoint.
+    #: Whether the crawl is being stopped; drones end with a checkpoint.
     stopping: bool = False
 
 
 def drone_name(jobdir: Path) -> str:
-    """The name for people of the drone in *jobdir*, which `scrapy hive` has made; "" of another."""
+    """Return the name for people of the drone in *jobdir*; "" unless ``scrapy hive`` made it."""
     return f"drone {jobdir.name}" if jobdir.parent.name == DRONES else ""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Gauge:
-    """Reader of the *health* of a crawl that is open, and of its *stats*.
+    """Reader of a drone's figures from the *health* and *stats* of its crawl.
 
-    *name* is the drone's, *clock* gives seconds.
+    *name* is the drone's; *clock* returns seconds.
     """
 
     name: str
     health: Health
     stats: StatsCollector
     clock: TimeSource
-    # When it was read, with the pages and visits until then.
+    # The times of the last readings, with the pages and visits until then.
     _readings: deque[tuple[float, int]] = field(default_factory=deque)
 
     def read(self, *, unsent: int, lag: float) -> DroneFigures:
-        """The figures now, with those of the bus. A millisecond; touches no disk."""
+        """Return the current figures. Takes a millisecond and reads nothing from disk."""
         at = self.clock()
         self.health.publish()
         stats = self.stats.get_stats()
-        # Shards that come and go are no reason for a rate.
+        # The rate uses counts of this run, because those of shards jump when shards come and go.
         run, counts = Counts.of(stats), Counts.of(stats, PREFIX)
         readings = self._readings
         readings.append((at, run.pages + run.visits))
@@ -175,7 +175,7 @@ _decode = msgpack_decoder(Report)
 
 
 def decode_report(data: bytes) -> Report | None:
-    """None for what is no report."""
+    """Decode a report, or return None if *data* is not a valid one."""
     try:
         report = _decode(data)
         for position in report.positions.values():
@@ -186,13 +186,13 @@ def decode_report(data: bytes) -> Report | None:
 
 
 def encode_state(fields: Mapping[str, Any]) -> dict[str, str]:
-    """*fields* of a ``HiveState`` as they are in Redis."""
+    """Encode *fields* of a ``HiveState`` as strings for Redis."""
     words = ((name, int(one) if isinstance(one, bool) else one) for name, one in fields.items())
     return {name: str(word) for name, word in words}
 
 
 def decode_state(fields: Mapping[str, str]) -> HiveState:
-    """The other way; UndecodableError for a value that is none, and of a hive without shards."""
+    """Decode a ``HiveState``. UndecodableError for invalid values, or a hive without shards."""
     state = converted(fields, HiveState, strict=False)
     if state.born and not state.shards:
         raise UndecodableError("a hive without shards")

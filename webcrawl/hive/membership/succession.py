@@ -1,8 +1,8 @@
-"""Succession: the next process on a job directory is the same drone, with its leases.
+"""Succession: the next process in a job directory becomes the same drone, with its leases.
 
-``DRONE`` in the job directory names the drone of the last process. The directory is locked, so
-that process has ended. A copy of the directory has another inode, and after a reboot or on another
-machine the boot's ID differs: then the leases have to end by themselves.
+``DRONE`` in the job directory names the drone of the last process, which has ended, because the
+directory is locked. A copy of the directory has another inode, and after a reboot or on another
+machine the boot ID differs. Then the leases must expire first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FILE = "DRONE"
 
 
 def last_drone(job: Path) -> str:
-    """The drone that used the job directory *job* last, "" if its leases have to end."""
+    """Return the last drone of the job directory *job*, or "" if its leases must expire first."""
     try:
         place, _, drone = (job / _FILE).read_text("utf-8").rpartition(" ")
     except (OSError, UnicodeDecodeError):
@@ -28,7 +28,7 @@ def last_drone(job: Path) -> str:
 
 
 def note_drone(job: Path, drone: str) -> None:
-    """From now on *drone*, a name without spaces, is the last one of *job*. OSError."""
+    """Record *drone*, a name without spaces, as the last one of *job*. Raises OSError."""
     write_atomic(job / _FILE, f"{_place(job)} {drone}".encode())
 
 

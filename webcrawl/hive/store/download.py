@@ -1,7 +1,7 @@
-"""Download: the files of a checkpoint, brought into a directory.
+"""Download of a checkpoint's files into a directory.
 
-A file that is an object itself becomes a hard link, if that can be; the others are put together
-from their pieces. All checksums are compared. Each object is read once, some at a time.
+A file that is an object itself becomes a hard link if possible; other files are assembled from
+their pieces. All checksums are compared. Each object is read once; several are read in parallel.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Objects that are read at once, a pack of each in memory.
+# How many objects are read in parallel; each takes the memory of a pack.
 _WORKERS = 4
 _Given = TypeVar("_Given")
 
 
 class Download:
-    """The files of *published*; objects larger than packs are read by *step_bytes*."""
+    """Download of *published*; objects larger than packs are read in steps of *step_bytes*."""
 
     def __init__(self, objects: ObjectStore, published: Published, step_bytes: int) -> None:
         self._objects = objects
@@ -43,9 +43,11 @@ class Download:
         self._step_bytes = step_bytes
         self._checkpoint = checkpoint_name(published.shard, published.key)
 
-    def bring(self, aside: Path, token: int) -> None:
-        """Make the directory *aside*, synced, to be used under *token*. FileNotFoundError if an
-        object is gone. When it fails there is no such directory."""
+    def fetch(self, aside: Path, token: int) -> None:
+        """Download into the new directory *aside*, synced, to be used under *token*.
+
+        Raises FileNotFoundError if an object is gone. After an error the directory does not exist.
+        """
         published = self._published
         made = make_directory(aside)
         try:
@@ -58,13 +60,13 @@ class Download:
             )
             record.write(aside)
             folders = [*made, *(path for path in aside.rglob("*") if path.is_dir())]
-            _at_once(sync_path, [*(aside / name for name in files), *folders])
+            _in_parallel(sync_path, [*(aside / name for name in files), *folders])
         except BaseException:
             shutil.rmtree(aside)
             raise
 
     def _assemble(self, aside: Path) -> dict[str, KnownFile]:
-        """Make the files in the directory *aside*; what is known of them then."""
+        """Write the files into the directory *aside* and return their records."""
         published = self._published
         folder = folder_of(published.shard)
         places: dict[str, list[tuple[Path, int, Piece]]] = {}
@@ -82,20 +84,23 @@ class Download:
                 end += piece.size
         if unchecked := sum(piece.checksum is None for _, _, piece in whole):
             logger.warning(
-                "%d of %d files of the checkpoint %s are from before 2026-11-24 and have no "
-                "checksums: whether they are undamaged is not known",
+                "%d of %d files of the checkpoint %s are from an earlier version and have no "
+                "checksums: damage in them cannot be detected",
                 *(unchecked, len(published.files), self._checkpoint),
             )
-        _at_once(self._bring_file, whole)
-        _at_once(lambda name: self._fill(f"{folder}/{name}", places[name]), places)
+        _in_parallel(self._fetch_file, whole)
+        _in_parallel(lambda name: self._fill(f"{folder}/{name}", places[name]), places)
         return {
             name: KnownFile.of((aside / name).stat(), pieces)
             for name, pieces in published.files.items()
         }
 
     def _checked(self, name: str, pieces: list[Piece]) -> str:
-        """*name* of a file of *pieces*, relative to the shard's directory. ObjectStoreError for a
-        name that leads elsewhere or into another file, or for pieces that make none."""
+        """Return *name*, the path of a file relative to the shard's directory, if it is valid.
+
+        Raises ObjectStoreError for a name that leads outside or into another file, and for
+        *pieces* that cannot form a file.
+        """
         above = {str(path) for path in PurePath(name).parents}
         if not is_plain(name) or not above.isdisjoint(self._published.files):
             raise self._objects.damaged(self._checkpoint, f"it names the file {name[:80]!r}")
@@ -103,10 +108,10 @@ class Download:
             raise self._objects.damaged(self._checkpoint, f"{name} has two objects")
         return name
 
-    def _bring_file(self, of: tuple[str, Path, Piece]) -> None:
-        """Bring an object to the path of the file that it is."""
-        name, path, piece = of
-        # Host records are written in place.
+    def _fetch_file(self, whole: tuple[str, Path, Piece]) -> None:
+        """Link or copy an object that is a whole file to its path."""
+        name, path, piece = whole
+        # Host records are modified in place, so they are never linked.
         if path.parent.name == HOSTS or not self._objects.link_out(name, path):
             offset = 0
             path.touch()
@@ -121,7 +126,7 @@ class Download:
             raise self._damaged(name, path, 0, piece)
 
     def _fill(self, name: str, places: list[tuple[Path, int, Piece]]) -> None:
-        """Write what the object *name* has for the files of *places*, at their offsets."""
+        """Write the parts of the object *name* to the files and offsets in *places*."""
         end = max(piece.start + piece.size for _, _, piece in places)
         data = memoryview(self._objects.read(name, 0, end))
         for path, offset, piece in places:
@@ -131,16 +136,16 @@ class Download:
             _write_at(path, offset, part)
 
     def _damaged(self, name: str, path: Path, offset: int, piece: Piece) -> ObjectStoreError:
-        """The error of a *piece* of the object *name*, for *path* at *offset*."""
+        """Return the error for a damaged *piece* of the object *name*."""
         return self._objects.damaged(
             name,
             f"checksum mismatch between bytes {piece.start} and {piece.start + piece.size}, which "
-            f"are those of {path.parent.name}/{path.name} from byte {offset} on",
+            f"belong to {path.parent.name}/{path.name} from byte {offset} on",
         )
 
 
-def _at_once(work: Callable[[_Given], None], items: Iterable[_Given]) -> None:
-    """Do *work* for all *items*, some at a time."""
+def _in_parallel(work: Callable[[_Given], None], items: Iterable[_Given]) -> None:
+    """Call *work* for all *items*, several at a time."""
     with ThreadPoolExecutor(_WORKERS) as pool:
         for _ in pool.map(work, items):
             pass

@@ -1,27 +1,27 @@
-"""Checkpoint store of a hive: HIVE_STORE, from where any drone can go on with any shard.
+"""Checkpoint store of a hive (HIVE_STORE), from which any drone can continue any shard.
 
 In the store::
 
-    hive.json                            what holds for the whole hive
+    hive.json                            facts of the whole hive
     suffixes-<hash>.dat                  its public suffix list
     alive/<drone>                        a counter of a drone that cannot reach Redis
     shards/NN/                           checkpoints of shard NN, see checkpoint_files.py
 
-A checkpoint is written when all its objects are, and the newest is that with the highest token,
-then the highest sequence. Objects never change. The two invariants of the tokens:
+A checkpoint is written after all of its objects. The newest is the one with the highest token, then
+the highest sequence. Objects never change. Two invariants of the tokens:
 
-* A checkpoint names only objects of its own token. Whoever goes on with a shard gives the objects
+* A checkpoint names only objects with its own token. The next holder of a shard gives the objects
   new names with its first checkpoint: links in a directory, copies within an object store.
-* Who publishes deletes only what is of its own token or an older one.
+* A publication deletes only objects with its own token or an older one.
 
-So a drone that has lost its lease and does not know it, however long it was stopped and at which
-step, neither hides nor breaks a checkpoint of who holds the shard now.
+So a drone that has lost its lease without knowing it cannot hide or break a checkpoint of the next
+holder, however long and at whatever step it was suspended.
 
-Each publication uploads what is new: bytes appended to files, new files, and what was logged of
-hosts since their records were copied, or sometimes another copy. The last two checkpoints stay, so
-a fetch has the time between two of them; one that meets a deletion begins again with the newer
-checkpoint. Objects of which more than half is not needed any more are not used again, and so the
-store has at most about twice what the shards have.
+Each publication uploads what is new: bytes appended to files, new files, and the changes of host
+records since their last copy, or sometimes another copy. The last two checkpoints stay, so a fetch
+has the time between two of them. If an object is deleted meanwhile, the fetch starts over with the
+newer checkpoint. Objects of which more than half is no longer needed are not used again. So the
+store has at most about twice the size of the shards.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records.database import Database
 
 _PACK_BYTES = 16 << 20
-# How often a fetch or a look begins again because what it found was deleted meanwhile.
+# How often a fetch starts over because its objects were deleted meanwhile.
 _TRIES = 10
-# Of JSON: a shard has thousands of files, each of a few hundred bytes here.
+# Limit of JSON: a shard has thousands of files, each with a few hundred bytes there.
 _MAX_JSON = 1 << 28
 _HIVE = "hive.json"
 _Found = TypeVar("_Found")
@@ -73,9 +73,12 @@ _decode = json_decoder(dict[str, Any])
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of a hive that never change.
 
-    shards: HIVE_SHARDS. politeness_key: POLITENESS_KEY. born: names the Redis in which the hive was
-    begun. suffixes: the object that has the public suffix list; ``found`` fills it in. seed: that
-    of all jobs of the hive (hash_seed.py), 0 if it was begun before 2026-11-24.
+    shards: HIVE_SHARDS.
+    politeness_key: POLITENESS_KEY.
+    born: identifies the Redis data in which the hive was begun.
+    suffixes: the object with the public suffix list; ``enter`` fills it in.
+    seed: the hash seed of all jobs of the hive (hash_seed.py); 0 if an earlier version began it
+    (before 2026-11-24).
     """
 
     format: int = FORMAT
@@ -87,17 +90,17 @@ class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetched(NamedTuple):
-    """The checkpoint in a directory; *in_place*: it had that already, and its logs are good."""
+    """Checkpoint in a directory; *in_place* if the directory already had it, with later logs."""
 
     published: Published
     in_place: bool
 
 
 class CheckpointStore:
-    """The store at *url*: a directory, or what fsspec reaches.
+    """Store at *url*: a directory, or a URL that fsspec can reach.
 
-    All calls block: for threads; of one shard one at a time. They raise ObjectStoreError with one
-    sentence when the store cannot be used, OSError of the shard's own disk.
+    All calls block, so use threads, one at a time for each shard. They raise ObjectStoreError if
+    the store cannot be used, and OSError for the shard's own disk.
     """
 
     def __init__(self, *, url: str, pack_bytes: int = _PACK_BYTES) -> None:
@@ -107,9 +110,12 @@ class CheckpointStore:
 
     # --- the hive
 
-    def found(self, facts: HiveFacts, suffixes: str, *, may_be_new: bool = True) -> HiveFacts:
-        """The facts of the hive: *facts* and the list *suffixes* if it is a new one, else what the
-        first drone has written. ObjectStoreError for a new one that may not be."""
+    def enter(self, facts: HiveFacts, suffixes: str, *, may_be_new: bool = True) -> HiveFacts:
+        """Return the facts of the hive as the first drone wrote them.
+
+        For a new hive, write *facts* and the list *suffixes* first. Raises ObjectStoreError if the
+        hive is new although it must not be.
+        """
         data = suffixes.encode("utf-8")
         if not may_be_new:
             self._check()
@@ -121,9 +127,9 @@ class CheckpointStore:
             self._objects.create(_HIVE, sealed(facts))
             known = self._facts()
         if known is None:
-            raise ObjectStoreError(f"HIVE_STORE {self._objects.name} does not keep what is written")
+            raise ObjectStoreError(f"HIVE_STORE {self._objects.name} loses what is written to it")
         directory = self._objects.directory
-        if directory is not None and restrict(directory / _HIVE):  # of an earlier version
+        if directory is not None and restrict(directory / _HIVE):  # from an earlier version
             for path in directory.glob("shards/*/*"):
                 restrict(path)
         return known
@@ -136,31 +142,31 @@ class CheckpointStore:
         return self._decoded(_HIVE, data, HiveFacts)
 
     def suffixes(self, facts: HiveFacts) -> str:
-        """The public suffix list of the hive with *facts*, which ``found`` returned."""
+        """Return the public suffix list of the hive with *facts*, which ``enter`` returned."""
         name = facts.suffixes
         try:
             data = self._objects.read(name)
         except FileNotFoundError as error:
-            raise self._objects.damaged(name, "no public suffix list") from error
+            raise self._objects.damaged(name, "the public suffix list is missing") from error
         if name != _suffixes_name(data):
             raise self._objects.damaged(name, "checksum mismatch")
         return data.decode("utf-8")
 
     def beat(self, drone: str) -> None:
-        """Show that *drone* is alive, for who cannot see it in Redis."""
+        """Write a heartbeat of *drone*, for drones that cannot see it in Redis."""
         self._check()
         self._objects.write(f"alive/{drone}", b"%d" % next(self._beats))
 
     def alive(self, drones: Iterable[str]) -> dict[str, str]:
-        """The present counter of each of *drones* that has one."""
+        """Return the current heartbeat counter of each of *drones* that has one."""
         found = {}
         for drone in drones:
             with suppress(FileNotFoundError):
                 found[drone] = self._objects.read(f"alive/{drone}").decode("ascii", "replace")
         return found
 
-    def gone(self, drone: str) -> None:
-        """*drone* has ended, or is seen in Redis again."""
+    def end_beats(self, drone: str) -> None:
+        """Delete the heartbeat of *drone*, which has ended or is seen in Redis again."""
         self._objects.delete([f"alive/{drone}"])
 
     # --- publishing
@@ -174,20 +180,21 @@ class CheckpointStore:
         drone: str,
         released: bool,
         hosts: Database,
-        go_on: Callable[[], bool] = lambda: True,
+        is_valid: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Make the live state in *directory* the newest checkpoint of *shard*; its sequence. When
-        it fails the one before stays the newest.
+        """Publish the live state in *directory* as the newest checkpoint of *shard*.
 
-        The shard may go on meanwhile, but for its next checkpoint: nothing that the live state
-        names may be deleted. *go_on* is False when the lease is not good any more. Raises
-        SupersededError then, when there is a newer checkpoint, and when another directory is in the
-        place of *directory*; CorruptRecordError.
+        Returns its sequence number. If it fails, the one before stays the newest.
+
+        The shard may continue meanwhile, except for its next checkpoint, because no file of the
+        live state may be deleted. *is_valid* returns False when the lease is not valid any more.
+        Raises SupersededError then, if there is a newer checkpoint, or if *directory* was replaced;
+        also CorruptRecordError.
         """
         inode = _inode(directory)
 
-        def is_good() -> bool:
-            return go_on() and _inode(directory) == inode
+        def may_continue() -> bool:
+            return is_valid() and _inode(directory) == inode
 
         names = self._names(shard)
         older = checkpoints_in(names)
@@ -195,15 +202,17 @@ class CheckpointStore:
         key = (token, state.sequence)
         if older and older[-1] > key:
             raise SupersededError(
-                f"Shard {shard} has a newer checkpoint, of token {older[-1][0]}: nothing published"
+                f"Not published: shard {shard} has a newer checkpoint, of token {older[-1][0]}"
             )
-        upload = Upload(self._objects, shard, token, pack_bytes=self._pack_bytes, go_on=is_good)
-        record = self._usable(directory, set(state.lasting), names, upload)
-        files = upload.files(directory, state.lasting, record.files)
-        files |= upload.hosts(directory, record.files, hosts)
-        # What the next checkpoint will not have lies apart from what it will.
+        upload = Upload(
+            self._objects, shard, token, pack_bytes=self._pack_bytes, may_continue=may_continue
+        )
+        record = self._reusable_record(directory, set(state.lasting), names, upload)
+        files = upload.publish_files(directory, state.lasting, record.files)
+        files |= upload.publish_hosts(directory, record.files, hosts)
+        # Files that the next checkpoint will not have go into separate packs.
         upload.flush()
-        files |= upload.files(directory, state.passing, None)
+        files |= upload.publish_files(directory, state.passing, None)
         upload.flush()
         self._objects.settle(folder_of(shard))
         published = Published(
@@ -220,8 +229,8 @@ class CheckpointStore:
         sizes = record.packs | upload.packs
         packs = {name: sizes[name] for name in published.objects if name in sizes}
         published = msgspec.structs.replace(published, packs=packs)
-        # Before the checkpoint: a process that dies then must know it for its own.
-        checkpoints = [*(one for one in record.checkpoints if one in older), key]
+        # Written before the checkpoint, so that after a crash in between the process recognizes it.
+        checkpoints = [*(old for old in record.checkpoints if old in older), key]
         record = msgspec.structs.replace(
             record, token=token, checkpoints=checkpoints, files=files, packs=packs
         )
@@ -229,15 +238,18 @@ class CheckpointStore:
         record.write(directory)
         upload.check()
         self._objects.write(checkpoint_name(shard, key), sealed(published))
-        with suppress(ObjectStoreError):  # it is published; the next time
+        with suppress(ObjectStoreError):  # it is published; the next publication deletes them
             self._delete_older(published, names)
         return state.sequence
 
-    def _usable(
+    def _reusable_record(
         self, directory: Path, lasting: set[str], names: set[str], upload: Upload
     ) -> LocalRecord:
-        """The record of the files *lasting* in *directory*, and of host records: the pieces that
-        are among *names* and in packs that are worth it, under names of the lease's own token."""
+        """Return the record of the files *lasting* in *directory*, and of host records.
+
+        It has the pieces that can be used again: those that are in the store (*names*), and in
+        packs that are mostly needed. They get names with the lease's own token.
+        """
         record = LocalRecord.read(directory)
         hosts = {name for name in record.files if name.startswith(f"{HOSTS}/")}
         record.files = {
@@ -251,9 +263,7 @@ class CheckpointStore:
         wasted = {name for name, size in record.packs.items() if 2 * used[name] < size}
         for file in record.files.values():
             file.pieces = list(takewhile(lambda piece: piece.name not in wasted, file.pieces))
-        new = upload.renamed(
-            {piece.name for file in record.files.values() for piece in file.pieces}
-        )
+        new = upload.rename({piece.name for file in record.files.values() for piece in file.pieces})
         for file in record.files.values():
             file.pieces = [
                 msgspec.structs.replace(piece, name=new[piece.name])
@@ -263,8 +273,10 @@ class CheckpointStore:
         return record
 
     def _delete_older(self, published: Published, names: set[str]) -> None:
-        """Delete what of *names* neither *published* nor the checkpoint before it needs, and is of
-        no newer token."""
+        """Delete objects that neither *published* nor the checkpoint before it needs.
+
+        *names* are the objects of the shard; those with a newer token stay.
+        """
         shard = published.shard
         kept = {published.key}
         needed = published.objects
@@ -276,14 +288,14 @@ class CheckpointStore:
             needed |= before.objects
         needed |= {checkpoint_name(shard, key).rpartition("/")[2] for key in kept}
         gone = [name for name in names - needed if token_of(name) <= published.token]
-        # No checkpoint is there without its objects.
+        # Checkpoints are deleted before their objects.
         gone.sort(key=lambda name: not name.endswith(".json"))
         self._objects.delete(f"{folder_of(shard)}/{name}" for name in gone)
 
     # --- fetching
 
     def newest(self, shard: int) -> Published | None:
-        """The newest checkpoint of *shard*; None when there was never one."""
+        """Return the newest checkpoint of *shard*, or None if there was never one."""
         for _ in range(_TRIES):
             checkpoints = checkpoints_in(self._names(shard))
             for key in reversed(checkpoints):
@@ -296,22 +308,25 @@ class CheckpointStore:
         )
 
     def _names(self, shard: int) -> set[str]:
-        """The names of the objects of *shard*."""
+        """Return the names of the objects of *shard*."""
         names = self._objects.names(folder_of(shard))
         if not checkpoints_in(names):
             self._check()
         return names
 
     def _check(self) -> None:
-        """ObjectStoreError for a directory that is not mounted. It must not pass for the store of a
-        new hive, or shards would begin anew, and drones show themselves where nobody looks."""
+        """Raise ObjectStoreError if the store is empty, such as a directory that is not mounted.
+
+        If it passed for the store of a new hive, shards would start over, and heartbeats would be
+        written where no drone reads them.
+        """
         if self._facts() is None:
             raise ObjectStoreError(
                 f"HIVE_STORE {self._objects.name} has no {_HIVE}: it is not mounted, or was emptied"
             )
 
     def _read(self, shard: int, key: tuple[int, int]) -> Published | None:
-        """The checkpoint *key*; None when it is not there, or only its beginning."""
+        """Return the checkpoint *key*, or None if it is missing or incomplete."""
         name = checkpoint_name(shard, key)
         try:
             data = self._objects.read(name, 0, _MAX_JSON)
@@ -321,7 +336,7 @@ class CheckpointStore:
             return None
         found = self._decoded(name, data, Published)
         if (found.shard, found.key) != (shard, key):
-            raise self._objects.damaged(name, "it is another checkpoint")
+            raise self._objects.damaged(name, "it has another checkpoint")
         return found
 
     def fetch(
@@ -333,14 +348,14 @@ class CheckpointStore:
         before: int,
         acknowledged: tuple[int, int] = (0, 0),
     ) -> Fetched:
-        """Bring the newest checkpoint of a shard into *directory*, which has then nothing else and
-        is used under *token*; *published* is the newest that is known.
+        """Fetch the newest checkpoint of a shard into *directory*, to be used under *token*.
 
-        *before* is the token that the lease was taken over from. The directory is left as it is if
-        it was used under that one and goes on from the newest checkpoint: nobody has held the shard
-        since. Otherwise what was in it is deleted, and it appears at once, synced.
+        *published* is the newest one known. *before* is the token of the lease before. If the
+        directory was used under that token and continues the newest checkpoint, it is kept as it
+        is, because no other drone has held the shard since. Otherwise it is replaced atomically,
+        synced.
 
-        *acknowledged* is the key of a checkpoint whose links are nowhere else any more:
+        *acknowledged* is the key of a checkpoint with links that are nowhere else. Raises
         ObjectStoreError if only older ones are left.
         """
         aside, old = (directory.with_name(directory.name + end) for end in (".tmp", ".old.tmp"))
@@ -357,15 +372,15 @@ class CheckpointStore:
                 lost = checkpoint_name(published.shard, acknowledged)
                 raise ObjectStoreError(
                     f"HIVE_STORE {self._objects.name} has lost {lost}, and with it links that are "
-                    "nowhere else: bring it back, or give them up (docs/hive.md)"
+                    "stored nowhere else: restore it, or give up these links (docs/hive.md)"
                 )
             try:
-                Download(self._objects, published, self._pack_bytes).bring(aside, token)
+                Download(self._objects, published, self._pack_bytes).fetch(aside, token)
             except FileNotFoundError as error:
                 newer = self.newest(published.shard)
                 if newer is None or newer == published:
                     name = checkpoint_name(published.shard, published.key)
-                    raise self._objects.damaged(name, "one of its objects is not there") from error
+                    raise self._objects.damaged(name, "one of its objects is missing") from error
                 published = newer
             else:
                 if directory.exists():
@@ -390,8 +405,8 @@ class CheckpointStore:
             found = _decode(data)
             if found["format"] > FORMAT and is_good:
                 raise ObjectStoreError(
-                    f"HIVE_STORE {self._objects.name}: {name} has format {found['format']}, this "
-                    f"webcrawl reads up to {FORMAT}: use the newer webcrawl that wrote it"
+                    f"HIVE_STORE {self._objects.name}: {name} has format {found['format']}, but "
+                    f"this webcrawl reads only up to {FORMAT}: use the newer webcrawl that wrote it"
                 )
             if found["format"] != 1 and not is_good:
                 raise self._objects.damaged(name, "it has no checksum")
@@ -401,7 +416,7 @@ class CheckpointStore:
 
 
 def _inode(directory: Path) -> int:
-    """The number of *directory*; 0 if it is not there."""
+    """Return the inode number of *directory*, or 0 if it does not exist."""
     try:
         return directory.stat().st_ino
     except FileNotFoundError:

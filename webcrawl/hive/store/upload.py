@@ -1,10 +1,10 @@
-"""Upload: one publication of a shard, file by file, while the shard goes on.
+"""Upload of a shard, file by file, while the shard continues to work.
 
-Which files never change any more is told by their formats: runs and filters, whose header is
-written last; a numbered record log when there is a next one, as only the highest is appended to;
-the snapshot. Others may be appended to at any time, and are copied as far as they go when they are
-read: what the live state names of them was on disk before. What is in the store already is found by
-inode, size and time of change, or, of a file that has grown, by the checksums of its pieces.
+Their formats tell which files never change any more: runs and filters, whose header is written
+last; a numbered record log when there is a next one, because only the highest is appended to; the
+snapshot. Other files may be appended to at any time. They are copied up to their current end, which
+is after the part that the live state names. Files that the store already has are recognized by
+inode, size and modification time, or, if they have grown, by the checksums of their pieces.
 """
 
 from __future__ import annotations
@@ -39,30 +39,31 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records.database import Changes, Database
     from webcrawl.storage.object_store import ObjectStore
 
-#: Host records, which are written in place: copied, never linked.
+#: Directory of the host records, which are modified in place: copied, never linked.
 HOSTS = "hosts"
 _COPIED = f"{HOSTS}/{FILE}"
-# Contacts and finished pages since the checkpoint: it would tell of pages whose links are not in
-# the store, and is published without its records (as kept_checkpoints.py).
+# The log of requests and finished pages since the checkpoint is published without its records,
+# because the links of these pages are not in the store (as in kept_checkpoints.py).
 _DONE_LOG = str(Path("frontier", "done"))
 _ASIDE = ".tmp"
 _COPY = f"publish{_ASIDE}"
 _WRITTEN_ONCE = {runs.MAGIC, bloom_file.MAGIC}
 _UNFINISHED = bytes(4)
 _NUMBERED = re.compile(r"(.*?)(\d+)(\.\w+)")
-# A file of more pieces is uploaded anew.
+# A file with more pieces is uploaded again as a whole.
 _MAX_PIECES = 64
 
 
 class SupersededError(Exception):
-    """The error of a publication by a drone that holds the shard no more; nothing came of it."""
+    """Error of a publication by a drone that no longer holds the shard; nothing was published."""
 
 
 class ShardFiles(NamedTuple):
-    """The live state of a shard's directory.
+    """Live state of a shard's directory, without the host records.
 
-    sequence: its number. lasting: the names of files that later states may have, too; passing: of
-    those that are of this one, and never change. Without the host records.
+    sequence: its number.
+    lasting: names of files that later states may also have.
+    passing: names of files that only this state has; they never change.
     """
 
     sequence: int
@@ -71,8 +72,10 @@ class ShardFiles(NamedTuple):
 
 
 def live_files(directory: Path) -> ShardFiles:
-    """The files of the shard in *directory*. CorruptRecordError if it has no live state;
-    NewerFormatError."""
+    """Return the files of the shard in *directory*.
+
+    Raises CorruptRecordError if it has no live state, and NewerFormatError.
+    """
     manifest = ManifestStore(path=directory).load()
     if manifest is None:
         raise CorruptRecordError(directory / "CURRENT", 0, "the file is gone")
@@ -85,27 +88,27 @@ def live_files(directory: Path) -> ShardFiles:
             folders.clear()
         elif inside != ".":
             names = (f"{inside}/{name}" for name in files if not name.endswith(_ASIDE))
-            lasting += filter(is_plain, names)  # no part has others
+            lasting += filter(is_plain, names)  # the parts of a shard have only plain names
     return ShardFiles(sequence, sorted(lasting), passing)
 
 
 @dataclass(eq=False, repr=False)
 class Upload:
-    """One publication of *shard*: makes objects under names of *token*, while *go_on*.
+    """Upload of *shard*: makes objects with names of *token*, while *may_continue* is true.
 
-    Bytes of many files are put together into packs of at most *pack_bytes*.
+    Bytes of many files are combined into packs of at most *pack_bytes*.
     """
 
     objects: ObjectStore
     shard: int
     token: int
     pack_bytes: int
-    go_on: Callable[[], bool]
-    #: The sizes of the packs that were made.
+    may_continue: Callable[[], bool]
+    #: The sizes of the packs, by name.
     packs: dict[str, int] = field(default_factory=dict)
     _random: str = field(default_factory=lambda: random_hex("uploads"))
     _numbers: Iterator[int] = field(default_factory=count)
-    # What is put together into the next object.
+    # The bytes for the next pack.
     _packed: list[bytes] = field(default_factory=list)
     _packed_size: int = 0
 
@@ -114,16 +117,18 @@ class Upload:
         self._pack_name = self._new_name()
 
     def check(self) -> None:
-        """SupersededError when the lease is not good any more."""
-        if not self.go_on():
-            raise SupersededError(f"The lease of {self._folder} has ended: nothing published")
+        """Raise SupersededError if the lease is not valid any more."""
+        if not self.may_continue():
+            raise SupersededError(f"Not published: the lease of {self._folder} has expired")
 
     def _new_name(self) -> str:
         return f"{self.token}-{self._random}-{next(self._numbers)}"
 
-    def renamed(self, names: set[str]) -> dict[str, str]:
-        """The names under which the objects *names* may be used: their own, or new ones of the
-        token. Without those of other tokens if one of them is not there any more."""
+    def rename(self, names: set[str]) -> dict[str, str]:
+        """Return the names under which the objects *names* can be used.
+
+        Objects of other tokens are copied to new names; if one of them is gone, all are left out.
+        """
         own = {name: name for name in names if token_of(name) == self.token}
         new = {name: self._new_name() for name in names - own.keys()}
         try:
@@ -134,12 +139,14 @@ class Upload:
             return own
         return own | new
 
-    def files(
+    def publish_files(
         self, directory: Path, names: Iterable[str], known: Mapping[str, KnownFile] | None
     ) -> dict[str, KnownFile]:
-        """Publish the files *names* of *directory*, of which *known* are in the store already; None
-        for files that are new and never change. Without those that went meanwhile: no live state
-        names them."""
+        """Publish the files *names* of *directory*, and return their records.
+
+        *known* are those that the store already has; None for new files that never change. Files
+        that were deleted meanwhile are left out: the live state does not name them.
+        """
         found = {}
         for name in names:
             if known is None:
@@ -149,17 +156,19 @@ class Upload:
                 found[name] = self._file(directory / name, known.get(name), kind)
         return {name: file for name, file in found.items() if file is not None}
 
-    def hosts(
+    def publish_hosts(
         self, directory: Path, known: Mapping[str, KnownFile], database: Database
     ) -> dict[str, KnownFile]:
-        """Publish the host records of *directory*, which are in *database*: what was logged since
-        they were copied, or another copy when that is more than the copy has."""
+        """Publish the host records of *directory*, which are in *database*.
+
+        Uploads the changes since the last copy, or another copy if the changes are larger.
+        """
         copied, changes = known.get(_COPIED), database.changes
         if not (
             changes is not None
             and _place_of(changes) in known
             and copied is not None
-            and copied.is_here
+            and copied.is_complete
             and changes.log.size <= copied.size
         ):
             copied, changes = self._copied(directory, database), database.changes
@@ -178,21 +187,24 @@ class Upload:
             shutil.rmtree(aside)
         make_directory(aside)
         try:
-            database.copy_to(aside, self.go_on, keeps_track=True)
-            self.check()  # a copy that ended early is none
+            database.copy_to(aside, self.may_continue, keeps_track=True)
+            self.check()  # the copy may have ended early
             file = self._file(aside / FILE, None, "whole")
-            assert file is not None, "nobody else has the directory"
+            assert file is not None, "no other process uses the directory"
             return file
         finally:
             shutil.rmtree(aside)
 
     def _file(self, path: Path, known: KnownFile | None, kind: str) -> KnownFile | None:
-        """Publish one file; None if it went meanwhile, or no live state can name it. *kind* is as
-        of ``_kind_of``, ``emptied`` for a record log without its records, or not known yet."""
-        # While the file is open its inode cannot be another's.
+        """Publish one file; return None if it was deleted meanwhile or is unfinished.
+
+        *kind* is that of ``_kind_of``, ``emptied`` for a record log without its records, or "" if
+        it is not known yet.
+        """
+        # While the file is open, its inode cannot be reused.
         with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
             stat = os.fstat(file.fileno())
-            if known is not None and known.is_here and known.is_still(stat):
+            if known is not None and known.is_complete and known.is_unchanged(stat):
                 return known
             kind = kind or _kind_of(path, file)
             if kind == "unfinished":
@@ -202,10 +214,10 @@ class Upload:
                 inode = self.objects.link_in(path, f"{self._folder}/{name}")
                 if inode == stat.st_ino:
                     return KnownFile.of(stat, [Piece(name, 0, stat.st_size, digest_of(file))])
-                if inode:  # another file has its name since
+                if inode:  # another file has the name now
                     self.objects.delete([f"{self._folder}/{name}"])
                     return None
-            pieces = [] if known is None else _same_so_far(file, known.pieces)
+            pieces = [] if known is None else _unchanged_pieces(file, known.pieces)
             if len(pieces) >= _MAX_PIECES:
                 pieces = []
             end = sum(piece.size for piece in pieces)
@@ -215,7 +227,7 @@ class Upload:
         return None
 
     def _pack(self, file: BinaryIO, size: int) -> Iterator[Piece]:
-        """The pieces of the next *size* bytes of *file*, fewer if it ends."""
+        """Pack the next *size* bytes of *file*, or fewer if it ends, and yield their pieces."""
         while size > 0:
             if self._packed_size >= self.pack_bytes:
                 self.flush()
@@ -228,7 +240,7 @@ class Upload:
             size -= len(data)
 
     def flush(self) -> None:
-        """Make an object of what was packed since the last one."""
+        """Write the packed bytes as an object and begin the next pack."""
         if self._packed:
             self.check()
             self.objects.write(f"{self._folder}/{self._pack_name}", b"".join(self._packed))
@@ -241,14 +253,17 @@ def _place_of(changes: Changes) -> str:
 
 
 def digest_of(file: BufferedReader | FileIO) -> str:
-    """The XXH3-128 of all of *file*, in hex: 0.1 s for a gigabyte in memory."""
+    """Return the XXH3-128 of *file*, in hex. Takes 0.1 s for a gigabyte in memory."""
     file.seek(0)
     return file_digest(file, xxh3_128).hexdigest()
 
 
 def _kind_of(path: Path, file: BinaryIO) -> str:
-    """Of the open *file*, found at *path*: ``whole`` if it never changes any more, ``unfinished``
-    if no checkpoint can name it, else ``growing``."""
+    """Return the kind of the open *file* at *path*.
+
+    It is ``whole`` if it never changes any more, ``unfinished`` if no checkpoint can name it, else
+    ``growing``.
+    """
     magic = os.pread(file.fileno(), 4, 0)
     if magic == _UNFINISHED:
         return "unfinished"
@@ -263,11 +278,11 @@ def _kind_of(path: Path, file: BinaryIO) -> str:
     return "growing"
 
 
-def _same_so_far(file: BinaryIO, pieces: list[Piece]) -> list[Piece]:
-    """As many of *pieces*, from the first on, as *file* still begins with."""
+def _unchanged_pieces(file: BinaryIO, pieces: list[Piece]) -> list[Piece]:
+    """Return the leading *pieces* that *file* still begins with."""
     file.seek(0)
     for number, piece in enumerate(pieces):
-        # A file that was an object itself has changed since.
+        # A file that was an object itself has changed, or it would not be read here.
         if piece.is_file or zlib.crc32(file.read(piece.size)) != piece.checksum:
             return pieces[:number]
     return pieces
