@@ -1,4 +1,4 @@
-"""The table of imports in docs/architecture.md, and where Scrapy's insides are touched."""
+"""The table of imports in docs/why/architecture.md, and where Scrapy's insides are touched."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ extensions its background thread. The life of one URL, package by package::
 Imports point downwards only: spiders, extensions, commands -> scheduler, jobs -> crawl ->
 dupefilter, hosts -> frontier | seen | net | pipelines -> storage, items -> urls, configuration,
 clock, errors. ``frontier`` and ``seen`` do not know each other; ``simweb`` knows nothing of the
-crawler. tests/test_imports.py enforces this; docs/architecture.md has the full picture.
+crawler. tests/test_imports.py enforces this; docs/why/architecture.md has the full picture.
 
 What always holds:
 

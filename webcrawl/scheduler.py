@@ -67,7 +67,7 @@ _ITEM_SECS_AT_END = 1.0
 # Hosts looked up at the same time: slow name servers must not keep workers idle.
 _LOOKUPS_PER_WORKER = 4
 # URLs in process for each worker: one being downloaded, and two that wait to be read, processed or
-# stored. A kill repeats them. More of them made no crawl faster (docs/decisions.md).
+# stored. A kill repeats them. More of them made no crawl faster (docs/why/decisions.md).
 _IN_PROCESS = 3
 # URLs that one call may find denied, or waiting for their robots.txt, before it returns to the
 # reactor.

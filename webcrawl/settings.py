@@ -1,7 +1,7 @@
 """Settings of the project: the components and their defaults, each with its unit and reason.
 
-docs/settings.md says what each does. A setting of Scrapy's is here only if all spiders of the
-project need a value other than Scrapy's; those for the web spider alone are in ``web_spider``.
+docs/reference/settings.md says what each does. A setting of Scrapy's is here only if all spiders of
+the project need a value other than Scrapy's; those for the web spider alone are in ``web_spider``.
 
 Handlers, middlewares and extensions are in the settings that end in ``_BASE``. The settings without
 it are the user's: what a spider sets there is added, and removes nothing of the crawl's.
@@ -73,7 +73,8 @@ LOG_JSON = False
 
 # --- the job (JOBDIR: see web_spider) ----------------------------------------------------------
 
-# Accept commands over a unix socket that only this user can open: docs/control.md.
+# Accept commands over a unix socket that only this user can open:
+# docs/howto/steer-a-running-crawl.md.
 CONTROL_ENABLED = True
 # Seconds between two checkpoints; 0: only one at the end. kill -9 loses nothing in any case; after
 # a power loss the pages since the last checkpoint are fetched again.
@@ -84,7 +85,7 @@ CHECKPOINTS_KEPT = 3
 CHECKPOINTS_KEPT_INTERVAL_SECS = 3600.0
 # Bytes after which logs/info.jsonl is continued in a new file: a quarter of a million URLs.
 INFO_LOG_MAX_FILE_BYTES = 1 << 26
-# Days after which full log files are deleted: docs/revisits.md. 0: never.
+# Days after which full log files are deleted: docs/howto/keep-an-index-fresh.md. 0: never.
 KEEP_DAYS = 0.0
 # With fewer bytes free on a disk the crawl pauses; 0: it continues until a disk is full. A large
 # checkpoint takes 100 MB.
@@ -137,7 +138,7 @@ CONCURRENT_REQUESTS = 200
 FRONTIER_LEVELS = 16
 FRONTIER_PRIORITIZER = "webcrawl.frontier.prioritizer.DepthRankPrioritizer"
 FRONTIER_SELECTOR = "webcrawl.frontier.selector.GeometricSelector"
-# Which URL is next, by the two settings above or by other rules: docs/parts.md.
+# Which URL is next, by the two settings above or by other rules: docs/howto/write-a-part.md.
 FRONTIER_FRONT_END = "webcrawl.frontier.front_end.MercatorFrontEnd"
 # A file of rank,host or rank,URL lines, read again when it changes. They take precedence over the
 # ranks of the seed list, for URLs found from then on. 12 bytes of memory a line, twice that while
@@ -190,7 +191,8 @@ ROBOTS_EXPIRE_SECS = 24 * 3600.0
 # equally. 0: no limit.
 CONTACTS_MAX = 0
 BANDWIDTH_MAX = 0
-# A TOML file of agreements with owners of hosts, read again when it changes: docs/politeness.md.
+# A TOML file of agreements with owners of hosts, read again when it changes:
+# docs/howto/agree-on-limits-with-owners.md.
 HOSTS_POLICY_FILE = ""
 # A file of hosts, domains, networks and /expressions/ of URLs not to be crawled, read again when it
 # changes.
@@ -204,7 +206,7 @@ CRAWLER_CONTACT = ""
 
 # DiskEliminator is exact; webcrawl.seen.bloom.BloomEliminator (Nielsen) loses a few URLs.
 SEEN_ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
-# Which fingerprints the cache keeps: docs/caches.md compares the policies.
+# Which fingerprints the cache keeps: docs/why/caches.md compares the policies.
 SEEN_CACHE = "clock"
 # Number of fingerprints in the cache of popular and recent ones, and in the buffer T. None: 4 % of
 # MEMORY_BUDGET, at 0.16 kB each, at most 65,536; and 20 % of it, at 80 bytes each while T is
@@ -239,7 +241,7 @@ LINK_KINDS = [
 ]
 # Link extractors by content type, added to those for style sheets, feeds, sitemaps and PDF; None:
 # no links of that type. HTML is always read by the built-in extractor as well. Feeds and sitemaps
-# are recognized by their root element (docs/guide.md).
+# are recognized by their root element (docs/howto/find-links-in-other-formats.md).
 LINK_EXTRACTORS: dict[str, str | None] = {}
 # Do not follow links that a page asks not to: rel=nofollow, and nofollow in its robots meta element
 # or X-Robots-Tag.
@@ -300,7 +302,7 @@ SUFFIX_LIST_FILE = "seeds/public_suffix_list.dat"
 URL_RESTRICT_TO: list[str] = []
 URL_REFUSE: list[str] = []
 # Custom filters: classes with their place among the built-in ones, ordered by number like Scrapy's
-# components; None disables one. docs/parts.md.
+# components; None disables one. docs/howto/write-a-part.md.
 URL_FILTERS: dict[str, Any] = {}
 # Bytes; longer URLs are refused.
 URL_MAX_LENGTH_BYTES = 2048
@@ -369,7 +371,7 @@ FTP_PASSWORD = ""
 GOPHER_PORTS = [70, 7070]
 # Name servers as address or address:port; empty: those of the system.
 DNS_SERVERS: list[str] = []
-# A class with async addresses(name) that replaces them: docs/parts.md.
+# A class with async addresses(name) that replaces them: docs/howto/write-a-part.md.
 DNS_CLIENT_CLASS = ""
 # A file like /etc/hosts, used before it; read once, at the start.
 HOSTS_FILE = ""
@@ -405,9 +407,10 @@ REDIS_START_URLS_BATCH_SIZE = 500
 # Keep the crawl open, waiting for more URLs, when nothing is left to fetch.
 KEEP_OPEN = False
 
-# Visit finished URLs again, until the crawl is stopped: docs/revisits.md.
+# Visit finished URLs again, until the crawl is stopped: docs/howto/keep-an-index-fresh.md.
 REVISIT = False
-# Decides when a URL is visited again, by the history of its document: docs/revisits.md.
+# Decides when a URL is visited again, by the history of its document:
+# docs/howto/keep-an-index-fresh.md.
 REVISIT_POLICY = "webcrawl.revisit.policies.Greedy"
 # The interval for a URL with no known changes yet, and the limits for all intervals.
 REVISIT_FIRST_SECS = 7 * 86_400.0

@@ -19,8 +19,8 @@ crawl. Scrapy logs the traceback. The last checkpoint comes after ``close_spider
 arguments."""
 
 url_finished = object()
-"""Sent when a URL is finished, with ``url``, ``outcome`` (see the table in docs/stats.md) and
-``spider``. Not sent for a failed attempt that will be retried, or for robots.txt."""
+"""Sent when a URL is finished, with ``url``, ``outcome`` (see the table in docs/reference/stats.md)
+and ``spider``. Not sent for a failed attempt that will be retried, or for robots.txt."""
 
 unprocessed = object()
 """Sent with ``page`` and ``why`` when a fetched page skips the processing modules.

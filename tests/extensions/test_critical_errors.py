@@ -137,7 +137,9 @@ def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
     settings = {"ITEM_PIPELINES": json.dumps(modules), "MODULE_MAX_FAILURES": 30}
     said = crawl(simulated, code=4, **settings)
     last = said.splitlines()[-1]
-    sentence = rf"webcrawl: The module failing_module\.{module} failed on 30 pages in a row \(details: "
+    sentence = (
+        rf"webcrawl: The module failing_module\.{module} failed on 30 pages in a row \(details: "
+    )
     assert re.match(sentence, last), last
     assert f"`scrapy {'replay' if has_warc else 'frontier'} " in last
     assert "Crawl state saved (too_many_errors)" in said

@@ -137,9 +137,7 @@ def test_a_crawl_says_what_limited_it_and_a_stopped_one_what_limits_it():
     secs = {"doctor/politeness_secs": 50.0, "doctor/cpu_secs": 47.0, "doctor/disk_secs": 3.0}
     stats = STATS | secs | {"doctor/now": "CPU since 14:02:11: much"}
     text = text_of(stats)
-    assert "
-limited by  waiting for hosts 50%, CPU 47% of the time
-" in text
+    assert "\nlimited by  waiting for hosts 50%, CPU 47% of the time\n" in text
     assert "at the end" not in text
     text = text_of(stats | {"finish_reason": "shutdown"})
     assert "\n            at the end: CPU since 14:02:11: much\n" in text

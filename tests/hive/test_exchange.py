@@ -64,7 +64,7 @@ async def test_a_drone_claims_again_what_it_had_in_a_redis_that_was_emptied(tmp_
         last.save(a.parts.store, drone=a.parts.name)
         last.end()
         # Its next process, which has the same name and cannot see that Redis was emptied.
-        a.parts.holding.has_all = False
+        a.parts.holding.is_redis_complete = False
         await asyncio.sleep(LEASE_SECS)
         await a.exchange.work(await a.membership.beat(Report()))
         assert [*a.shards] == [0]

@@ -294,7 +294,8 @@ class Intake:
         except NotPlainError as error:
             logger.warning(
                 "%s is refused, because a hive cannot send it: %s. Put plain data into its meta "
-                "and cb_kwargs; see docs/hive.md and the stat hive/requests/refused",
+                "and cb_kwargs; see docs/howto/several-machines.md and the stat "
+                "hive/requests/refused",
                 request,
                 error,
                 extra={"spider": self._crawler.spider},

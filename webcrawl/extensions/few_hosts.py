@@ -1,7 +1,7 @@
 """End of a crawl when only few hosts have had URLs left for some time (its long tail).
 
-This is Mischel's hand-back (docs/offline.md), online. ``scrapy crawl`` then writes the URLs that
-are left to JOBDIR/remainder.csv. The job can still be resumed.
+This is Mischel's hand-back (docs/howto/crawl-in-segments.md), online. ``scrapy crawl`` then writes
+the URLs that are left to JOBDIR/remainder.csv. The job can still be resumed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The table is written for the default settings; FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS and
 POLITENESS_MAX_FAILURES scale its columns. A failure that passes quickly is retried soon, one that
 needs an administrator is retried later, and one that costs a worker a minute is not retried often.
-An outcome without a rule is final and says nothing about its host. docs/stats.md has the same
-table; a test compares them.
+An outcome without a rule is final and says nothing about its host. docs/reference/stats.md has the
+same table; a test compares them.
 """
 
 from __future__ import annotations

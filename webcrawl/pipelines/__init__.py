@@ -7,8 +7,8 @@ the order of ITEM_PIPELINES; each gets what the one before it returned. The defa
 ``webcrawl.pipelines.warc.WarcPipeline``, which stores the whole exchange.
 
 To write one, derive from ``webcrawl.pipelines.module.ProcessingModule``. It selects pages by
-content type and follows the first three rules below for you; docs/modules.md has an example. A
-plain Scrapy pipeline works, too. The rules, each with its reason:
+content type and follows the first three rules below for you; docs/howto/write-a-module.md has an
+example. A plain Scrapy pipeline works, too. The rules, each with its reason:
 
 - A module passes on what it does not handle: other items by type, other pages by ``content_type``.
 - All modules share one Page, so a module must not change it. To pass data to a later module, return

@@ -51,7 +51,7 @@ _SUFFIX = ".log"
 # Bytes of segments that one ``forget`` deletes, as that takes 0.2 ms per megabyte.
 _DELETED_BYTES = 64 << 20
 # zlib's format at ISA-L's lowest level reduces URLs to a third or a sixth, in 0.2 to 0.5 us each
-# (docs/decisions.md, 2026-11-25).
+# (docs/why/decisions.md, 2026-11-25).
 _LEVEL = 0
 _COMPRESSED = b"\x78"
 #: The end of a full segment: its end record, wherever that is.

@@ -264,7 +264,7 @@ def made_up_group(directory, *, bits):
     return path
 
 
-# --- Odd servers: docs/reference/odd-servers.md has what Scrapy, curl and Chromium make of the same ones. ------
+# --- Odd servers: docs/reference/odd-servers.md has what Scrapy, curl and Chromium do with them.
 
 
 @cache

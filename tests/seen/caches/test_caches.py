@@ -108,8 +108,8 @@ def test_a_url_in_use_survives_a_flood_of_others(policy):
     assert 5 in cache
 
 
-# As webcrawl/seen/caches/__init__.py and docs/caches.md have them, of 65,536 entries that come and
-# go. A set of 4,096, as RANDOM's, has more room to spare than a large one.
+# As webcrawl/seen/caches/__init__.py and docs/why/caches.md have them, of 65,536 entries that come
+# and go. A set of 4,096, as RANDOM's, has more room to spare than a large one.
 BYTES = {"clock": 157, "lru": 180}
 
 

@@ -15,7 +15,7 @@ path. A test compares the source of what is replaced with the version that was r
 * ``_Middlewares``, ``_through_handler``, ``_through_pipelines``: for each call of a method Scrapy
   makes a coroutine and a name for warnings, and parses each URL for its scheme.
 
-Each was measured alone, and saves 2 % of a page or more: docs/decisions.md.
+Each was measured alone, and saves 2 % of a page or more: docs/why/decisions.md.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ fields with their default value are left out::
     at         when, epoch seconds
     url        as it was fetched
     host       its politeness key: the host's name, unless POLITENESS_KEY says otherwise
-    outcome    a name of the table in docs/stats.md
+    outcome    a name of the table in docs/reference/stats.md
     form       fingerprint of its form for comparing URLs (seen/fingerprint.py), 16 hex digits
     status     of the response
     sent       when its request was sent, epoch seconds

@@ -210,7 +210,7 @@ def client_at(url: str, **params: Any) -> RedisClient:
         )
         master: Redis = sentinels.master_for(service)
         return master
-    raise ValueError("see docs/settings.md for the forms of the URL")
+    raise ValueError("see docs/reference/settings.md for the forms of the URL")
 
 
 def _address(text: str, port: int) -> tuple[str, int]:

@@ -372,7 +372,8 @@ class CheckpointStore:
                 lost = checkpoint_name(published.shard, acknowledged)
                 raise ObjectStoreError(
                     f"HIVE_STORE {self._objects.name} has lost {lost}, and with it links that are "
-                    "stored nowhere else: restore it, or give up these links (docs/hive.md)"
+                    "stored nowhere else: restore it, or give up these links "
+                    "(docs/howto/several-machines.md)"
                 )
             try:
                 Download(self._objects, published, self._pack_bytes).fetch(aside, token)

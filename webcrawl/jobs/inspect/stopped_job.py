@@ -89,7 +89,8 @@ def opened(crawler: Crawler) -> Iterator[StoppedJob]:
     except _DISK_ERRORS as error:
         if is_disk_full(error):
             raise FatalError(
-                f"The disk of JOBDIR {job.path} is full: free some space and run the same command again."
+                f"The disk of JOBDIR {job.path} is full: free some space and run the same command "
+                "again."
             ) from error
         raise unopened(error, job.path) from error
     finally:

@@ -3,7 +3,7 @@
 Uses pyOpenSSL, as Scrapy itself does: its OpenSSL comes with `cryptography` and is kept up to date
 by pip. With the system's OpenSSL 3.0 under Python's `ssl` a handshake takes 1.5 times as long, and
 uvloop's TLS takes 256 KiB per connection. pyOpenSSL makes the context. Connections call OpenSSL
-directly, with the same bindings (docs/decisions.md, 2026-11-23).
+directly, with the same bindings (docs/why/decisions.md, 2026-11-23).
 
 Invariants: the protocol learns of a connection only when the handshake is done and, if certificates
 are verified, the server has one for its name. What the protocol writes is never sent unencrypted.

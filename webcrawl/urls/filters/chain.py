@@ -151,7 +151,7 @@ class FilterChain:
         """Return host and ``refusal`` of each of *urls*.
 
         Passing all links of a page together takes half the time of single calls;
-        docs/performance.md has figures.
+        docs/why/performance.md has figures.
         """
         known, look = self._urls, self._look
         answers = [known.get(url) or look(url) for url in urls]

@@ -2,7 +2,7 @@
 
 RE2's filter (Cox, "Regular Expression Matching in the Wild") searches for the literals that each
 expression requires, and then runs only expressions whose literals are all present. The time for a
-URL is linear in its length, whatever the expressions. For figures see docs/performance.md.
+URL is linear in its length, whatever the expressions. For figures see docs/why/performance.md.
 """
 
 from __future__ import annotations
