@@ -311,4 +311,4 @@ def test_on_windows_it_ends_with_a_sentence():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert run.returncode == 2
-    assert run.stderr.startswith("webcrawl runs on Linux, and not on Windows")
+    assert run.stderr.startswith("webcrawl does not run on Windows")

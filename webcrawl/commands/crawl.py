@@ -1,4 +1,4 @@
-"""Start or resume a crawl: scrapy crawl web -a seeds=FILE
+"""Start or resume a crawl: scrapy crawl web -a seeds=FILE.
 
 Runs a spider of this project, normally "web". The state of the crawl is kept in a job directory
 (JOBDIR). Press Ctrl-C once to stop with a checkpoint, and run the same command again to resume.

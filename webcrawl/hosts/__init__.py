@@ -37,7 +37,7 @@ politeness key     its rest after a contact. A host name, unless POLITENESS_KEY 
                    registered domain or an address, or HOSTS_POLICY_FILE divides the host
 host name          addresses, consecutive failures, times of the last contacts, pages and bytes,
                    fruitless URLs, walls: one ``HostRecord``
-origin             robots.txt (RFC 9309); consecutive failures, as a page may link to ports on which
+an origin          robots.txt (RFC 9309); consecutive failures, as a page may link to ports on which
                    nothing listens (politeness/origin_rests.py)
 registered domain  pages, bytes, and the domains that link to it: a ``HostCounter``
 process            rules for hosts, pauses, outages: the same for all hosts
