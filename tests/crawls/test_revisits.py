@@ -23,7 +23,7 @@ REVISIT = {
     "REVISIT_FIRST_SECS": "1d",
     "REVISIT_POLICY": "webcrawl.revisit.policies.Adaptive",
 }
-AGENT = "webcrawl/0.2"
+AGENT = "webcrawl/0.3"
 
 
 @pytest.fixture

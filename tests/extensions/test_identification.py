@@ -31,18 +31,18 @@ EXTENSIONS = {"webcrawl.extensions.identification.Identification": 0}
 
 def crawler_with(spider=None, **settings):
     return get_crawler(
-        spider, settings_dict={"USER_AGENT": "webcrawl/0.2", "EXTENSIONS": EXTENSIONS, **settings}
+        spider, settings_dict={"USER_AGENT": "webcrawl/0.3", "EXTENSIONS": EXTENSIONS, **settings}
     )
 
 
 @pytest.mark.parametrize(
     ("agent", "contact", "sent"),
     [
-        ("webcrawl/0.2", "", "webcrawl/0.2"),
-        ("webcrawl/0.2", PAGE, f"webcrawl/0.2 (+{PAGE})"),
-        ("webcrawl/0.2", MAIL, f"webcrawl/0.2 (+{MAIL})"),
+        ("webcrawl/0.3", "", "webcrawl/0.2"),
+        ("webcrawl/0.3", PAGE, f"webcrawl/0.2 (+{PAGE})"),
+        ("webcrawl/0.3", MAIL, f"webcrawl/0.2 (+{MAIL})"),
         ("Mozilla/5.0 (compatible; ours/2)", PAGE, f"Mozilla/5.0 (compatible; ours/2) (+{PAGE})"),
-        ("", PAGE, f"webcrawl/0.2 (+{PAGE})"),
+        ("", PAGE, f"webcrawl/0.3 (+{PAGE})"),
         ("", "", ""),
         # Who has said it already is left alone.
         (f"ours/2 (see {PAGE})", PAGE, f"ours/2 (see {PAGE})"),
@@ -82,7 +82,7 @@ def test_a_contact_without_page_or_address_is_a_sentence(contact):
 @pytest.mark.parametrize("contact", ["HTTP://example.org", "http://[::1]:80/?a=b&c#d", "a+b@c.d.e"])
 def test_unusual_contacts_are_contacts(contact):
     settings = crawler_with(CRAWLER_CONTACT=contact).settings
-    assert settings["USER_AGENT"] == f"webcrawl/0.2 (+{contact})"
+    assert settings["USER_AGENT"] == f"webcrawl/0.3 (+{contact})"
 
 
 @pytest.mark.parametrize("agent", ["a/1\r\nX: y", "a/1\x00", "bücher/1"])
@@ -143,7 +143,7 @@ def test_every_request_names_the_contact_and_robots_txt_the_product(tmp_path):
     with clean_web(tmp_path, hosts=8, mean_pages=3.0, max_pages=6) as (web, seeds):
         said = finish(crawl_command(web, seeds, tmp_path / "job", CRAWLER_CONTACT=PAGE))
     hits = access_log(log)
-    assert {hit.agent for hit in hits} == {f"webcrawl/0.2 (+{PAGE})"}
+    assert {hit.agent for hit in hits} == {f"webcrawl/0.3 (+{PAGE})"}
     assert {is_robots(hit) for hit in hits} == {True, False}
     assert "NO CONTACT" not in said
 
@@ -173,5 +173,5 @@ async def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(t
     assert {head.split()[1] for head in server.heads} == {b"/robots.txt", b"/", b"/public"}
     for head in server.heads:
         lines = head.lower().split(b"\r\n")
-        assert b"user-agent: webcrawl/0.2 (+crawl-ops@example.org)" in lines
+        assert b"user-agent: webcrawl/0.3 (+crawl-ops@example.org)" in lines
         assert b"from: crawl-ops@example.org" in lines

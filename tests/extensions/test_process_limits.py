@@ -90,7 +90,7 @@ def test_the_open_files_of_a_crawl_follow_from_its_settings():
 
 def test_a_system_that_does_not_allow_it_is_one_sentence(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 512))
-    with pytest.raises(FatalError, match=r"2256 files .* allows 512 \(ulimit -Hn\)"):
+    with pytest.raises(FatalError, match=r"2256 open files .* allows 512 \(ulimit -Hn\)"):
         ProcessLimits.from_crawler(
             get_crawler(settings_dict={"CONCURRENT_REQUESTS": 1000} | IDLE_0)
         )

@@ -40,7 +40,7 @@ host name          addresses, consecutive failures, times of the last contacts, 
 an origin          robots.txt (RFC 9309); consecutive failures, as a page may link to ports on which
                    nothing listens (politeness/origin_rests.py)
 registered domain  pages, bytes, and the domains that link to it: a ``HostCounter``
-process            rules for hosts, pauses, outages: the same for all hosts
+the process        rules for hosts, pauses, outages: the same for all hosts
 =================  ================================================================================
 
 Invariants
