@@ -38,9 +38,9 @@ def crawler_with(spider=None, **settings):
 @pytest.mark.parametrize(
     ("agent", "contact", "sent"),
     [
-        ("webcrawl/0.3", "", "webcrawl/0.2"),
-        ("webcrawl/0.3", PAGE, f"webcrawl/0.2 (+{PAGE})"),
-        ("webcrawl/0.3", MAIL, f"webcrawl/0.2 (+{MAIL})"),
+        ("webcrawl/0.3", "", "webcrawl/0.3"),
+        ("webcrawl/0.3", PAGE, f"webcrawl/0.3 (+{PAGE})"),
+        ("webcrawl/0.3", MAIL, f"webcrawl/0.3 (+{MAIL})"),
         ("Mozilla/5.0 (compatible; ours/2)", PAGE, f"Mozilla/5.0 (compatible; ours/2) (+{PAGE})"),
         ("", PAGE, f"webcrawl/0.3 (+{PAGE})"),
         ("", "", ""),
