@@ -346,7 +346,7 @@ class NotAsync:
         ({"FRONTIER_PRIORITIZER": "builtins.int"}, ["FRONTIER_PRIORITIZER", "cannot be used"]),
         (
             {"FRONTIER_SELECTOR": "webcrawl.hosts.politeness.preconditions.host_of"},
-            ["FRONTIER_SELECTOR", "not fit"],
+            ["FRONTIER_SELECTOR", "cannot be used"],
         ),
         (
             {"FRONTIER_FRONT_END": "builtins.dict"},
@@ -361,14 +361,14 @@ class NotAsync:
         ({"HOSTS_FILE": "/proc/version"}, ["HOSTS_FILE", "line 1 does not begin with an address"]),
         ({"POLITENESS_POLICY": 5}, ["POLITENESS_POLICY", "cannot be loaded"]),
         ({"SEEN_ELIMINATOR": "webcrawl.crawl.links.submission.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),
-        ({"RETRY_POLICY": {"timeout": [1, "x", 0]}}, ["RETRY_POLICY for timeout must be three"]),
+        ({"RETRY_POLICY": {"timeout": [1, "x", 0]}}, ["RETRY_POLICY for timeout must be [tries"]),
         ({"DOWNLOAD_TIMEOUT": 900}, ["FRONTIER_LEASE_SECS is 900", "DOWNLOAD_TIMEOUT, 900"]),
         ({"DOWNLOADER": "scrapy.core.downloader.Downloader"}, ["DOWNLOADER must be webcrawl"]),
         ({"DOWNLOAD_FAIL_ON_DATALOSS": ""}, ["DOWNLOAD_FAIL_ON_DATALOSS must be true or false"]),
         ({"USER_AGENT": "!"}, ["USER_AGENT"]),
         ({"REVISIT_MAX_SECS": 3600}, ["REVISIT_MIN_SECS must be at most REVISIT_MAX_SECS"]),
         ({"REVISIT_MAX_SECS": 1e10}, ["REVISIT_MAX_SECS must be at most 3153600000"]),
-        ({"POLITENESS_MIN_DELAY": 200}, ["floor"]),
+        ({"POLITENESS_MIN_DELAY": 200}, ["below the minimum"]),
     ],
 )
 def test_invalid_settings_are_found_before_the_disk_is_touched(jobdir, settings, parts):

@@ -26,8 +26,8 @@ class Titles(scrapy.Spider):
 def test_settings_and_commands_of_webcrawl_work_in_a_project_of_the_users(tmp_path):
     made = warm.scrapy("startproject", "myproject", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"    # myproject/settings.py\n((?:(?:    .*)?\n)+)", readme)
+    page = (ROOT / "docs/start/scrapy.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"    # myproject/settings.py\n((?:(?:    .*)?\n)+)", page)
     package = tmp_path / "myproject" / "myproject"
     (package / "settings.py").write_text(re.sub("^    ", "", example, flags=re.MULTILINE))
     (package / "spiders" / "titles.py").write_text(SPIDER)
