@@ -273,7 +273,7 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
     assert lease.entry.url == "http://a.test/1"
     told = looked_at(stored.path)
     assert (told.leased, told.parked) == (1, {"budget": 1})
-    assert "parked  budget: 1 URL\n" in overview_text(told, now=time.time())
+    assert "parked  1 URL held back by budget\n" in overview_text(told, now=time.time())
 
 
 def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):
