@@ -240,7 +240,7 @@ def test_a_shard_moves_from_one_stopped_job_to_another(tmp_path, clock, place):
     # The job that it left is sound; that it is gone is noted.
     report = check_job(tmp_path / "a", warc=False)
     assert (report.damage_count, [one.file for one in report.notes]) == (0, ["shards/00"])
-    with pytest.raises(FatalError, match="there is no shard"):
+    with pytest.raises(FatalError, match="there are no shards"):
         exported(tmp_path / "a", tmp_path / "seeds.txt")
 
 
