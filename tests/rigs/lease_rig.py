@@ -187,7 +187,7 @@ class Names:
     def look(self, host):
         return self.found.get(host)
 
-    def again_in(self, host):
+    def retry_in(self, host):
         return 30.0
 
     def look_up(self, host, then):

@@ -96,7 +96,7 @@ def _write_crawl(
         crawl(
             graph,
             hosts_at_once=hosts_at_once,
-            submit=lambda fps, leave: trace.add(fps, leave, 0.0),
+            submit=lambda fps, leaves: trace.add(fps, leaves, 0.0),
             on_progress=on_progress,
         )
 

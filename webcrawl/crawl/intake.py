@@ -238,14 +238,14 @@ class Intake:
         except DISK_ERRORS as error:
             self._stop.fail(error)
 
-    def seeds_are_read(self) -> None:
+    def note_all_seeds_read(self) -> None:
         """Report that there are no more seeds."""
         if self._remote is not None:
-            self._remote.seeds_are_read()
+            self._remote.note_all_seeds_read()
             return
         self._lifecycle.awaits_seeds = False
         for shard in self._shards:
-            shard.seeds_are_known()
+            shard.note_all_seeds_known()
 
     # --- requests
 

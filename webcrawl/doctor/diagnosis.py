@@ -163,8 +163,8 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     slow = f", {now.slow:,} with slow hosts" if now.slow else ""
     waits = f", other processes use {use.waited:.0%}" if use.waited >= _SOME else ""
     held = f", {counted(now.held, 'host')} of domains at their share" if now.held else ""
-    bound_for = now.bound_for or 0.0
-    in_secs = f", the next is ready in {bound_for:,.0f} s" if bound_for >= 1 else ""
+    next_ready_in = now.next_ready_in or 0.0
+    in_secs = f", the next is ready in {next_ready_in:,.0f} s" if next_ready_in >= 1 else ""
     pages = counted(now.in_process - now.on_wire, "page")
     backed_up = f"{pages} wait for the module {now.module}" if now.module else f"{pages} wait"
     limited = f"{now.limit} was reached; {workers}"

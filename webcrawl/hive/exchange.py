@@ -207,7 +207,7 @@ class ShardExchange:
         shard.join("inbox", inbox)
         self._hive.lifecycle.adopt(shard, forgets=forgets)
         if inbox.knows_all_seeds:
-            shard.seeds_are_known()
+            shard.note_all_seeds_known()
         holding.outboxes[number], holding.inboxes[number] = outbox, inbox
         if number == 0:
             self._hive.live_seeds.begin()

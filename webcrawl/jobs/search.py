@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from webcrawl.errors import FatalError, needs
+from webcrawl.errors import FatalError, require_package
 from webcrawl.hive.membership.report import DRONES
 from webcrawl.pipelines.module import output_directory
 from webcrawl.pipelines.search_index import PACKAGE, SearchIndex
@@ -85,7 +85,7 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
             f"The search has more than {_MOST_CHARACTERS:,} characters or more than "
             f"{_MOST_BRACKETS} opening brackets: shorten it."
         )
-    needs(PACKAGE, of="The search")
+    require_package(PACKAGE, feature="The search")
     import tantivy  # noqa: PLC0415  # of `make modules`
 
     if not directory.is_dir() or not tantivy.Index.exists(str(directory)):

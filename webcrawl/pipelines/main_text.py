@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from webcrawl.configuration.values import whole
-from webcrawl.errors import FatalError, needs
+from webcrawl.errors import FatalError, require_package
 from webcrawl.items import printable
 from webcrawl.pipelines.language import language_of
 from webcrawl.pipelines.text_encoding import encoding_of
@@ -157,7 +157,7 @@ def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
     extractor = settings.get("TEXT_EXTRACTOR", EXTRACTORS[0])
     if extractor not in EXTRACTORS:
         raise FatalError(f"TEXT_EXTRACTOR must be {' or '.join(EXTRACTORS)}, not {extractor!r}.")
-    needs(extractor, of=f"TEXT_EXTRACTOR={extractor}")
+    require_package(extractor, feature=f"TEXT_EXTRACTOR={extractor}")
     most = whole(settings, "TEXT_MAX_CHARS", at_least=1)
     return partial(main_text, max_chars=most, extractor=extractor)
 

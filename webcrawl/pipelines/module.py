@@ -37,7 +37,7 @@ from scrapy.exceptions import DropItem
 
 from webcrawl.clock import cpu_time, now
 from webcrawl.configuration.values import dictionary, flag
-from webcrawl.errors import FatalError, StoreError, needs, path_of, refusal
+from webcrawl.errors import FatalError, StoreError, path_of, refusal, require_package
 from webcrawl.items import Page
 from webcrawl.signals import checkpoint
 from webcrawl.storage.lock import LockedError
@@ -60,7 +60,7 @@ _STATE_WAIT_SECS = 0.02
 # A thread returns its pages after this time, or after one page that takes longer.
 _BATCH_SECS = 0.1
 #: How many failed pages of a module are remembered; the upper limit of MODULE_MAX_FAILURES.
-MOST_IN_A_ROW = 1000
+MAX_REMEMBERED_FAILURES = 1000
 # Statuses that say what a URL has: a document, one elsewhere, or none.
 _CONCLUSIVE = frozenset({200, 301, 302, 303, 307, 308, 404, 410})
 _MOST_LINKS = 50_000
@@ -128,7 +128,7 @@ class ProcessingModule:
         path = f"{cls.__module__}.{cls.__qualname__}"
         name = cls.name or _WORD.sub("_", cls.__name__).lower()
         for package in cls.packages:
-            needs(package, of=f"The module {name}")
+            require_package(package, feature=f"The module {name}")
         assert crawler.stats is not None
         if crawler.stats.get_value(f"modules/{name}/pages") is not None:
             raise FatalError(
@@ -138,7 +138,7 @@ class ProcessingModule:
         module = cls(**values)
         module._crawler = crawler
         module._sync_lock = asyncio.Lock()
-        module.failed_in_a_row = deque(maxlen=MOST_IN_A_ROW)
+        module.failed_in_a_row = deque(maxlen=MAX_REMEMBERED_FAILURES)
         types = _types_of(path, crawler.settings) or cls.content_types
         names = [
             fnmatch.translate("*" if media_type == "*/*" else media_type) for media_type in types

@@ -102,7 +102,7 @@ class Hints:
             is_judged = copy.is_judged
         self._store(entry, replace(visit.after, at=int(self.clock())), is_judged=is_judged)
 
-    def take_over(self, batch: Sequence[bytes]) -> list[bytes]:
+    def select_visits(self, batch: Sequence[bytes]) -> list[bytes]:
         """Return the encoded entries of *batch*, which are due, that must be visited.
 
         For the others a hint has brought the result since their last visit, and they become due

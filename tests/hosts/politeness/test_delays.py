@@ -280,7 +280,7 @@ def test_one_failure_is_enough_of_an_origin_that_never_answered(clock, polite_of
     # Its host rests no longer for it, though its own origin has just failed, too.
     assert polite.secs("connect_refused") == 10
     rest = polite.ended("first_byte_timeout", url=closed, took=30.0)
-    assert (rest.secs, rest.min_rest, rest.origin, rest.alone) == (3, 3, 0, True)
+    assert (rest.secs, rest.min_rest, rest.origin, rest.is_alone) == (3, 3, 0, True)
     assert polite.min_rest(HOST, closed, crawl_delay=0.0) == 3
     assert polite.refusal(HOST, closed) == "first_byte_timeout"
     assert not polite.fails()

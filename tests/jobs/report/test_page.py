@@ -25,7 +25,7 @@ from webcrawl.commands.report import _run
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.doctor.record import Line, Record, encode_line
 from webcrawl.doctor.states import CrawlState, State
-from webcrawl.errors import FatalError, needs
+from webcrawl.errors import FatalError, require_package
 from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.model import Field, Live, NextCommand
@@ -280,9 +280,9 @@ def test_a_disk_without_room_for_the_hosts_is_reported_in_a_sentence(tmp_path, m
 
 
 def test_a_missing_library_is_named_with_the_command_to_install_it():
-    needs("numba", of="The report")
+    require_package("numba", feature="The report")
     with pytest.raises(FatalError) as error:
-        needs("no_such_library", of="The report")
+        require_package("no_such_library", feature="The report")
     assert str(error.value) == (
         "The report needs no_such_library: make modules (or pip install -r "
         "requirements-modules.txt)."

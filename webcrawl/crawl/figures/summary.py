@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
+from webcrawl.crawl.figures.counts import Counts, module_failures, refused_seeds, with_prefix
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.doctor.diagnosis import BUDGETS, shares_of
@@ -70,7 +70,7 @@ class _Figures(NamedTuple):
     @property
     def held(self) -> Mapping[str, int]:
         """URLs that are held back, by reason."""
-        return behind("frontier/parked/", self.stats)
+        return with_prefix("frontier/parked/", self.stats)
 
 
 def summary(
@@ -113,7 +113,7 @@ def _result(found: _Figures) -> _Rows:
         ("seeds", stats.get("seeds/damaged", "")),
         ("pages", f"{crawl.pages:,}, of them {count('content/duplicates'):,} duplicates"),
         ("redirects", f"{crawl.redirects:,}"),
-        ("visits", _visits(behind(f"{found.prefix}visits/", stats))),
+        ("visits", _visits(with_prefix(f"{found.prefix}visits/", stats))),
         ("requests", f"{count('contacts'):,}, including retries and robots.txt"),
         ("hosts", f"{count('robots/origins'):,} contacted" * is_whole),
         ("speed", _speed(crawl, found.seconds) if is_whole else ""),
@@ -152,7 +152,7 @@ def _waiting(found: _Figures) -> _Rows:
         ("waiting", counted(found.waiting, "URL")),
         *[("", line) for line in parked(found.held)],
         ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
-        ("denied", _denied_now(behind(f"{found.prefix}robots/lost/", stats))),
+        ("denied", _denied_now(with_prefix(f"{found.prefix}robots/lost/", stats))),
     ]
 
 

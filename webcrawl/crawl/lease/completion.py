@@ -109,7 +109,7 @@ class Completion:
             robots_url=robots_url,
             refusal=refusal,
             robots_line=robots_line,
-            expected_bytes=None if refusal else self._rules.rates.begun(),
+            expected_bytes=None if refusal else self._rules.rates.note_start(),
             history=history,
         )
         return fetch

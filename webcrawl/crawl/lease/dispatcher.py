@@ -14,7 +14,7 @@ from webcrawl.crawl.lease.completion import Way
 from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.preconditions import FetchAction
 from webcrawl.net.guard import plain_address
-from webcrawl.net.outcomes import error_of
+from webcrawl.net.outcomes import errback_error
 from webcrawl.revisit.history import history_of
 from webcrawl.revisit.validators import conditions
 from webcrawl.urls import origin_of
@@ -66,7 +66,7 @@ class Dispatcher:
                     self.services.reading.set_aside(entry.url)
                 return request
         decision = self._decide(lease)
-        match decision.verdict:
+        match decision.action:
             case FetchAction.FETCH | FetchAction.FETCH_ROBOTS:
                 return self._contact(lease, decision)
             case FetchAction.REFUSE:
@@ -123,7 +123,7 @@ class Dispatcher:
         decision = self._decide(lease, is_looked_up=True) if may_continue else None
         if (
             decision is None
-            or decision.verdict is not FetchAction.FETCH_ROBOTS
+            or decision.action is not FetchAction.FETCH_ROBOTS
             or self._is_asked(lease, decision)
             or self._promise(lease, decision)
         ):
@@ -146,7 +146,7 @@ class Dispatcher:
         entry = lease.entry
         if entry.kind == ROBOTS_REDIRECT:
             return self._send_robots(lease, entry.url, address)
-        if decision.verdict is FetchAction.FETCH_ROBOTS:
+        if decision.action is FetchAction.FETCH_ROBOTS:
             # Only the host is in process now.
             self.completion.end(lease, Way.PUT_BACK)
             return self._send_robots(lease, decision.robots_url, address)
@@ -171,7 +171,7 @@ class Dispatcher:
 
     def _is_asked(self, lease: Lease[Shard], decision: Decision) -> bool:
         """Return whether another part of the host is fetching its robots.txt."""
-        if lease.key == lease.entry.host or decision.verdict is not FetchAction.FETCH_ROBOTS:
+        if lease.key == lease.entry.host or decision.action is not FetchAction.FETCH_ROBOTS:
             return False
         fetches = self.completion.under_way.values()
         return any(one.robots_url == decision.robots_url for one in fetches if not one.is_released)
@@ -182,7 +182,7 @@ class Dispatcher:
         if entry.extra:
             return self._send(lease, refusal=outcome, robots_line=robots_line)
         if entry.kind == ASIDE:
-            self.side_downloads.refuse(entry.via, error_of(outcome)(f"{entry.url}: {outcome}"))
+            self.side_downloads.refuse(entry.via, errback_error(outcome)(f"{entry.url}: {outcome}"))
         self.completion.unsent(lease, Way.FINISH, outcome, robots_line=robots_line)
         return None
 

@@ -30,9 +30,9 @@ from webcrawl.items import is_success
 from webcrawl.net.fence import FENCE, pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.http.request import ADDED
-from webcrawl.net.outcomes import error_of, is_stale
+from webcrawl.net.outcomes import errback_error, is_stale
 from webcrawl.net.rates import RECEIVED
-from webcrawl.signals import is_heard
+from webcrawl.signals import has_receivers
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -138,7 +138,7 @@ class MercatorDownloader:
         fetch.abort = task.cancel
         try:
             if fetch.refusal:  # it fails like a request that was sent
-                raise error_of(fetch.refusal)(f"{request.url}: {fetch.refusal}")  # noqa: TRY301  # noted below
+                raise errback_error(fetch.refusal)(f"{request.url}: {fetch.refusal}")  # noqa: TRY301  # noted below
             result = await self.middleware.download_async(self._download, request)
         except asyncio.CancelledError:
             # No errback: the request goes back to the frontier, which will finish it. And Scrapy's
@@ -227,7 +227,7 @@ class MercatorDownloader:
             self._stats.inc_value(name)
 
     def _send_signal(self, signal: object, **facts: Any) -> None:
-        if is_heard(self._signals, signal):
+        if has_receivers(self._signals, signal):
             self._signals.send_catch_log(signal, **facts)
 
     def get_slot_key(self, request: Request) -> str:

@@ -74,7 +74,7 @@ class HostRelease:
         """Start the pause of the host of *fetch*, whose download is over."""
         try:
             if fetch.expected_bytes is not None:
-                self._rules.rates.ended(fetch.expected_bytes)
+                self._rules.rates.note_end(fetch.expected_bytes)
             self._after_contact(fetch)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
@@ -138,16 +138,16 @@ class HostRelease:
             shard.hosts.budgets.origins.rest(origin_of(fetch.url), after.origin)
         shared = None
         if self._rules.shares_clocks:
-            took = 0.0 if after.alone else fetch.took
+            took = 0.0 if after.is_alone else fetch.took
             shared = politeness.shared_rest(took, hung_up=hung_up)
-        if after.for_all:
+        if after.for_all_parts:
             self._hold(fetch.lease, after.secs)
         frontier.release(
             fetch.lease.key,
             rest=after.secs,
             min_rest=after.min_rest,
             shared_rest=shared,
-            is_far=after.alone,
+            is_far=after.is_alone,
             is_cut_off=not outcome,
         )
 

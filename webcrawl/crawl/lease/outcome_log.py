@@ -199,7 +199,7 @@ class OutcomeLog:
         crawler = self.crawler
         is_first = visit.before is None
         crawler.stats.inc_value(f"outcome/{outcome}" if is_first else f"visits/{visit.found}")
-        if signals.is_heard(crawler.signals, signals.url_finished):
+        if signals.has_receivers(crawler.signals, signals.url_finished):
             crawler.signals.send_catch_log(
                 signals.url_finished, url=entry.url, outcome=outcome, spider=crawler.spider
             )

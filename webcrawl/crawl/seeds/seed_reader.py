@@ -18,7 +18,7 @@ from webcrawl.crawl.seeds.line_reader import BrokenGzip, LineReader, SourceCurso
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import replacing
-from webcrawl.urls.registered_domain import in_use
+from webcrawl.urls.registered_domain import current_list
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def _is_seed(name: str) -> bool:
     """
     host = name.partition("/")[0].partition(":")[0]
     return "://" in name or (
-        "." in host and in_use().knows_suffix_of(host) and not os.path.exists(name)  # noqa: PTH110  # no name raises
+        "." in host and current_list().knows_suffix_of(host) and not os.path.exists(name)  # noqa: PTH110  # no name raises
     )
 
 

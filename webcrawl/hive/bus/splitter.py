@@ -149,7 +149,7 @@ class HostSplitter:
         _, number = min(held)
         return self._outboxes[number]
 
-    def seeds_are_read(self) -> None:
+    def note_all_seeds_read(self) -> None:
         """Tell each shard, including the one that read the seeds, that all seeds were sent."""
         _, outbox = self._source("")
         messages = [(target, SEEDS_SENT, ()) for target in range(self._shards.number)]

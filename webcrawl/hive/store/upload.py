@@ -187,7 +187,7 @@ class Upload:
             shutil.rmtree(aside)
         make_directory(aside)
         try:
-            database.copy_to(aside, self.may_continue, keeps_track=True)
+            database.copy_to(aside, self.may_continue, track_changes=True)
             self.check()  # the copy may have ended early
             file = self._file(aside / FILE, None, "whole")
             assert file is not None, "no other process uses the directory"

@@ -19,8 +19,8 @@ from scrapy.settings import Settings
 from webcrawl.clock import wall_time
 from webcrawl.configuration.equivalences import equivalence_of, rules_of
 from webcrawl.configuration.values import whole
-from webcrawl.crawl.job.control_journal import in_force, put_on
-from webcrawl.crawl.job.saved_settings import as_given
+from webcrawl.crawl.job.control_journal import apply_host_rules, in_force
+from webcrawl.crawl.job.saved_settings import with_saved
 from webcrawl.crawl.links.submission import forwarded
 from webcrawl.crawl.links.url_rules import OPEN, filters_of, own_filters, scope_of
 from webcrawl.crawl.seeds.domains import SeedDomains
@@ -149,7 +149,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
 
     Raises FatalError if it is not a URL.
     """
-    settings = as_given(settings, view.own.facts)
+    settings = with_saved(settings, view.own.facts)
     normalized = normalize_seed(url)
     if normalized is None:
         raise FatalError(f"{url[:_SHOWN_CHARS]!r} is not a URL that this crawler can fetch.")
@@ -167,7 +167,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     hostname, changes = host_of(normalized), in_force(view.jobdirs)
     host_rules = HostRules.from_settings(settings)
     host_rules.open()
-    put_on(host_rules, changes)
+    apply_host_rules(host_rules, changes)
     parts = host_rules.parts_of(hostname)
     robots = robots_state(shard, normalized, settings=settings)
     host = host_state(shard, key, url=normalized, parts=parts, crawl_delay=robots.crawl_delay)
@@ -175,7 +175,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         filter(None, map(host_rules.excluded_by, host.addresses)), ""
     )
     state = _state(view, places, outcomes, names, refused_by)
-    budget = host_rules.of(hostname).budget
+    budget = host_rules.policy_of(hostname).budget
     budget = whole(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget
     reason, until = _reason(state, places, host, budget)
     return Explanation(
@@ -200,7 +200,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         duplicate_of=_original(view, outcomes),
         known_since=info_log.known_since(view.path),
         changes=[
-            *(one.told for one in changes if one.name == "pause"),
+            *(one.as_sentence for one in changes if one.name == "pause"),
             *host_rules.commands_for(hostname),
         ],
     )

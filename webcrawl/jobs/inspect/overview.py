@@ -185,7 +185,7 @@ def _row_text(rows: list[HostRow], now: float) -> str:
     text = ""
     for row in rows:
         until = row.ready_at if row.state == HostState.RESTING else 0.0
-        state = State(row.state, until=until).told(moment(until, now))
+        state = State(row.state, until=until).in_words(moment(until, now))
         text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {state}\n"
     return text
 

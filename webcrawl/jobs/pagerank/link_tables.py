@@ -173,7 +173,7 @@ class LinkTables:
 @contextmanager
 def _directory(work: Path) -> Iterator[str]:
     """Make a temporary directory in *work*; delete it at the end, and leftover ones first."""
-    with work_directory(work, of="The links are being ranked"):
+    with work_directory(work, activity="The links are being ranked"):
         for left in work.glob("tables-*"):
             shutil.rmtree(left)
         with TemporaryDirectory(prefix="tables-", dir=work) as path:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import whole
-from webcrawl.crawl.job.control_journal import in_force, put_on
+from webcrawl.crawl.job.control_journal import apply_host_rules, in_force
 from webcrawl.crawl.job.kept_checkpoints import DIRECTORY
-from webcrawl.crawl.job.saved_settings import as_given
+from webcrawl.crawl.job.saved_settings import with_saved
 from webcrawl.doctor.states import State
 from webcrawl.errors import FatalError
 from webcrawl.hosts.host_rules import HostRules
@@ -62,10 +62,10 @@ def read_facts(
 
 def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Table:
     """Return the table of the hosts *names*. Raises FatalError if a rules file cannot be read."""
-    settings = as_given(settings, view.own.facts)
+    settings = with_saved(settings, view.own.facts)
     rules = HostRules.from_settings(settings)
     rules.open()
-    put_on(rules, in_force(view.jobdirs))
+    apply_host_rules(rules, in_force(view.jobdirs))
     most, now = whole(settings, "BUDGET_HOST_PAGES", at_least=0), wall_time()
     rows: list[dict[str, Cell]] = []
     for name in names:
@@ -75,11 +75,11 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
         robots = robots_state(shard, url, settings=settings)
         delay, parts = robots.crawl_delay, rules.parts_of(name)
         state = host_state(shard, name, url=url, parts=parts, crawl_delay=delay)
-        budget = rules.of(name).budget
+        budget = rules.policy_of(name).budget
         budget = most if budget is None else budget
         until = state.ready_at if state.ready_at > now else 0.0
         row: dict[str, Cell] = {"host": name, "waiting": state.waiting, "downloads": record.pages}
-        row["state"] = State(state.state, state.because, until).told(stamp(until))
+        row["state"] = State(state.state, state.because, until).in_words(stamp(until))
         row["robots.txt"] = f"{robots.verdict}{f', Crawl-delay {delay:g}' if delay else ''}"
         row["last request"] = stamp(record.ended_at) if record.ended_at else "none"
         failed = f"{state.failures:,} in a row: {record.failed_with}"

@@ -55,7 +55,7 @@ class Live(msgspec.Struct, frozen=True):
 
     token: hidden value of its forms; "" if the reader may only look. Then there is a link to
         ``token``, where the token is requested.
-    said: answer to the last command.
+    answer: answer to the last command.
     url, host: what was asked on the page itself, as ``?url=`` and ``?host=``.
     why: answer about the URL, as ``scrapy why`` prints it.
     hosts: answer about the host.
@@ -63,7 +63,7 @@ class Live(msgspec.Struct, frozen=True):
 
     token: str
     commands: list[NextCommand]
-    said: str = ""
+    answer: str = ""
     url: str = ""
     why: str = ""
     host: str = ""
@@ -127,7 +127,7 @@ def alarms_of(
         if was_stopped and one.state.reason.startswith(_REQUESTED):
             continue
         if one.state.name in {CrawlState.PAUSED, CrawlState.STOPPED}:
-            found.append(f"{of}{one.state.told()}")
+            found.append(f"{of}{one.state.in_words()}")
         elif not ended and one.diagnosis.cause in _BAD_CAUSES:
             found.append(f"{of}{one.diagnosis.brief}")
     if urls >= _FEWEST_URLS and given_up >= _MOST_GIVEN_UP * urls:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawl.figures.counts import Counts, behind
+from webcrawl.crawl.figures.counts import Counts, with_prefix
 from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.doctor.diagnosis import BUDGETS
 from webcrawl.jobs.report.figures import Figure, Table, over_time, share, shares, stamp
@@ -46,7 +46,7 @@ def gauges(crawl: Crawl) -> Iterator[Figure]:
 def held(stats: Mapping[str, Any]) -> Figure:
     """Return the table of what waits, pauses and is parked, from the *stats* of a crawl."""
     rows = [(one, int(stats.get(_HELD[one], 0)), "") for one in _HELD]
-    for gate, number in behind("frontier/parked/", stats).items():
+    for gate, number in with_prefix("frontier/parked/", stats).items():
         release = f"raise {BUDGETS[gate]}" if gate in BUDGETS else ""
         rows.append((f"URLs parked by {gate}", number, release))
     table = Table(("what", "now", "how to release them"), rows)
