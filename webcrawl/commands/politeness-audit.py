@@ -115,7 +115,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     host_rules.policies.open()
 
     def agreement(host: str) -> Agreement:
-        table = host_rules.policy_of(host)
+        table = host_rules.host_policy(host)
         return Agreement(table.delay, table.owner_allows, table.parallel)
 
     with progress("lines") as on_progress:

@@ -193,7 +193,7 @@ class Control:
         lines = [
             health.state().in_words(),
             str(health.diagnosis()),
-            *(each.as_sentence for each in changes),
+            *(one.as_sentence for one in changes),
         ]
         return CommandAnswer(
             "\n".join(lines),

@@ -296,7 +296,7 @@ class ProcessBuilder:
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
                 follows=self._follows,
                 keeps_cookies=flag(settings, "COOKIES_ENABLED"),
-                kinds_of=lambda url: self._rules.hosts.policy_of_url(url).link_kinds,
+                kinds_of=lambda url: self._rules.hosts.url_policy(url).link_kinds,
             ),
             clock=wall_time,
         )
@@ -370,7 +370,7 @@ class ProcessBuilder:
                 selector=selector,
                 delay=self._live.delay,
                 cut_off_rest=cut_off_rest,
-                unrecorded_rest=max(profile.ceiling, cut_off_rest),  # it may have been cut off
+                unlogged_rest=max(profile.ceiling, cut_off_rest),  # it may have been cut off
                 front_end=partial(_front_end, crawler),
                 parts_of=self._rules.hosts.parts_of,
                 goes_last=partial(may_be_closed, records),
@@ -405,7 +405,7 @@ class ProcessBuilder:
         ledger, quotas = budgets_of(
             records,
             **self._live.quotas,
-            pages_of=lambda url: self._rules.hosts.policy_of_url(url).budget,
+            pages_of=lambda url: self._rules.hosts.url_policy(url).budget,
         )
         traps = TrapKeeper.from_settings(
             self._settings,
@@ -465,7 +465,7 @@ class ProcessBuilder:
             obey=flag(settings, "ROBOTSTXT_OBEY"),
             retries=rules.retries,
             clock=clock,
-            owner_allows=lambda url: rules.hosts.policy_of_url(url).owner_allows,
+            owner_allows=lambda url: rules.hosts.url_policy(url).owner_allows,
         )
         asked = None if self._is_proxied else addresses
         return HostServices(

@@ -43,7 +43,7 @@ from webcrawl.errors import FatalError, ends_crawl, module_of, path_of
 from webcrawl.hive.membership.report import DRONES
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.items import Page
-from webcrawl.pipelines.module import MAX_REMEMBERED_FAILURES
+from webcrawl.pipelines.module import STREAK_LIMIT
 from webcrawl.pipelines.warc.pipeline import WarcPipeline
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.scheduler import process_of
@@ -88,9 +88,7 @@ class CriticalErrors:
         self._max_streak = max_streak
         # For other item pipelines these replace ``ProcessingModule.failed_in_a_row`` and
         # ``has_processed``: cleared when an item passed all pipelines, and whether one ever did.
-        self._failed: defaultdict[str, deque[str]] = defaultdict(
-            partial(deque, (), MAX_REMEMBERED_FAILURES)
-        )
+        self._failed: defaultdict[str, deque[str]] = defaultdict(partial(deque, (), STREAK_LIMIT))
         self._has_processed = False
         # The modules that failed, each with the URLs of the last pages it failed on.
         self._failing: dict[str, Any] = {}
@@ -108,9 +106,9 @@ class CriticalErrors:
         if not jobdir:
             raise NotConfigured
         max_streak = whole(crawler.settings, "MODULE_MAX_FAILURES", at_least=0)
-        if max_streak > MAX_REMEMBERED_FAILURES:
+        if max_streak > STREAK_LIMIT:
             raise FatalError(
-                f"MODULE_MAX_FAILURES must be at most {MAX_REMEMBERED_FAILURES}, not {max_streak}."
+                f"MODULE_MAX_FAILURES must be at most {STREAK_LIMIT}, not {max_streak}."
             )
         extension = cls(
             crawler=crawler,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.done_log import Finish
 
-# Version 6 (webcrawl 0.1) has no *unrecorded_until*, 7 no compressed frames of queues, 8 no *due*.
+# Version 6 (webcrawl 0.1) has no *unlogged_until*, 7 no compressed frames of queues, 8 no *due*.
 VERSION = 9
 _FIRST_VERSION = 6
 
@@ -128,7 +128,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     - *finished* are the keys of finished entries that will appear again (finished.py).
     - *shared* are the shared clocks that are held, and since when.
     - *parked* are the queues of parked entries by reason, *due* those of visits by due time.
-    - Contacts until *unrecorded_until* may be missing from the log, so all hosts rest until
+    - Contacts until *unlogged_until* may be missing from the log, so all hosts rest until
       *quiet*.
     """
 
@@ -145,7 +145,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     shared: list[tuple[str, Seconds]] = []
     parked: dict[str, FifoSnapshot] = {}
     quiet: Seconds = 0.0
-    unrecorded_until: Seconds = 0.0
+    unlogged_until: Seconds = 0.0
     due: dict[str, FifoSnapshot] = {}
 
 
@@ -203,5 +203,5 @@ def decode_snapshot(data: bytes) -> FrontierSnapshot:
         raise UndecodableError("it was written before webcrawl 0.1 and can no longer be read")
     state = _decode(data)
     if version == _FIRST_VERSION:
-        state = msgspec.structs.replace(state, unrecorded_until=state.quiet)
+        state = msgspec.structs.replace(state, unlogged_until=state.quiet)
     return state

@@ -60,7 +60,7 @@ _STATE_WAIT_SECS = 0.02
 # A thread returns its pages after this time, or after one page that takes longer.
 _BATCH_SECS = 0.1
 #: How many failed pages of a module are remembered; the upper limit of MODULE_MAX_FAILURES.
-MAX_REMEMBERED_FAILURES = 1000
+STREAK_LIMIT = 1000
 # Statuses that say what a URL has: a document, one elsewhere, or none.
 _CONCLUSIVE = frozenset({200, 301, 302, 303, 307, 308, 404, 410})
 _MOST_LINKS = 50_000
@@ -138,7 +138,7 @@ class ProcessingModule:
         module = cls(**values)
         module._crawler = crawler
         module._sync_lock = asyncio.Lock()
-        module.failed_in_a_row = deque(maxlen=MAX_REMEMBERED_FAILURES)
+        module.failed_in_a_row = deque(maxlen=STREAK_LIMIT)
         types = _types_of(path, crawler.settings) or cls.content_types
         names = [
             fnmatch.translate("*" if media_type == "*/*" else media_type) for media_type in types

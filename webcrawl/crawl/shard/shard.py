@@ -315,7 +315,7 @@ class Shard:
             trust_done=self.trusts_log and not state.rebooted,
             on_done=self._commit_again,
             # Contacts lost in a power failure happened before the machine booted.
-            unrecorded_until=self.clock() if forgets else self.clock.offset * state.rebooted,
+            unlogged_until=self.clock() if forgets else self.clock.offset * state.rebooted,
         )
         for name, part in self.parts.items():
             state.attach(name, part)

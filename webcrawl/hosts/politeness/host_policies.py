@@ -214,7 +214,7 @@ class HostDelays:
         """Return how many seconds *host* rests; see ``DelayPolicy.rest``."""
         if not self.rules.has_delays:
             return self.policy.rest(facts)
-        table, pace = self.rules.policy_of(host), self.rules.pace_of(host)
+        table, pace = self.rules.host_policy(host), self.rules.pace_of(host)
         if table is NO_POLICY and pace == 1.0:
             return self.policy.rest(facts)
         pause = self.policy.rest(facts._replace(retry_after=0.0, failures=0))

@@ -88,7 +88,7 @@ class Preconditions:
         if failure:
             return Decision(FetchAction.REFUSE, failure)
         address = ""
-        if self.addresses is not None and host and not self.rules.policy_of(host).proxy:
+        if self.addresses is not None and host and not self.rules.host_policy(host).proxy:
             found = self.addresses.look(host)
             if not isinstance(found, list) or not found:
                 return self._without_address(host, found)

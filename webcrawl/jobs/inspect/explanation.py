@@ -175,7 +175,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         filter(None, map(host_rules.excluded_by, host.addresses)), ""
     )
     state = _state(view, places, outcomes, names, refused_by)
-    budget = host_rules.policy_of(hostname).budget
+    budget = host_rules.host_policy(hostname).budget
     budget = whole(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget
     reason, until = _reason(state, places, host, budget)
     return Explanation(

@@ -75,7 +75,7 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
         robots = robots_state(shard, url, settings=settings)
         delay, parts = robots.crawl_delay, rules.parts_of(name)
         state = host_state(shard, name, url=url, parts=parts, crawl_delay=delay)
-        budget = rules.policy_of(name).budget
+        budget = rules.host_policy(name).budget
         budget = most if budget is None else budget
         until = state.ready_at if state.ready_at > now else 0.0
         row: dict[str, Cell] = {"host": name, "waiting": state.waiting, "downloads": record.pages}
