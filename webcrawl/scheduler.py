@@ -240,11 +240,11 @@ class MercatorScheduler(BaseScheduler):
                 rates_ready_at = self._rates.ready_at
                 is_early = rates_ready_at > 0.0 and rates_ready_at > now()
                 if is_full or is_early:
-                    host_release.release_found()  # it may be a side download's host
+                    host_release.release_resolved()  # it may be a side download's host
                 if is_early:
                     self._alarm.set(rates_ready_at)
                     return None
-                found = host_release.next_found()
+                found = host_release.next_resolved()
                 lease = found or (self._side_downloads if is_full else shards).acquire()
                 if lease is None:
                     if not is_full:  # otherwise the next slice of background work wakes the engine

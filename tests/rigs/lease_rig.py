@@ -84,7 +84,7 @@ class Desk:
 
     def next(self):
         """The next request, or the next of a robots.txt; None when nothing is ready."""
-        while (found := self.host_release.next_found()) is not None:
+        while (found := self.host_release.next_resolved()) is not None:
             if (request := self.dispatcher.resume(found)) is not None:
                 return request
         lease = self.shard.acquire()

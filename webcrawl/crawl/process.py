@@ -240,7 +240,7 @@ class Process:
         spares_pages = leases.side_downloads.idle_secs <= lease_secs
         leases.completion.expire(lease_secs, spares_pages=spares_pages)
         if self.pauses or self.stop.is_ending:
-            leases.completion.host_release.release_found()
+            leases.completion.host_release.release_resolved()
         for file in self._state.rules_files.values():
             file.reload_if_changed()
         rules.outage.work()

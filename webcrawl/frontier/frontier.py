@@ -378,7 +378,7 @@ class Frontier:
         for record in records:
             self._counts.ended(record)
 
-    def answered(self, before: float, at: float) -> None:
+    def count_answer(self, before: float, at: float) -> None:
         """Count that a visited URL was answered *at* epoch seconds, and *before* that (0.0: never).
 
         After ``kill -9`` the counts since the last checkpoint are missing, for a week at most.

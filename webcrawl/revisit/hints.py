@@ -90,7 +90,7 @@ class Hints:
         self._store(entry, history, is_judged=copy.is_judged)
         self.frontier.push([encode(replace(entry, history=encode_history(history)))])
 
-    def visited(self, entry: Entry, visit: Visit) -> None:
+    def note_visit(self, entry: Entry, visit: Visit) -> None:
         """Record the result of *visit*, which was made because of a hint."""
         before, found, copy = visit.before, visit.found, self._stored_copy(entry)
         if found not in (CHANGED, UNCHANGED):
@@ -137,7 +137,7 @@ class Hints:
             found = UNCHANGED if is_same else CHANGED
             if latest.content:
                 known = known.with_document(latest)
-            self.frontier.answered(known.at, latest.at)
+            self.frontier.count_answer(known.at, latest.at)
             later, at = self.visits.after(entry, known, found, latest.at)
             self.frontier.due.push(encode(later), at)
         return to_visit

@@ -199,7 +199,7 @@ class WebSpider(Spider):
             queue.remainder(state.path).unlink(missing_ok=True)
         # The engine does not stop this loop when it closes.
         while intake.may_read_seeds(state):
-            if queue is not None and not queue.lets_read(self._seeds, shards):
+            if queue is not None and not queue.should_continue(self._seeds, shards):
                 await asyncio.sleep(_HOSTS_LOOK_SECS)
                 continue
             if self._seeds.exhausted:

@@ -45,7 +45,7 @@ class Polite(Politeness):
         retry_after=0.0,
         hung_up=False,
     ):
-        return self.after(
+        return self.rest_after(
             HOST,
             url or f"http://{host}/",
             took=took,

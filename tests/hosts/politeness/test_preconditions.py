@@ -121,7 +121,7 @@ def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(hosts):
 def test_while_another_host_is_asked_for_the_rules_the_url_waits(hosts, clock):
     hosts.robots.robots_url(PAGE.url)
     moved = Response(PAGE.url, status=301, headers={"Location": "http://b.test/robots.txt"})
-    hosts.robots.answered(PAGE.url, "http_301", moved)
+    hosts.robots.note_answer(PAGE.url, "http_301", moved)
     # Not every second for an hour: thousands may wait for one host.
     for waited, secs in ((0.0, 1.0), (1.0, 1.0), (20.0, 21.0), (100.0, 60.0)):
         clock.advance(waited)

@@ -51,12 +51,12 @@ class Dispatcher:
         entry, completion = lease.entry, self.completion
         shard = lease.shard
         if not self._is_wanted(entry):
-            completion.unsent(lease, Way.DROP)
+            completion.end_unsent(lease, Way.DROP)
             return None
         if entry.kind not in NO_URLS:
             reason = shard.admission.stops(entry)
             if reason:
-                completion.unsent(lease, Way.PARK, reason)
+                completion.end_unsent(lease, Way.PARK, reason)
                 return None
             is_readable = not entry.history or history_of(entry) is not None
             is_poison = self.services.reading.is_poison(entry.url)
@@ -73,7 +73,7 @@ class Dispatcher:
                 return self._refuse(lease, decision.outcome, decision.robots_line)
             case FetchAction.RETRY:
                 secs = completion.host_release.after_failed_look_up(lease, decision)
-                completion.unsent(lease, Way.PUT_BACK, rest=secs)
+                completion.end_unsent(lease, Way.PUT_BACK, rest=secs)
             case FetchAction.RESOLVE:
                 completion.end(lease, Way.PUT_BACK)
                 completion.host_release.look_up(lease)
@@ -83,7 +83,7 @@ class Dispatcher:
                     redirect = completion.host_release.robots_redirect(
                         entry.url, decision.robots_url
                     )
-                completion.unsent(lease, Way.PUT_BACK, rest=decision.secs, other=redirect)
+                completion.end_unsent(lease, Way.PUT_BACK, rest=decision.secs, other=redirect)
         return None
 
     def _decide(self, lease: Lease[Shard], *, is_looked_up: bool = False) -> Decision:
@@ -140,7 +140,7 @@ class Dispatcher:
         if address and not secs:
             secs = shard.frontier.claim(lease, plain_address(address))
         if secs:
-            self.completion.unsent(lease, Way.PUT_BACK, rest=secs)
+            self.completion.end_unsent(lease, Way.PUT_BACK, rest=secs)
             return None
         self.services.rules.outage.probed()
         entry = lease.entry
@@ -154,7 +154,7 @@ class Dispatcher:
             return self._send(lease, address=address, robots_line=decision.robots_line)
         # The engine has the request already.
         if not self.side_downloads.give(entry.via, self.completion.begin(lease, address=address)):
-            self.completion.unsent(lease, Way.DROP)
+            self.completion.end_unsent(lease, Way.DROP)
         return None
 
     def _promise(self, lease: Lease[Shard], decision: Decision) -> float:
@@ -183,7 +183,7 @@ class Dispatcher:
             return self._send(lease, refusal=outcome, robots_line=robots_line)
         if entry.kind == ASIDE:
             self.side_downloads.refuse(entry.via, errback_error(outcome)(f"{entry.url}: {outcome}"))
-        self.completion.unsent(lease, Way.FINISH, outcome, robots_line=robots_line)
+        self.completion.end_unsent(lease, Way.FINISH, outcome, robots_line=robots_line)
         return None
 
     def _send(
@@ -200,7 +200,7 @@ class Dispatcher:
             headers = conditions(lease.entry, history, lease.shard.hosts.records)
         request = self.requests.for_entry(lease.entry, headers)
         if request is None:
-            self.completion.unsent(lease, Way.DROP)
+            self.completion.end_unsent(lease, Way.DROP)
             return None
         if not refusal:
             lease.shard.hosts.budgets.ledger.begun(lease.entry)

@@ -226,8 +226,8 @@ class Shard:
             ranks=tables.ranks,
             domains=SeedDomains(tables.domains) if settings.is_limited else None,
             key_of=POLITENESS_KEYS[settings.key],
-            linked=hosts.records.domains.link,
-            hinted=None if self.hints is None else self.hints.follow,
+            on_linked=hosts.records.domains.link,
+            on_hint=None if self.hints is None else self.hints.follow,
         )
         self._joined: dict[str, OwnedPart] = {}
         self._flushed_at = 0.0

@@ -181,7 +181,7 @@ class Politeness:
     def __post_init__(self) -> None:
         self.refusals = Refusals(self.clock)
 
-    def after(
+    def rest_after(
         self,
         key: str,
         url: str,
@@ -260,7 +260,7 @@ class Politeness:
         )
 
     def shared_rest(self, took: float, *, hung_up: bool) -> float:
-        """Return the rest of an address's clock after a contact like that of ``after``."""
+        """Return the rest of an address's clock after a contact like that of ``rest_after``."""
         return self.policy.rest("", HostFacts((took,))) + _HANG_UP_SECS * hung_up
 
     def _waited(self, record: HostRecord, took: float) -> str:
@@ -318,7 +318,7 @@ class Politeness:
         """Record that the name servers failed for the host of *url*, and return the rest of *key*.
 
         *key* backs off without a contact, at least *at_least* seconds, until they would be queried
-        again. *excused* as in ``after``.
+        again. *excused* as in ``rest_after``.
         """
         record = self.records.get(key)
         host, _ = self._host_and_origin(record, url)

@@ -223,7 +223,7 @@ def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
             due = visits.next(entry, line.history, found, outcome=line.outcome, at=line.at)
             if due is not None:
                 shard.frontier.postpone(*due)
-                shard.frontier.answered(0.0, line.at)
+                shard.frontier.count_answer(0.0, line.at)
                 done.urls += 1
     return done
 
