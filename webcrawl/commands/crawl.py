@@ -336,7 +336,7 @@ def _nothing_fetched(stats: Mapping[str, Any]) -> str:
 # Scrapy lists versions, settings and components in about sixty lines when it starts. Only the list
 # of processing modules stays.
 _LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)")
-_MOST_CHARACTERS = 2000
+_MAX_CHARACTERS = 2000
 
 
 def quiet_lists() -> None:
@@ -361,4 +361,4 @@ def _given(crawler: Crawler, arguments: dict[str, str]) -> str:
         if (priority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]
     }
     text = ", ".join(f"{name}={masked(name, value)}" for name, value in given.items())
-    return f", with {text[:_MOST_CHARACTERS]}" if text else ""
+    return f", with {text[:_MAX_CHARACTERS]}" if text else ""

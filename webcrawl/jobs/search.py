@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _SNIPPET_CHARS = 200
 _TITLE_BOOST = 2.0
 # Tantivy's parser is recursive: thousands of brackets would crash the process.
-_MOST_CHARACTERS = 2000
-_MOST_BRACKETS = 50
+_MAX_CHARACTERS = 2000
+_MAX_BRACKETS = 50
 
 
 class SearchHit(msgspec.Struct):
@@ -80,10 +80,10 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
     pages; syntax errors are ignored. If *language* or *host* is not empty, other pages are left
     out. Raises FatalError if there is no index.
     """
-    if len(words) > _MOST_CHARACTERS or words.count("(") > _MOST_BRACKETS:
+    if len(words) > _MAX_CHARACTERS or words.count("(") > _MAX_BRACKETS:
         raise FatalError(
-            f"The search has more than {_MOST_CHARACTERS:,} characters or more than "
-            f"{_MOST_BRACKETS} opening brackets: shorten it."
+            f"The search has more than {_MAX_CHARACTERS:,} characters or more than "
+            f"{_MAX_BRACKETS} opening brackets: shorten it."
         )
     require_package(PACKAGE, feature="The search")
     import tantivy  # noqa: PLC0415  # of `make modules`

@@ -63,8 +63,8 @@ _BATCH_SECS = 0.1
 STREAK_LIMIT = 1000
 # Statuses that say what a URL has: a document, one elsewhere, or none.
 _CONCLUSIVE = frozenset({200, 301, 302, 303, 307, 308, 404, 410})
-_MOST_LINKS = 50_000
-_MOST_SCORE = 100
+_MAX_LINKS = 50_000
+_MAX_SCORE = 100
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/(?:\*|[a-z0-9!#$&^_.+-]+)|\*/\*")
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -228,11 +228,9 @@ class ProcessingModule:
         of a redirect.
         """
         links = [links] if isinstance(links, (str, Link)) else links
-        given = [*islice(links, _MOST_LINKS + 1)]
-        if len(given) > _MOST_LINKS or page.redirect_target:
-            raise ValueError(
-                f"a page may submit {_MOST_LINKS:,} links at most, and a redirect none"
-            )
+        given = [*islice(links, _MAX_LINKS + 1)]
+        if len(given) > _MAX_LINKS or page.redirect_target:
+            raise ValueError(f"a page may submit {_MAX_LINKS:,} links at most, and a redirect none")
         found = [link for value in given if (link := _link_of(value, page)) is not None]
         if threading.get_ident() == self._loop_thread:
             self._submit(page, found, len(given))
@@ -397,7 +395,7 @@ class ProcessingModule:
             return 0
         try:
             score = self.score(page)
-            if type(score) is int and 0 <= score <= _MOST_SCORE:  # entries are read as this type
+            if type(score) is int and 0 <= score <= _MAX_SCORE:  # entries are read as this type
                 return score
             logger.error(
                 "The module %s scored %s as %r, not as 0 to 100", self.stats.name, page.url, score

@@ -42,7 +42,7 @@ JOURNAL = "logs/control.jsonl"
 # Bytes read from its end for the last commands.
 _END_BYTES = 1 << 20
 # Maximum nesting: arguments are words, numbers, and lists of words.
-_MOST_DEEP = 2
+_MAX_DEPTH = 2
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -54,7 +54,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     origin: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
     def __post_init__(self) -> None:
-        check_depth(self.arguments, _MOST_DEEP)
+        check_depth(self.arguments, _MAX_DEPTH)
 
 
 decode_request = json_decoder(Request)
@@ -113,10 +113,10 @@ def encode(change: Change) -> bytes:
 
 
 def _decode(line: bytes) -> Change:
-    found = _SUM.search(line)
-    if found is not None:
-        line = line[: found.start()] + b"}"
-        if xxh3_64_hexdigest(line).encode() != found[1]:
+    match = _SUM.search(line)
+    if match is not None:
+        line = line[: match.start()] + b"}"
+        if xxh3_64_hexdigest(line).encode() != match[1]:
             raise UndecodableError("its checksum does not match its content")
     return _decode_change(line)
 

@@ -67,12 +67,12 @@ class Ranks:
         text = line.strip()
         if not text or text[0] == "#" or text in _HEADINGS:
             return
-        found = _LINE.fullmatch(text)
-        name = _name_in(found) if found else ""
-        if found is None or not name:
+        match = _LINE.fullmatch(text)
+        name = _name_in(match) if match else ""
+        if match is None or not name:
             raise ValueError(f"{text[:80]!r} is not a rank of a host or URL")
-        if len(self) < self._most and (rank := int(found[1])):
-            self._has_urls |= found["url"] is not None
+        if len(self) < self._most and (rank := int(match[1])):
+            self._has_urls |= match["url"] is not None
             self._pairs += _fingerprint(name) + _pack_rank(min(rank, _MAX_RANK))
 
     def complete(self) -> None:

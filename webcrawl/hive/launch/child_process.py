@@ -148,8 +148,8 @@ class ChildProcess:
         if len(messages) > _MAX_MESSAGES:
             self.say(f"{self.name}: {len(messages) - _MAX_MESSAGES:,} more in {self.log}")
         for line in lines:
-            if found := _PROGRESS.match(line):
-                self.progress = found[1]
+            if match := _PROGRESS.match(line):
+                self.progress = match[1]
 
     async def _run_once(self) -> int:
         self.log.parent.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.values import words
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
-from webcrawl.frontier.host_parts import MOST_PARTS
+from webcrawl.frontier.host_parts import MAX_PARTS
 from webcrawl.hosts.politeness.delays import profile_of
 from webcrawl.hosts.politeness.exclusions import host_in
 from webcrawl.net.http.request import Additions, additions
@@ -69,7 +69,7 @@ class HostPolicy(
     """
 
     delay: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
-    parallel: Annotated[int, msgspec.Meta(ge=1, le=MOST_PARTS)] = 1
+    parallel: Annotated[int, msgspec.Meta(ge=1, le=MAX_PARTS)] = 1
     budget: Annotated[int, msgspec.Meta(ge=0)] | None = None
     headers: dict[str, str] = {}
     cookies: dict[str, str] = {}

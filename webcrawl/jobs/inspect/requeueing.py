@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.last_lines import LineFilter, OnProgress
 
 # Limit of URLs in a list (0.2 kB each), and the number of those whose text is kept.
-_MOST_DUE = 1 << 23
-_MOST_NAMED = 10_000
+_MAX_DUE = 1 << 23
+_MAX_NAMED = 10_000
 _SHOWN = 20
 _PROGRESS_EVERY = 10_000
 _PUSH_SIZE = 1_000
@@ -136,9 +136,9 @@ class UrlList:
         self._answered: set[int] = set()
         for line in filter(None, map(str.strip, lines)):
             url = normalize_seed(line) or line
-            self._names[digest(url)] = url if len(self._names) < _MOST_NAMED else ""
-            if len(self._names) > _MOST_DUE:
-                raise FatalError(f"The list has more than {_MOST_DUE:,} URLs: split it.")
+            self._names[digest(url)] = url if len(self._names) < _MAX_NAMED else ""
+            if len(self._names) > _MAX_DUE:
+                raise FatalError(f"The list has more than {_MAX_DUE:,} URLs: split it.")
 
     def __call__(self, line: OutcomeLine) -> bool:
         name = digest(line.url)

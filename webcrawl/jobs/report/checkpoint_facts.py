@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.figures import Cell
 
 # Number of hosts with the longest queues that are shown.
-_MOST_HOSTS = 15
+_MAX_HOSTS = 15
 
 
 class CheckpointFacts(NamedTuple):
@@ -92,7 +92,7 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
 
 def _with_longest_queues(view: JobView) -> list[str]:
     clocks = chain.from_iterable(shard.frontier.hosts() for shard in view.shards)
-    longest = nlargest(_MOST_HOSTS, clocks, key=lambda one: one[1].length)
+    longest = nlargest(_MAX_HOSTS, clocks, key=lambda one: one[1].length)
     return [name for name, times in longest if times.length]
 
 

@@ -23,8 +23,8 @@ UNKNOWN = "not known"
 #: Name of the sum of everything that is not listed.
 OTHERS = "all others"
 
-_MOST_BARS = 12
-_MOST_ROWS = 50
+_MAX_BARS = 12
+_MAX_ROWS = 50
 
 
 class Table(NamedTuple):
@@ -125,8 +125,8 @@ def shares(
 
     first = found[0][1]
     lead = lead.format(total=total, kinds=len(found), first=first, part=share(counts[first], total))
-    table = Table((what, of, "share"), largest(_MOST_ROWS))
-    return Figure(name, title, lead, table, bars(largest(_MOST_BARS)))
+    table = Table((what, of, "share"), largest(_MAX_ROWS))
+    return Figure(name, title, lead, table, bars(largest(_MAX_BARS)))
 
 
 def histogram(name: str, title: str, counts: Mapping[str, int], *, what: str, lead: str) -> Figure:

@@ -23,7 +23,7 @@ _BAD_CAUSES = (Cause.OUTAGE, Cause.DISK, Cause.NAME_SERVERS)
 # Beginnings of the reasons of a stop that the user requested.
 _REQUESTED = ("shutdown", "hive_stopped", "control_stopped", "closespider_")
 # An alarm is shown if this share of the URLs was given up, of at least so many.
-_MOST_GIVEN_UP, _FEWEST_URLS = 0.1, 100
+_MAX_GIVEN_UP, _FEWEST_URLS = 0.1, 100
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -130,7 +130,7 @@ def alarms_of(
             found.append(f"{of}{one.state.in_words()}")
         elif not ended and one.diagnosis.cause in _BAD_CAUSES:
             found.append(f"{of}{one.diagnosis.brief}")
-    if urls >= _FEWEST_URLS and given_up >= _MOST_GIVEN_UP * urls:
+    if urls >= _FEWEST_URLS and given_up >= _MAX_GIVEN_UP * urls:
         found.append(f"{given_up / urls:.0%} of {urls:,} URLs were given up")
     if denied:
         pages = counted(len(denied), "page")

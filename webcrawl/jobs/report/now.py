@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts
     from webcrawl.jobs.report.sources import Crawl
 
-_MOST_ROWS = 8
+_MAX_ROWS = 8
 #: Added to figures of outcomes if some URLs were visited again.
 BEFORE_VISITS = " Each URL counts with its first result; results of later visits are not included."
 # Stats by what they count.
@@ -60,7 +60,7 @@ def given_up(crawl: Crawl) -> Figure:
     if not failed:
         return Figure("failures", title, "No URL was given up.")
     worst = sorted(failed, key=lambda one: (-failed[one], one))
-    rows = [(crawl.log.examples.get(one, ""), one, failed[one]) for one in worst[:_MOST_ROWS]]
+    rows = [(crawl.log.examples.get(one, ""), one, failed[one]) for one in worst[:_MAX_ROWS]]
     part = share(sum(failed.values()), crawl.urls)
     lead = f"{part} of the finished URLs. The example is the latest one."
     return Figure("failures", title, lead, Table(("example", "outcome", "URLs"), rows))

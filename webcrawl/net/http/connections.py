@@ -34,7 +34,7 @@ _SWEEP_SECS = 0.1
 # If an origin twice closed an idle connection just as a request was sent, it gets a new connection
 # for each request for this many seconds. The second number is how many such origins are remembered.
 _FRESH_SECS = 600.0
-_MOST_CLOSING = 4096
+_MAX_CLOSING = 4096
 
 
 class IdleConnections:
@@ -190,7 +190,7 @@ class HttpConnections:
         is_first = endpoint not in self._closing
         self._closing[endpoint] = 0.0 if is_first else now() + _FRESH_SECS
         self._closing.move_to_end(endpoint)
-        if len(self._closing) > _MOST_CLOSING:
+        if len(self._closing) > _MAX_CLOSING:
             self._closing.popitem(last=False)
 
     def _is_closing(self, endpoint: Endpoint) -> bool:

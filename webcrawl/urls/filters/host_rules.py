@@ -115,10 +115,10 @@ class UrlHostRules:
             raise ValueError(f"a file may have at most {MAX_RULES} rules")
         if "\\" in line:
             line = _ESCAPED.sub(_unescaped, line)
-        found = _RULE.fullmatch(line)
-        if found is None:
+        match = _RULE.fullmatch(line)
+        if match is None:
             raise ValueError(f"{line[:80]!r} is not a rule such as startsWith(www.)=")
-        keyword, part, value = found[1], _part_of(found[2]), _part_of(found[3])
+        keyword, part, value = match[1], _part_of(match[2]), _part_of(match[3])
         if not part:
             raise ValueError(f"{keyword}() has no host")
         if keyword == "startsWith":
