@@ -196,8 +196,8 @@ def _seeds(spider: str, arguments: dict[str, str], crawl: Settings, directory: P
         reader = SeedReader(sources=sources, spool_dir=directory, stdin=sys.stdin.buffer)
         reader.open(None)
         urls = []
-        while found := reader.read(_MAX_HOSTS):
-            urls += [seed.url for seed in found]
+        while seeds := reader.read(_MAX_HOSTS):
+            urls += [seed.url for seed in seeds]
             if len(urls) > _MAX_HOSTS:
                 raise FatalError(
                     f"A rehearsal takes at most {_MAX_HOSTS:,} seeds: shorten the list."

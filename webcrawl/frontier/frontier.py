@@ -369,14 +369,14 @@ class Frontier:
         else:
             self.postpone(*due, record)
         self._leases.end(lease)
-        self._counts.ended(record)
+        self._counts.count_end(record)
 
     def finish_unleased(self, entries: Sequence[Entry], result: Result) -> None:
         """Mark *entries*, which are in no queue, as finished with *result*. One write."""
         records = [Finish(key(entry), b"", *result) for entry in entries]
         self._log.write(*records)
         for record in records:
-            self._counts.ended(record)
+            self._counts.count_end(record)
 
     def count_answer(self, before: float, at: float) -> None:
         """Count that a visited URL was answered *at* epoch seconds, and *before* that (0.0: never).

@@ -51,7 +51,7 @@ class Replay:
         counts.contacted(self.ended)
         if trust_done:
             for record in self.finished:
-                counts.ended(record)
+                counts.count_end(record)
             counts.requeued += len(self.requeued)
 
 

@@ -100,7 +100,7 @@ class FrontierCounts(msgspec.Struct):
         """Count *number* contacts that have ended."""
         self._count("contacts", number)
 
-    def ended(self, record: Finish) -> None:
+    def count_end(self, record: Finish) -> None:
         """Count an entry that is finished as *record* says."""
         self.finished += 1
         self._count("fetch/bytes", record.received)

@@ -92,13 +92,13 @@ class Hints:
 
     def note_visit(self, entry: Entry, visit: Visit) -> None:
         """Record the result of *visit*, which was made because of a hint."""
-        before, found, copy = visit.before, visit.found, self._stored_copy(entry)
-        if found not in (CHANGED, UNCHANGED):
+        before, change, copy = visit.before, visit.change, self._stored_copy(entry)
+        if change not in (CHANGED, UNCHANGED):
             self._judge(entry, is_right=None)
             return
         is_judged = bool(before and before.content)
         if is_judged and copy is not None:
-            self._judge(entry, is_right=found == CHANGED)
+            self._judge(entry, is_right=change == CHANGED)
             is_judged = copy.is_judged
         self._store(entry, replace(visit.after, at=int(self.clock())), is_judged=is_judged)
 

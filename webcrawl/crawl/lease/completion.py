@@ -290,7 +290,7 @@ class Completion:
         seen = fetch is not None and fetch.page.is_duplicate
         flags = fetch.page.flags if fetch is not None else ""
         if visit.before is None:
-            hosts.budgets.traps.ended(entry, flags or outcome, tested=tested, seen=seen)
+            hosts.budgets.traps.note_end(entry, flags or outcome, tested=tested, seen=seen)
 
     def _finish(
         self,
@@ -309,7 +309,7 @@ class Completion:
         if visit is not None:
             due = visit.due
             if visit.before is not None:
-                result = result._replace(outcome="", is_duplicate=False, visit=visit.found)
+                result = result._replace(outcome="", is_duplicate=False, visit=visit.change)
             self._note_visit(lease, visit, outcome)
         is_url = lease.entry.kind not in NO_URLS
         result = result if is_url else NOTHING
@@ -320,8 +320,8 @@ class Completion:
         shard, before = lease.shard, visit.before
         is_denied = outcome == DENIED
         if before is not None:
-            is_restored = before.is_lost and visit.found == CHANGED
-            is_denied_now = before.holds_document and visit.found == GONE and is_denied
+            is_restored = before.is_lost and visit.change == CHANGED
+            is_denied_now = before.holds_document and visit.change == GONE and is_denied
             host, hosts = lease.entry.host, self._lost_hosts
             if is_denied_now != is_restored and (host in hosts or len(hosts) < _MAX_LOST_HOSTS):
                 hosts.add(host)
@@ -329,7 +329,7 @@ class Completion:
         if visit.after.hinted_at:
             if shard.hints is not None:
                 shard.hints.note_visit(lease.entry, visit)
-        elif visit.due is not None and visit.found != FAILED and not is_denied:
+        elif visit.due is not None and visit.change != FAILED and not is_denied:
             shard.frontier.count_answer(visit.after.at, shard.clock())
 
     def _undo_page(self, fetch: Fetch) -> None:
@@ -349,7 +349,7 @@ class Completion:
         lease, size = fetch.lease, fetch.received_bytes
         self._stats.inc_value("fetch/bytes", size)
         self._stats.inc_value("fetch/decoded_bytes", len(fetch.response.body))
-        lease.shard.hosts.budgets.ledger.received(lease.entry, size)
+        lease.shard.hosts.budgets.ledger.note_received(lease.entry, size)
         status = fetch.response.status
         if status in REDIRECTS:
             self._stats.inc_value(

@@ -203,7 +203,7 @@ class Dispatcher:
             self.completion.end_unsent(lease, Way.DROP)
             return None
         if not refusal:
-            lease.shard.hosts.budgets.ledger.begun(lease.entry)
+            lease.shard.hosts.budgets.ledger.note_start(lease.entry)
         fetch = self.completion.begin(
             lease, address=address, refusal=refusal, robots_line=robots_line, history=history
         )

@@ -156,7 +156,7 @@ class HostCounters:
 
     def find(self, name: str) -> HostCounter:
         """Return the counter of *name*, or a new one. Raises like ``FactCache.get``."""
-        counter = self._counters.held(name) or self._counters.get(name)
+        counter = self._counters.cached(name) or self._counters.get(name)
         if not isinstance(counter, HostCounter):
             counter = self.new(name)
             self._counters.hold(name, counter)
