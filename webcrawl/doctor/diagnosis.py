@@ -218,8 +218,8 @@ def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     if cause in (Cause.OUTAGE, Cause.PAUSED):
         return " ".join(now.pauses.values())
     if cause is Cause.REFUSALS:
-        most = max(now.refusing, key=now.refusing.__getitem__, default="")
-        return f"add hosts, and {_REFUSED.get(most, 'check these hosts and your network')}"
+        usual = max(now.refusing, key=now.refusing.__getitem__, default="")
+        return f"add hosts, and {_REFUSED.get(usual, 'check these hosts and your network')}"
     return _ADVICE.get(cause, "")
 
 
@@ -232,8 +232,8 @@ def shares_of(stats: Mapping[str, float], prefix: str = "") -> str:
     total = sum(secs.values())
     if not total:
         return ""
-    most = sorted(secs, key=secs.__getitem__, reverse=True)
-    shown = [one for one in most if secs[one] >= total / 10]
+    causes = sorted(secs, key=secs.__getitem__, reverse=True)
+    shown = [one for one in causes if secs[one] >= total / 10]
     return ", ".join(f"{one.words} {secs[one] / total:.0%}" for one in shown)
 
 

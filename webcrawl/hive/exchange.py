@@ -135,10 +135,10 @@ class ShardExchange:
 
     def _last_owners(self, numbers: Collection[int]) -> dict[int, Owner]:
         """Return the owners of the shards *numbers* in their newest checkpoints. Blocks."""
-        found = {number: self._hive.store.newest(number) for number in numbers}
+        newest = {number: self._hive.store.newest(number) for number in numbers}
         return {
             number: Owner(last.token, "" if last.released else last.drone)
-            for number, last in found.items()
+            for number, last in newest.items()
             if last is not None
         }
 

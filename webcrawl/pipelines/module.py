@@ -90,7 +90,7 @@ class ProcessingModule:
     directory: the directory of ``output``; it exists when ``open`` runs.
     stats: the counts of this module.
     has_processed: whether it has processed at least one page.
-    failed_in_a_row: URLs of the pages it has failed on since its last success, at most 1,000.
+    failure_streak: URLs of the pages it has failed on since its last success, at most 1,000.
     """
 
     content_types: ClassVar[tuple[str, ...]] = ("*/*",)
@@ -106,7 +106,7 @@ class ProcessingModule:
     directory: Path
     stats: ModuleStats
     has_processed = False
-    failed_in_a_row: deque[str]
+    failure_streak: deque[str]
     _is_wanted: Callable[[str], object]
     _crawler: Crawler
     _sync_lock: asyncio.Lock
@@ -138,7 +138,7 @@ class ProcessingModule:
         module = cls(**values)
         module._crawler = crawler
         module._sync_lock = asyncio.Lock()
-        module.failed_in_a_row = deque(maxlen=STREAK_LIMIT)
+        module.failure_streak = deque(maxlen=STREAK_LIMIT)
         types = _types_of(path, crawler.settings) or cls.content_types
         names = [
             fnmatch.translate("*" if media_type == "*/*" else media_type) for media_type in types
@@ -281,14 +281,14 @@ class ProcessingModule:
             self._succeed()
             raise
         except BaseException:  # also CancelledError, when the page ran out of time
-            self.failed_in_a_row.append(item.url)
+            self.failure_streak.append(item.url)
             raise
         self._succeed()
         return item if result is None else result
 
     def _succeed(self) -> None:
         self.has_processed = True
-        self.failed_in_a_row.clear()
+        self.failure_streak.clear()
 
     async def work(self, call: Callable[[], Any]) -> Any:
         """Return the result of *call*, which runs and is counted like ``process`` of a page."""

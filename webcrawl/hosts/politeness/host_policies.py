@@ -231,8 +231,8 @@ class HostDelays:
         """Return the pause below which no pace may go."""
         if table.owner_allows and table.delay is not None:
             return table.delay
-        least = self.policy.rest(HostFacts(_NO_TIMES, facts.crawl_delay))
-        return max(table.delay or 0.0, least)
+        lowest = self.policy.rest(HostFacts(_NO_TIMES, facts.crawl_delay))
+        return max(table.delay or 0.0, lowest)
 
 
 def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits) -> None:

@@ -282,8 +282,8 @@ class Database:
     @property
     def log_is_full(self) -> bool:
         """Whether all logged facts should be written now."""
-        most = _LOG_SHARE * self._cache_kib * 1024
-        return self._log_rows >= _LOG_ROWS or self._log_bytes >= most
+        max_bytes = _LOG_SHARE * self._cache_kib * 1024
+        return self._log_rows >= _LOG_ROWS or self._log_bytes >= max_bytes
 
     def forget_log(self) -> None:
         """Delete the log, after all of its facts were written. Blocks."""
