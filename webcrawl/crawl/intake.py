@@ -170,7 +170,7 @@ class Intake:
         """
         if not self._submit(page, fetch, page.links):
             return
-        slices = in_slices(found, most=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
+        slices = in_slices(found, limit=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
         for batch in self._reading.steps(page.url, slices):
             page.links += batch
             if not self._submit(page, fetch, batch):

@@ -158,8 +158,8 @@ def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
     if extractor not in EXTRACTORS:
         raise FatalError(f"TEXT_EXTRACTOR must be {' or '.join(EXTRACTORS)}, not {extractor!r}.")
     require_package(extractor, feature=f"TEXT_EXTRACTOR={extractor}")
-    most = whole(settings, "TEXT_MAX_CHARS", at_least=1)
-    return partial(main_text, max_chars=most, extractor=extractor)
+    max_chars = whole(settings, "TEXT_MAX_CHARS", at_least=1)
+    return partial(main_text, max_chars=max_chars, extractor=extractor)
 
 
 def main_text(page: Page, *, max_chars: int, extractor: str = EXTRACTORS[0]) -> MainText:

@@ -140,15 +140,15 @@ def read_trace(path: Path) -> Trace:
     return Trace(np.concatenate(fps), np.concatenate(leaves), begun, ended, seed)
 
 
-def most_popular(fps: NDArray[np.uint64], most: int) -> list[int]:
-    """Return at most *most* of the distinct *fps*, the most frequent first.
+def most_popular(fps: NDArray[np.uint64], limit: int) -> list[int]:
+    """Return at most *limit* of the distinct *fps*, the most frequent first.
 
     Of equally frequent ones the earlier comes first, so a trace of the result gives the same
     result.
     """
     found: Any = np.unique(fps, return_index=True, return_counts=True)
     names, first, counts = found
-    names = names[np.lexsort((first, -counts))[:most]]
+    names = names[np.lexsort((first, -counts))[:limit]]
     return [int(name) for name in names]
 
 

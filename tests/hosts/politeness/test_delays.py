@@ -77,7 +77,7 @@ def polite_in(
         records=records,
         clock=clock,
         rng=rng or random.Random(1),
-        retries=RetryPolicy(times=2, backoff=backoff, most=most, rules=rules),
+        retries=RetryPolicy(times=2, backoff=backoff, max_failures=most, rules=rules),
         limits=dataclasses.replace(LIMITS, **limits),
     )
 

@@ -11,7 +11,7 @@ PAGE = "http://a.test/page"
 SECRET = "http://a.test/private/page"
 ROBOTS = "http://a.test/robots.txt"
 RULES = b"User-agent: *\nDisallow: /private/\nCrawl-delay: 7\n"
-RETRIES = RetryPolicy(times=2, backoff=10.0, most=8)
+RETRIES = RetryPolicy(times=2, backoff=10.0, max_failures=8)
 
 
 @pytest.fixture

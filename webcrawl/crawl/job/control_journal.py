@@ -186,18 +186,18 @@ def damaged_lines(jobdir: Path) -> list[str]:
     return [line for line in _lines(jobdir / JOURNAL) if isinstance(line, str)]
 
 
-def last_changes(jobdir: Path, most: int) -> list[Change]:
+def last_changes(jobdir: Path, limit: int) -> list[Change]:
     """Return the last commands to the job in *jobdir* with their answers, the newest first.
 
     Unreadable lines are left out.
     """
-    found: dict[int, Change] = {}
+    changes: dict[int, Change] = {}
     for line in _end(jobdir / JOURNAL).split(b"\n")[:-1]:
         with suppress(UndecodableError):
             one = _decode(line)
-            begun = found.pop(one.n, one) if one.answer is not None else one
-            found[one.n] = msgspec.structs.replace(begun, answer=one.answer)
-    return [*reversed(found.values())][:most]
+            begun = changes.pop(one.n, one) if one.answer is not None else one
+            changes[one.n] = msgspec.structs.replace(begun, answer=one.answer)
+    return [*reversed(changes.values())][:limit]
 
 
 def _end(path: Path) -> bytes:

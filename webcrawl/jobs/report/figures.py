@@ -117,10 +117,10 @@ def shares(
     if not total:
         return Figure(name, title, why)
 
-    def largest(most: int) -> list[tuple[str, int, str]]:
-        rows = [(one, -count) for count, one in found[:most]]
-        if len(found) > most:
-            rows.append((OTHERS, -sum(count for count, _ in found[most:])))
+    def largest(limit: int) -> list[tuple[str, int, str]]:
+        rows = [(one, -count) for count, one in found[:limit]]
+        if len(found) > limit:
+            rows.append((OTHERS, -sum(count for count, _ in found[limit:])))
         return [(one, count, share(count, total)) for one, count in rows]
 
     first = found[0][1]

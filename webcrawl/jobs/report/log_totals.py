@@ -233,9 +233,9 @@ class LogTotals:
                 self.seen = {one: at for one, at in self.seen.items() if one.endswith(self._part)}
                 self._times = sum(map(len, self.seen.values()))
 
-    def worst(self, most: int) -> list[tuple[str, tuple[int, str, str]]]:
+    def worst(self, limit: int) -> list[tuple[str, tuple[int, str, str]]]:
         """Return the pages with the most dead links."""
-        return nsmallest(most, self.dead.items(), key=lambda one: (-one[1][0], one[0]))
+        return nsmallest(limit, self.dead.items(), key=lambda one: (-one[1][0], one[0]))
 
 
 def _column_of(kind: str) -> int:
