@@ -204,13 +204,13 @@ class Book(Ledger):
     def __init__(self):
         self.told = []
 
-    def begun(self, entry):
+    def note_start(self, entry):
         self.told.append(("begun", entry.url))
 
     def put_back(self, entry):
         self.told.append(("put back", entry.url))
 
-    def received(self, entry, size_bytes):
+    def note_received(self, entry, size_bytes):
         self.told.append((size_bytes, entry.url))
 
 

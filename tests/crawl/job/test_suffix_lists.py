@@ -60,7 +60,7 @@ def test_command_updates_the_list_of_new_crawls_or_leaves_it(server, tmp_path):
     url = f"{server.url}/list.dat"
     update = ("--update", "--url", url, "-s", f"SUFFIX_LIST_FILE={file}")
     done = suffixlist(*update)
-    assert (done.returncode, done.stdout) == (0, "New crawls take the public suffix list new.\n")
+    assert (done.returncode, done.stdout) == (0, "New crawls use the public suffix list new.\n")
     assert file.read_text() == NEW
 
     server.body = NEW.encode()[:-5]

@@ -182,7 +182,7 @@ def test_a_crawl_goes_by_the_tables_and_its_secrets_are_nowhere(tmp_path):
     assert len([hit for hit in hits[third] if hit.target != "/robots.txt"]) == 2
     assert stats_of(web.job)["frontier/parked/host_budget"] > 0
     why = warm.scrapy("why", str(web.job), f"http://{first}:8480/").stdout
-    assert f'goes by the table "={first}" of HOSTS_POLICY_FILE' in why
+    assert f'has the table "={first}" in HOSTS_POLICY_FILE' in why
     for file in web.job.rglob("*"):
         if file.is_file():
             data = file.read_bytes()
