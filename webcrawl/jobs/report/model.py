@@ -119,20 +119,20 @@ def alarms_of(
     *given_up* were given up. *denied* are pages that were fetched before and that robots.txt now
     denies.
     """
-    found = []
+    alarms = []
     for one in processes:
-        of = f"{one.name}: " if one.name else ""
+        label = f"{one.name}: " if one.name else ""
         ended = one.state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
         was_stopped = one.state.name == CrawlState.STOPPED
         if was_stopped and one.state.reason.startswith(_REQUESTED):
             continue
         if one.state.name in {CrawlState.PAUSED, CrawlState.STOPPED}:
-            found.append(f"{of}{one.state.in_words()}")
+            alarms.append(f"{label}{one.state.in_words()}")
         elif not ended and one.diagnosis.cause in _BAD_CAUSES:
-            found.append(f"{of}{one.diagnosis.brief}")
+            alarms.append(f"{label}{one.diagnosis.brief}")
     if urls >= _FEWEST_URLS and given_up >= _MAX_GIVEN_UP * urls:
-        found.append(f"{given_up / urls:.0%} of {urls:,} URLs were given up")
+        alarms.append(f"{given_up / urls:.0%} of {urls:,} URLs were given up")
     if denied:
         pages = counted(len(denied), "page")
-        found.append(f"robots.txt now denies {pages} fetched before, such as {denied[-1]}")
-    return found + [f"{name} failed on {number:,} pages" for name, number in modules.items()]
+        alarms.append(f"robots.txt now denies {pages} fetched before, such as {denied[-1]}")
+    return alarms + [f"{name} failed on {number:,} pages" for name, number in modules.items()]
