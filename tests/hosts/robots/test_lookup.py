@@ -33,7 +33,7 @@ class Search(RobotsSearch):
         response = Response(
             ROBOTS, status=status, body=body, headers=headers, flags=flags, request=request
         )
-        return self.answered(url, f"http_{status}", response)
+        return self.note_answer(url, f"http_{status}", response)
 
 
 def search_of(robots, clock, *, obey=True):
