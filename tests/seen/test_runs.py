@@ -126,7 +126,7 @@ def test_an_unfinished_run_is_not_opened(tmp_path):
     writer = RunWriter(path=tmp_path / "a.run")
     writer.append(random_words(3000))
     writer.close()
-    with pytest.raises(CorruptRecordError, match="no run header"):
+    with pytest.raises(CorruptRecordError, match="not a run header"):
         Run.open(tmp_path / "a.run")
 
 
