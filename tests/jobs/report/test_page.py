@@ -216,7 +216,7 @@ def live(model, **facts):
     """*model* as the page of a running crawl."""
     line, asked = "scrapy control j pause", [Field("why", HOSTILE)]
     command = NextCommand("pause", "Pause", HOSTILE, line, asked, question=HOSTILE)
-    part = {"token": HOSTILE, "commands": [command], "said": HOSTILE, "url": HOSTILE}
+    part = {"token": HOSTILE, "commands": [command], "answer": HOSTILE, "url": HOSTILE}
     hosts = Figure("asked", "A host", HOSTILE, Table(("host",), [(HOSTILE,)]))
     part |= {"why": HOSTILE, "host": HOSTILE, "hosts": hosts} | facts
     return msgspec.structs.replace(model, live=Live(**part))
