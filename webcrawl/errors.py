@@ -54,14 +54,14 @@ class DiskError(FatalError):
     """A FatalError caused by a full or broken disk. ``scrapy crawl`` exits with 3."""
 
 
-def needs(package: str, *, of: str) -> None:
+def require_package(package: str, *, feature: str) -> None:
     """Raise FatalError unless *package* is installed.
 
-    It is one of requirements-modules.txt. *of* is what needs it.
+    It is one of requirements-modules.txt. *feature* is named in the error.
     """
     if find_spec(package) is None:
         raise FatalError(
-            f"{of} needs {package}: make modules (or pip install -r requirements-modules.txt)."
+            f"{feature} needs {package}: make modules (or pip install -r requirements-modules.txt)."
         )
 
 

@@ -192,8 +192,8 @@ class Page:
         if self.content_type not in _HTML:
             return ""
         head = self.body[: charset.HEAD_BYTES]
-        found = _TITLE.search(charset.decode(head, charset.detect(head, declared=self.charset)))
-        return " ".join(html.unescape(found[1]).split())[:_MAX_TITLE] if found else ""
+        match = _TITLE.search(charset.decode(head, charset.detect(head, declared=self.charset)))
+        return " ".join(html.unescape(match[1]).split())[:_MAX_TITLE] if match else ""
 
     @property
     def selector(self) -> Selector:

@@ -39,7 +39,7 @@ from webcrawl.crawl.engine._engine import (
     wake,
     watch_requests,
 )
-from webcrawl.crawl.job.jobdir import unopened
+from webcrawl.crawl.job.jobdir import resume_error
 from webcrawl.errors import FatalError
 from webcrawl.net.limits import is_for_robots
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.job.state_directory import Part
     from webcrawl.crawl.process import Process
-    from webcrawl.hive.builder import LoneReader
+    from webcrawl.hive.builder import LiveSeedReader
     from webcrawl.hive.drone import Drone
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ _NOT_OPENED = (FatalError, CorruptRecordError, NewerFormatError, UndecodableErro
 class MercatorScheduler(BaseScheduler):
     """``SCHEDULER``: serves the requests of *process* to Scrapy's engine."""
 
-    def __init__(self, process: Process, drone: Drone | LoneReader | None = None) -> None:
+    def __init__(self, process: Process, drone: Drone | LiveSeedReader | None = None) -> None:
         self.process = process
         #: The process as member of a hive, or its reader of live seeds.
         self.drone = drone
@@ -108,9 +108,9 @@ class MercatorScheduler(BaseScheduler):
             drone = drone_of(crawler)
             return cls(drone.process, drone)
         if flag(crawler.settings, "LIVE_SEEDS"):
-            from webcrawl.hive.builder import lone_reader_of  # noqa: PLC0415  # as above
+            from webcrawl.hive.builder import live_seed_reader_of  # noqa: PLC0415  # as above
 
-            reader = lone_reader_of(crawler)
+            reader = live_seed_reader_of(crawler)
             return cls(reader.process, reader)
         from webcrawl.crawl.builder import ProcessBuilder, keeps_open  # noqa: PLC0415  # imports every package
         from webcrawl.crawl.process import ProcessHooks  # noqa: PLC0415  # likewise
@@ -138,7 +138,7 @@ class MercatorScheduler(BaseScheduler):
             skip_closing(engine)
             if isinstance(error, FatalError):
                 raise
-            raise unopened(error, self._job.path) from error
+            raise resume_error(error, self._job.path) from error
         undo_failed_opening(engine, self._undo)
         name_failed_closing(engine, self._module_not_closed)
         watch_requests(engine, self._completion.done)
@@ -211,7 +211,7 @@ class MercatorScheduler(BaseScheduler):
         True while anything waits, is leased, or may still reach a frontier, or while a hook keeps
         the crawl open.
         """
-        return self._shards.may_bring or not self._hooks.may_end()
+        return self._shards.has_pending or not self._hooks.may_end()
 
     def enqueue_request(self, request: Request) -> bool:
         """Accept an ordinary Request of a spider or middleware; return False for a duplicate."""
@@ -240,11 +240,11 @@ class MercatorScheduler(BaseScheduler):
                 rates_ready_at = self._rates.ready_at
                 is_early = rates_ready_at > 0.0 and rates_ready_at > now()
                 if is_full or is_early:
-                    host_release.release_found()  # it may be a side download's host
+                    host_release.release_resolved()  # it may be a side download's host
                 if is_early:
                     self._alarm.set(rates_ready_at)
                     return None
-                found = host_release.next_found()
+                found = host_release.next_resolved()
                 lease = found or (self._side_downloads if is_full else shards).acquire()
                 if lease is None:
                     if not is_full:  # otherwise the next slice of background work wakes the engine

@@ -51,7 +51,7 @@ class Hive:
     def has_journal(self, name, **fields):
         """The drone *name* has paused earlier."""
         (self.job(name) / "logs").mkdir(parents=True)
-        pause = Change(name="pause", at=1.0, n=1, lasts="pause", origin="a test", **fields)
+        pause = Change(name="pause", at=1.0, n=1, state_key="pause", origin="a test", **fields)
         (self.job(name) / "logs/control.jsonl").write_bytes(encode(pause) + b"\n")
 
     async def join(self, name):

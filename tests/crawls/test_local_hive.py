@@ -79,7 +79,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     assert sum(live) >= 2
     # Each drone has a trace of what its pages link to, its shards' own and others'.
     traces = [read_trace(path) for path in (web.job / "drones").glob("*/links.trace")]
-    assert [0 < trace.leave.sum() < len(trace.fps) for trace in traces] == [True, True]
+    assert [0 < trace.leaves.sum() < len(trace.fps) for trace in traces] == [True, True]
     facts = json.loads((web.job / "store/hive.json").read_text())
     assert facts["seed"] != 0
     for job in (web.job / "drones").glob("*/"):

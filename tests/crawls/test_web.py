@@ -102,7 +102,7 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     trace = read_trace(path)
     assert len(trace.fps) == stats["seen/submitted"]
     assert len(set(trace.fps.tolist())) == stats["seen/new"]
-    assert 0 < trace.leave.sum() < len(trace.fps)
+    assert 0 < trace.leaves.sum() < len(trace.fps)
     # Seen under another URL: not processed.
     assert len(fetched - set(stored)) == stats["content/duplicates"]
     kept = warc_kinds(clean.job / "warc")

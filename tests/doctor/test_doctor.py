@@ -38,7 +38,7 @@ def sign(activity, cause, evidence, *, advice="", **use):
             advice=MORE_HOSTS,
         ),
         sign(
-            resting(bound_for=1_234.56, resting=1, on_wire=0, held=3),
+            resting(next_ready_in=1_234.56, resting=1, on_wire=0, held=3),
             "politeness",
             "1 host is in its pause, the next is ready in 1,235 s, 3 hosts of domains at their "
             "share; 0 of 200 workers busy",

@@ -10,7 +10,7 @@ NOW = 1_800_000_000.0
 
 
 def sample(at, finished, known, **others):
-    return Sample(NOW + at, finished, known, **{"least": 0.0, "most": 0.0, **others})
+    return Sample(NOW + at, finished, known, **{"min_secs": 0.0, "max_secs": 0.0, **others})
 
 
 def fed(samples):
@@ -48,7 +48,8 @@ def test_a_frontier_that_grows_faster_has_no_end():
 def test_the_queue_of_one_host_decides_when_others_are_done_sooner():
     times = range(0, 1000, 10)
     samples = [
-        sample(at, 50 * at, 60_000 - 50 * at, least=20_000 - at, most=21_000 - at) for at in times
+        sample(at, 50 * at, 60_000 - 50 * at, min_secs=20_000 - at, max_secs=21_000 - at)
+        for at in times
     ]
     earliest, latest = fed(samples).range()
     assert earliest < NOW + 20_000 < latest < NOW + 25_000
@@ -56,11 +57,11 @@ def test_the_queue_of_one_host_decides_when_others_are_done_sooner():
 
 def test_budgets_bound_an_end_that_is_not_in_sight():
     samples = steady(1000, urls=3000, rate=10, found=1.2)
-    bounded = fed(one._replace(bound=6000 - (one.at - NOW), most=3000) for one in samples)
+    bounded = fed(one._replace(bound=6000 - (one.at - NOW), max_secs=3000) for one in samples)
     assert NOW + 5900 < bounded.range().latest < NOW + 6500
 
 
-@pytest.mark.parametrize("others", [{"again": 0.1}, {"ready": 0.5, "most": 2000.0}])
+@pytest.mark.parametrize("others", [{"again": 0.1}, {"ready": 0.5, "max_secs": 2000.0}])
 def test_failed_urls_and_waits_for_workers_make_the_end_later(others):
     samples = steady(1000, urls=30_000, rate=10)
     late = fed(one._replace(**others) for one in samples)

@@ -177,7 +177,7 @@ def test_new_urls_go_through_the_gates(rig):
     feeder.work(feeder.supply)
     assert rig.parked.counts == {"full": 2}
     assert urls(rig) == ["http://b.test/0"]
-    assert not feeder.may_bring
+    assert not feeder.has_pending
 
 
 def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig):
@@ -185,8 +185,8 @@ def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig):
     feeder, eliminator = feeder_of(rig, gate, awaits_seeds=True)
     eliminator.batches = [batch("a.test", "b.test")]
     feeder.work(feeder.supply)
-    assert feeder.may_bring
-    feeder.is_fed = True
+    assert feeder.has_pending
+    feeder.has_all_seeds = True
     feeder.work(feeder.supply)
     lease = rig.next()
     feeder.work(feeder.supply)
@@ -195,7 +195,7 @@ def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig):
     feeder.work(feeder.supply)
     assert gate.more == []
     assert urls(rig) == ["http://a.test/0"]
-    assert not feeder.may_bring
+    assert not feeder.has_pending
 
 
 def test_urls_that_will_come_soon_are_waited_for(rig):
@@ -230,4 +230,4 @@ def test_pages_fetched_before_a_crash_free_their_room_at_a_gate(rig):
         feeder.work(feeder.supply)
         fetched += urls(rig)
     assert fetched == ["http://a.test/3", "http://a.test/4"]
-    assert not feeder.may_bring
+    assert not feeder.has_pending

@@ -142,8 +142,8 @@ def test_no_host_is_contacted_soon_after_contacts_were_forgotten(rig, snapshot_d
         rig.fetch(lease)
     rig.publish()
     rig.kill()
-    rig.unknown = {"forgotten_rest": 60.0}
-    state = msgspec.structs.replace(decode_snapshot(rig.published), forgotten=rig.clock())
+    rig.unknown = {"unlogged_rest": 60.0}
+    state = msgspec.structs.replace(decode_snapshot(rig.published), unlogged_until=rig.clock())
     rig.published = msgspec.msgpack.encode(state)
     rig.start()
     rig.push(entry("new.test", 1))
@@ -254,10 +254,10 @@ def test_a_host_rests_its_own_delay_after_unrecorded_contacts(rig):
     rig.publish()
     rig.kill()
     rig.clock.now += 100
-    rig.unknown = {"forgotten_rest": 5.0}
+    rig.unknown = {"unlogged_rest": 5.0}
     rig.frontier = rig._new()
     now = rig.clock()
-    rig.frontier.open(rig.published, forgotten=now)
+    rig.frontier.open(rig.published, unlogged_until=now)
     assert_rests(rig, 5.0)
     rig.clock.now += 5.0
     assert rig.acquire().entry.host == "a.test"

@@ -19,7 +19,7 @@ def domain_of(host):
 def rig(rig_of):
     return rig_of(
         queues=3 * WORKERS,
-        shares=lambda: DomainShares(domain_of=domain_of, workers=WORKERS, most=MOST),
+        shares=lambda: DomainShares(domain_of=domain_of, workers=WORKERS, max_busy=MOST),
     )
 
 
@@ -129,5 +129,5 @@ def test_shares_follow_the_number_of_workers(rig):
     rig.push(*hosts("big.test", 20), *hosts("huge.test", 20))
     assert len(taken(rig)) == WORKERS
     for workers, most in ((30, 6), (4, 1), (40, 20)):
-        rig.resize_shares(workers=workers, most=most)
+        rig.resize_shares(workers=workers, max_busy=most)
     assert len(taken(rig, 40)) == 40 - WORKERS

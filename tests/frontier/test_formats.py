@@ -22,7 +22,7 @@ def test_a_snapshot_of_an_earlier_format_is_migrated(rig, clock, version):
     rig.kill()
     members[12] = 2000.0
     rig.published = msgspec.msgpack.encode([version, *members[1 : MEMBERS[version]]])
-    rig.unknown = {"forgotten_rest": 60.0}
+    rig.unknown = {"unlogged_rest": 60.0}
     frontier = rig.start()
     assert len(frontier) == 20
     assert (frontier.acquire() is None) == (version == 6)

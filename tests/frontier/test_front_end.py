@@ -91,7 +91,7 @@ class Repeating(MercatorFrontEnd):
 @pytest.mark.parametrize("kind", [Losing, Repeating])
 def test_a_front_end_that_loses_or_repeats_an_entry_is_detected(jobdir, kind):
     front = opened(jobdir, Stuck(1), kind=kind)
-    module.watch(front)
+    module.check_entry_counts(front)
     calls = [lambda: front.push([encode(entry("a.test", n)) for n in range(3)]), front.pop]
     with pytest.raises(
         RuntimeError, match=r"FRONTIER_FRONT_END lost or repeated an entry \(\d, not"

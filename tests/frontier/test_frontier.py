@@ -357,15 +357,15 @@ def test_urls_are_fresh_for_seven_days_after_their_last_answer(rig, clock):
     day = 86_400.0
     begun = clock()
     for number in range(20):
-        rig.answered(0.0, clock() - number * day / 2)
+        rig.count_answer(0.0, clock() - number * day / 2)
     assert rig.fresh in {13, 14}
-    rig.answered(begun - day, begun)
+    rig.count_answer(begun - day, begun)
     assert rig.fresh in {13, 14}
     rig.publish()
     rig.crash()
     assert rig.fresh in {13, 14}
     clock.advance(8 * day)
     assert rig.fresh == 0
-    rig.answered(begun, clock())
-    rig.answered(begun - 20 * day, begun - 10 * day)
+    rig.count_answer(begun, clock())
+    rig.count_answer(begun - 20 * day, begun - 10 * day)
     assert rig.fresh == 1

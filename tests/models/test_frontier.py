@@ -120,7 +120,7 @@ class FrontierMachine(RuleBasedStateMachine):
             slice_size=slice_size,
             levels=4,
             remembered=remembered,
-            shares=lambda: DomainShares(domain_of=domain_of, workers=workers, most=1),
+            shares=lambda: DomainShares(domain_of=domain_of, workers=workers, max_busy=1),
         )
 
     # --- what a crawl does

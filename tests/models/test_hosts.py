@@ -98,7 +98,7 @@ class RecordsMachine(RuleBasedStateMachine):
     def copy(self):
         self.copied = self._new_directory()
         self.copied.mkdir()
-        self.records.database.copy_to(self.copied, lambda: True, keeps_track=True)
+        self.records.database.copy_to(self.copied, lambda: True, track_changes=True)
 
     @precondition(lambda self: self.copied is not None)
     @rule()

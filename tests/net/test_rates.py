@@ -63,7 +63,7 @@ def test_processes_share_the_rates_equally(processes):
     begun = 0
     while time < 160.0:
         if rates.ready_at <= time:
-            rates.begun()
+            rates.note_start()
             begun += 1
         else:
             time = rates.ready_at
@@ -72,8 +72,8 @@ def test_processes_share_the_rates_equally(processes):
 
 def test_bytes_that_were_expected_and_did_not_come_are_given_back():
     rates = Rates(contacts=0, bits=8_000, clock=lambda: 100.0)
-    before = rates.begun(), rates.begun()
+    before = rates.note_start(), rates.note_start()
     assert rates.ready_at > 100.0
     for expected in before:
-        rates.ended(expected)
+        rates.note_end(expected)
     assert rates.ready_at <= 100.0

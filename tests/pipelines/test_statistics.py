@@ -15,7 +15,7 @@ from PIL import Image
 from text_tables import lines
 
 from webcrawl.pipelines.statistics import (
-    MOST_NAMES,
+    MAX_NAMES,
     REST,
     ContentTypes,
     ImageStatistics,
@@ -71,12 +71,12 @@ def test_statistics_go_on_after_a_restart(tmp_path):
 
 
 def test_a_million_names_take_bounded_room_and_common_ones_stay(tmp_path):
-    junk = [a_page("1", content_type=f"x/{n}") for n in range(5 * MOST_NAMES)]
+    junk = [a_page("1", content_type=f"x/{n}") for n in range(5 * MAX_NAMES)]
     for n in range(0, len(junk), 100):
         junk[n] = a_page("1")
     run = run_module(ContentTypes, junk, tmp_path)
     found = written(tmp_path, "content_types")
-    assert len(found) <= 2 * MOST_NAMES
+    assert len(found) <= 2 * MAX_NAMES
     assert list(found)[1] == "text/html"
     assert found["text/html"]["documents"] == 50
     assert sum(row["documents"] for row in found.values()) == len(junk)

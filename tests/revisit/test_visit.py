@@ -37,7 +37,7 @@ def visit_of(before, outcome, answer, *, records=None, visits=VISITS):
 @pytest.mark.parametrize(
     ("before", "outcome", "answer", "found", "after"),
     [
-        (None, "http_200", DOCUMENT._replace(found=""), "", COPY),
+        (None, "http_200", DOCUMENT._replace(change=""), "", COPY),
         (None, "http_404", ERROR, "gone", History()),
         (None, "http_301", Answer(301, "", False, {}, None), "moved", History()),
         (None, "timeout", None, "failed", History()),
@@ -54,13 +54,13 @@ def visit_of(before, outcome, answer, *, records=None, visits=VISITS):
 )
 def test_a_visit_says_what_was_found_and_what_is_known(before, outcome, answer, found, after):
     visit = visit_of(before, outcome, answer)
-    assert (visit.before, visit.found, visit.after) == (before, found, after)
+    assert (visit.before, visit.change, visit.after) == (before, found, after)
 
 
 @pytest.mark.parametrize(
     ("before", "outcome", "answer", "secs"),
     [
-        (None, "http_200", DOCUMENT._replace(found=""), DAY),
+        (None, "http_200", DOCUMENT._replace(change=""), DAY),
         (KNOWN, "timeout", None, 60.0),  # a quarter of its interval is less than the shortest
         (KNOWN, "robots_denied", None, DAY),
         (KNOWN, "http_404", ERROR, 200.0),
@@ -102,4 +102,4 @@ def test_validators_that_stay_while_the_document_changes_are_dropped(etag, text,
 def test_without_revisits_no_visit_is_due():
     visit = visit_of(KNOWN, "http_200", DOCUMENT, visits=None)
     assert visit.due is None
-    assert visit.found == "changed"
+    assert visit.change == "changed"

@@ -55,7 +55,7 @@ class ModelShard:
         self.log += [("seed", link.url) for link in batch.links]
         self.names.update(batch.fingerprints)
 
-    def seeds_are_known(self):
+    def note_all_seeds_known(self):
         self.knows_seeds = True
 
     def _submit_all(self, batches):

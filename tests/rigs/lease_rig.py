@@ -84,7 +84,7 @@ class Desk:
 
     def next(self):
         """The next request, or the next of a robots.txt; None when nothing is ready."""
-        while (found := self.host_release.next_found()) is not None:
+        while (found := self.host_release.next_resolved()) is not None:
             if (request := self.dispatcher.resume(found)) is not None:
                 return request
         lease = self.shard.acquire()
@@ -187,7 +187,7 @@ class Names:
     def look(self, host):
         return self.found.get(host)
 
-    def again_in(self, host):
+    def retry_in(self, host):
         return 30.0
 
     def look_up(self, host, then):
@@ -204,13 +204,13 @@ class Book(Ledger):
     def __init__(self):
         self.told = []
 
-    def begun(self, entry):
+    def note_start(self, entry):
         self.told.append(("begun", entry.url))
 
     def put_back(self, entry):
         self.told.append(("put back", entry.url))
 
-    def received(self, entry, size_bytes):
+    def note_received(self, entry, size_bytes):
         self.told.append((size_bytes, entry.url))
 
 

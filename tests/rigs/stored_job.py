@@ -32,13 +32,13 @@ _OF_SHARD = {"politeness_key", "clock_offset", "knows_domains"}
 class Stored:
     """*rig* is its frontier. After ``publish`` the job is as a crawl that was killed leaves it."""
 
-    def __init__(self, path, clock, *, shard="00", forgotten=0.0):
-        """*forgotten*: see ``Frontier.open``."""
+    def __init__(self, path, clock, *, shard="00", unlogged_until=0.0):
+        """*unlogged_until*: see ``Frontier.open``."""
         self.path = path
         self._name = shard
         directory = path / "shards" / shard
         self.rig = Rig(directory / "frontier", clock, opened=False)
-        self.rig.frontier.open(None, forgotten=forgotten)
+        self.rig.frontier.open(None, unlogged_until=unlogged_until)
         self.seen = disk_eliminator(directory / "seen", buffer_size=1000)
         self.seen.open(None)
         self.log = LineLog(path=path / INFO_LOG, max_bytes=1 << 20)

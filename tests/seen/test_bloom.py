@@ -249,5 +249,5 @@ class TestFile:
         with pytest.raises(CorruptRecordError, match="missing"):
             read_filter(tmp_path / "a")
         (tmp_path / "a").write_bytes(bytes(HEADER.size + 100))
-        with pytest.raises(CorruptRecordError, match="no filter header"):
+        with pytest.raises(CorruptRecordError, match="not a filter header"):
             read_filter(tmp_path / "a")

@@ -28,7 +28,7 @@ def run(tmp_path_factory):
 
 def wrong_in(path, data, count=COUNT):
     path.write_bytes(data)
-    return [(block.offset, block.wrong) for block in scan_run(path, count=count) if block.wrong]
+    return [(block.offset, block.damage) for block in scan_run(path, count=count) if block.damage]
 
 
 @given(at=st.integers(0, INDEX_AT + 4 * 16 - 1), change=st.integers(1, 255))
@@ -66,7 +66,7 @@ def test_a_short_or_missing_file_is_reported(run):
         *["the block is missing"] * 2,
     ]
     path.unlink()
-    assert [block.wrong for block in scan_run(path, count=COUNT)] == ["the file is missing"]
+    assert [block.damage for block in scan_run(path, count=COUNT)] == ["the file is missing"]
 
 
 def test_a_wrong_count_and_a_later_version_are_reported(run):

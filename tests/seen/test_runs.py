@@ -73,7 +73,7 @@ def test_every_word_is_found_again_and_its_neighbours_are_not(tmp_path, count):
         assert ((word + 1) & TOP) not in run
     assert np.concatenate(list(run.chunks(blocks=7))).tolist() == held.tolist()
     assert run.size_bytes == run.path.stat().st_size
-    assert not any(block.wrong for block in scan_run(run.path, count=run.count))
+    assert not any(block.damage for block in scan_run(run.path, count=run.count))
     run.close()
     run.close()
 
@@ -126,7 +126,7 @@ def test_an_unfinished_run_is_not_opened(tmp_path):
     writer = RunWriter(path=tmp_path / "a.run")
     writer.append(random_words(3000))
     writer.close()
-    with pytest.raises(CorruptRecordError, match="no run header"):
+    with pytest.raises(CorruptRecordError, match="not a run header"):
         Run.open(tmp_path / "a.run")
 
 
@@ -191,7 +191,7 @@ def test_damage_in_a_block_is_raised_with_path_and_offset_at_use(tmp_path, large
         with pytest.raises(CorruptRecordError, match="checksum mismatch in the block") as caught:
             use()
         assert (caught.value.path, caught.value.offset) == (run.path, offset)
-    wrong = [one.offset for one in scan_run(run.path, count=run.count) if one.wrong]
+    wrong = [one.offset for one in scan_run(run.path, count=run.count) if one.damage]
     assert wrong == [offset]
     run.close()
 
@@ -230,7 +230,7 @@ def test_check_reports_words_out_of_order(tmp_path, large):
         file.seek(-16, 1)
         file.write(two + one)
     blocks = [*scan_run(copy, count=len(held))]
-    assert [one.wrong for one in blocks if one.wrong] == ["checksum mismatch in the block"]
+    assert [one.damage for one in blocks if one.damage] == ["checksum mismatch in the block"]
 
 
 def test_a_merge_takes_what_the_budget_counts_for_it(tmp_path, monkeypatch):

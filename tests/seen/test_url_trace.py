@@ -36,7 +36,7 @@ def test_a_trace_cut_anywhere_continues_after_its_last_record(tmp_path):
         records = max(0, (length - 8 - (8 + 16 + 8)) // (8 + 16 + 3 * 8 + 1))
         expected = [(fp, fp % 10 == 1 or (fp, page) == (7, 1)) for page in range(records)
                     for fp in (10 * page + 1, 10 * page + 2, 7)]  # fmt: skip
-        assert [*zip(found.fps.tolist(), found.leave.tolist(), strict=True)] == [
+        assert [*zip(found.fps.tolist(), found.leaves.tolist(), strict=True)] == [
             *expected,
             (5, True),
         ]

@@ -19,13 +19,15 @@ def test_lines_of_all_files_are_sorted_by_bytes_beyond_memory(tmp_path):
     paths[1].write_bytes(b"".join(lines[1::2]))
     beside = tmp_path / "beside"
     beside.mkdir()
-    assert list(sorted_lines(paths, beside=beside, of="A test", memory="64K")) == sorted(lines)
+    assert list(sorted_lines(paths, directory=beside, feature="A test", memory="64K")) == sorted(
+        lines
+    )
     assert list(beside.iterdir()) == []
 
 
 def test_sort_that_fails_or_is_not_there_is_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(FatalError, match=r"^A test could not be sorted: sort: .*nothing: No such"):
-        list(sorted_lines([tmp_path / "nothing"], beside=tmp_path, of="A test"))
+        list(sorted_lines([tmp_path / "nothing"], directory=tmp_path, feature="A test"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FatalError, match=r"^A test needs the command sort: install coreutils\.$"):
-        list(sorted_lines([tmp_path], beside=tmp_path, of="A test"))
+        list(sorted_lines([tmp_path], directory=tmp_path, feature="A test"))

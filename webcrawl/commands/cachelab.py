@@ -51,12 +51,12 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, _: Settings) -> int:
-    from webcrawl.errors import needs
+    from webcrawl.errors import require_package
 
     if len(args) != 1:
         raise UsageError("give the file name of one trace")
     for package in ("numba", "pyarrow"):
-        needs(package, of="The cache laboratory")
+        require_package(package, feature="The cache laboratory")
     from webcrawl.jobs.caches.figures import of_measurements, of_trace
     from webcrawl.jobs.caches.laboratory import Laboratory, policies_of, region_text, sizes_of
     from webcrawl.jobs.caches.measurements import STREAMS, stream_file, text_of, write_csv
@@ -67,7 +67,7 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
     with progress("requests") as on_progress:
         trace = trace_of(Path(args[0]), on_progress=on_progress)
         for suffix, stream in STREAMS.items():
-            fps = trace.fps[trace.leave] if suffix else trace.fps
+            fps = trace.fps[trace.leaves] if suffix else trace.fps
             if not len(fps):
                 continue
             laboratory = Laboratory(fps)

@@ -64,7 +64,7 @@ from webcrawl.commands import (
 from webcrawl.configuration.secrets import masked
 from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.json_log import log_json
-from webcrawl.crawl.engine.user_messages import print_error, tell
+from webcrawl.crawl.engine.user_messages import print_and_log, print_error
 from webcrawl.crawl.figures.counts import Counts, refused_seeds
 from webcrawl.errors import DiskError, FatalError, module_of, path_of
 
@@ -216,7 +216,7 @@ class Command(crawl.Command):
         elif crawler.settings.get("HIVE"):
             pass  # one drone without work says nothing about the crawl
         elif reason == "finished" and (why := _nothing_fetched(stats.get_stats())):
-            tell(f"webcrawl: {why}\n")
+            print_and_log(f"webcrawl: {why}\n")
             self.exitcode = 2
         elif crawler.settings["JOBDIR"] and reason in {"finished", HAS_FEW_HOSTS}:
             self._hand_back(crawler, has_remainder=reason == HAS_FEW_HOSTS)
@@ -240,7 +240,7 @@ class Command(crawl.Command):
             return
         if queue is None:
             if text:
-                tell(f"webcrawl: {text}\n")
+                print_and_log(f"webcrawl: {text}\n")
             return
         stored = {"WARC_DIR": ("warc", "/*.warc.gz"), "LARM_DIR": ("larm", "")}
         places = [
@@ -248,7 +248,7 @@ class Command(crawl.Command):
             for name, (folder, files) in stored.items()
         ]
         sources = " ".join(f"{place}{files}" for place, files in places if place.exists())
-        tell(
+        print_and_log(
             f"webcrawl: {text} Build the next segment, then run the same command again: "
             f"scrapy queue-build --queue {queue.directory} {sources}\n"
         )
@@ -256,7 +256,7 @@ class Command(crawl.Command):
 
 def _refused(error: ValueError) -> int:
     """Print the sentence about a bad input and return the exit code."""
-    tell(f"webcrawl: {error}\n")
+    print_and_log(f"webcrawl: {error}\n")
     return 3 if isinstance(error, DiskError) else 2
 
 
@@ -308,7 +308,7 @@ def _exit_code_of_start(task: asyncio.Task[None]) -> int:
     if not bad_input or (failed and not isinstance(bad_input[0], FatalError)):
         failed = failed or "The crawl could not start"
         logger.error("The crawl could not start", exc_info=error)
-        tell(f"webcrawl: {failed}: {causes[-1]!r}; the log has the traceback.\n")
+        print_and_log(f"webcrawl: {failed}: {causes[-1]!r}; the log has the traceback.\n")
         return 1
     logger.debug("The crawl could not start", exc_info=error)
     return _refused(bad_input[0])
@@ -336,7 +336,7 @@ def _nothing_fetched(stats: Mapping[str, Any]) -> str:
 # Scrapy lists versions, settings and components in about sixty lines when it starts. Only the list
 # of processing modules stays.
 _LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)")
-_MOST_CHARACTERS = 2000
+_MAX_CHARACTERS = 2000
 
 
 def quiet_lists() -> None:
@@ -361,4 +361,4 @@ def _given(crawler: Crawler, arguments: dict[str, str]) -> str:
         if (priority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]
     }
     text = ", ".join(f"{name}={masked(name, value)}" for name, value in given.items())
-    return f", with {text[:_MOST_CHARACTERS]}" if text else ""
+    return f", with {text[:_MAX_CHARACTERS]}" if text else ""

@@ -44,7 +44,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    from webcrawl.errors import needs
+    from webcrawl.errors import require_package
     from webcrawl.jobs.inspect.delta import delta, since, write_json, write_parquet
     from webcrawl.storage.atomic import replacing
 
@@ -52,7 +52,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     output: Path | None = opts.output
     write = write_json
     if output is not None and output.suffix == ".parquet":
-        needs("pyarrow", of="A Parquet file")
+        require_package("pyarrow", feature="A Parquet file")
         write = write_parquet
     with progress("lines") as on_progress, ExitStack() as stack:
         begin = since(opts.since)

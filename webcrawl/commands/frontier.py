@@ -175,7 +175,7 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
     from webcrawl.hive.launch.job_directories import is_hive
     from webcrawl.jobs.inspect.info_log import beginning, known_since
     from webcrawl.jobs.inspect.job_view import running
-    from webcrawl.jobs.inspect.requeueing import Named, answered, given_up_with, put_back
+    from webcrawl.jobs.inspect.requeueing import UrlList, answered, given_up_with, put_back
 
     jobdir, visits = Path(settings["JOBDIR"]), opts.outcomes is None
     if opts.outcomes is not None:
@@ -184,7 +184,7 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
         selection, request = answered(refetch), Request("refetch", {"what": refetch})
     else:
         with _lines_of(opts.due) as lines:
-            selection = Named(lines)
+            selection = UrlList(lines)
         request = Request("due", {"urls": [f"of {opts.due}"]})
     with progress("URLs") as on_progress:
         if visits and (is_hive(jobdir) or running([jobdir])):
@@ -193,7 +193,7 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
             crawler = crawler_for_job(settings)
             done = put_back(crawler, selection, visits=visits, on_progress=on_progress)
     since = beginning(known_since(jobdir))
-    return done, f"{done.told}\n" + (since and f"{since}\n")
+    return done, f"{done.in_words}\n" + (since and f"{since}\n")
 
 
 def _lines_of(path: str) -> TextIO:

@@ -94,7 +94,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
 
     from webcrawl.clock import now
     from webcrawl.crawl.engine.user_messages import print_error
-    from webcrawl.hive.launch.child_process import LASTING
+    from webcrawl.hive.launch.child_process import PERMANENT_ERRORS
     from webcrawl.hive.launch.supervisor import LocalHive, Supervisor
     from webcrawl.hive.launch.terminal import LocalTable, TerminalView, hive_summary
     from webcrawl.hive.membership.asking import connect, hive_name
@@ -127,7 +127,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
             await table.close()
 
     code = asyncio.run(run())
-    if code not in LASTING:  # for those, a sentence that says more was printed
+    if code not in PERMANENT_ERRORS:  # for those, a sentence that says more was printed
         print_error(hive_summary(hive.jobdir, map(hive.directory, range(hive.drones))))
     return code
 

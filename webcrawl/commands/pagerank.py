@@ -41,12 +41,12 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    from webcrawl.errors import FatalError, needs
+    from webcrawl.errors import FatalError, require_package
 
     take_job(args, settings, alone=True)
     jobdir = settings["JOBDIR"]
     for package in ("pyarrow", "duckdb"):
-        needs(package, of="The link graph")
+        require_package(package, feature="The link graph")
     import duckdb
 
     from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories

@@ -76,7 +76,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.audit.auditor import Agreement, RequiredDelays
     from webcrawl.jobs.audit.report import as_data, as_text
     from webcrawl.jobs.inspect.info_log import log_files
-    from webcrawl.urls.registered_domain import use
+    from webcrawl.urls.registered_domain import use_list
 
     logs = take_job(args, settings, are_paths=True)
     if logs and args[0] not in {"--", logs[0]}:
@@ -110,12 +110,12 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             "No delay is known, so nothing was checked: give the required one with --delay SECS."
         )
     if key == "domain":
-        use(suffix_list_of(settings))
+        use_list(suffix_list_of(settings))
     host_rules = HostRules.from_settings(rules)
     host_rules.policies.open()
 
     def agreement(host: str) -> Agreement:
-        table = host_rules.of(host)
+        table = host_rules.host_policy(host)
         return Agreement(table.delay, table.owner_allows, table.parallel)
 
     with progress("lines") as on_progress:

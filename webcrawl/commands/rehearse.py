@@ -42,7 +42,7 @@ _DIRECTORY = Path("crawls/rehearsal")
 _ORDERS = "rehearsal.json"
 # Settings that send data elsewhere or need other processes.
 _OFF = ("HIVE", "OUTPUT_STORE", "REDIS_URL", "REDIS_HOST")
-_MOST_HOSTS = 100_000
+_MAX_HOSTS = 100_000
 # Simulated hosts for each host of the seeds, and their minimum number.
 _HOSTS_PER_SEED_HOST, _MIN_HOSTS = 3, 200
 
@@ -196,11 +196,11 @@ def _seeds(spider: str, arguments: dict[str, str], crawl: Settings, directory: P
         reader = SeedReader(sources=sources, spool_dir=directory, stdin=sys.stdin.buffer)
         reader.open(None)
         urls = []
-        while found := reader.read(_MOST_HOSTS):
-            urls += [seed.url for seed in found]
-            if len(urls) > _MOST_HOSTS:
+        while seeds := reader.read(_MAX_HOSTS):
+            urls += [seed.url for seed in seeds]
+            if len(urls) > _MAX_HOSTS:
                 raise FatalError(
-                    f"A rehearsal takes at most {_MOST_HOSTS:,} seeds: shorten the list."
+                    f"A rehearsal takes at most {_MAX_HOSTS:,} seeds: shorten the list."
                 )
         reader.close()
     if not urls:

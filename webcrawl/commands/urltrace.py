@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-_MOST_POPULAR = 1 << 20
+_MAX_POPULAR = 1 << 20
 
 
 def _options(group: Group) -> None:
@@ -75,7 +75,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         trace = trace_of(file, on_progress=on_progress)
     if opts.popular:
         use_seed(trace.seed)
-        write_trace(opts.popular, most_popular(trace.fps, _MOST_POPULAR))
+        write_trace(opts.popular, most_popular(trace.fps, _MAX_POPULAR))
     found = properties_of(trace)
     print_answer(found, lambda: text_of(found), as_json=opts.json)
     return 0
@@ -96,7 +96,7 @@ def _write_crawl(
         crawl(
             graph,
             hosts_at_once=hosts_at_once,
-            submit=lambda fps, leave: trace.add(fps, leave, 0.0),
+            submit=lambda fps, leaves: trace.add(fps, leaves, 0.0),
             on_progress=on_progress,
         )
 

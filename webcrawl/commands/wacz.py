@@ -44,13 +44,13 @@ def _options(group: Group) -> None:
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.clock import wall_time
-    from webcrawl.errors import FatalError, needs
+    from webcrawl.errors import FatalError, require_package
     from webcrawl.wording import visible
 
     output: Path | None = opts.output
     if output is None or output.suffix not in {".cdxj", ".wacz"}:
         raise UsageError("usage: scrapy wacz [JOBDIR|WARC...] -o FILE.wacz")
-    needs("surt", of="An index of WARC files")
+    require_package("surt", feature="An index of WARC files")
     from webcrawl.jobs.wacz.result import bytes_of, make, warc_files
     from webcrawl.storage.object_store import moved
 

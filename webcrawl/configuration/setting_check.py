@@ -170,12 +170,12 @@ def _check_components(settings: BaseSettings, name: str, base: dict[Any, Any]) -
 
     As in *base*, they are classes with numbers, or names with classes.
     """
-    are_keys = all(isinstance(value, (int, float)) for value in base.values())
+    has_class_keys = all(isinstance(value, (int, float)) for value in base.values())
     for key, value in dictionary(settings, name).items():
         if value is None:
             continue
-        _check_class(name, key if are_keys else value)
-        if are_keys:
+        _check_class(name, key if has_class_keys else value)
+        if has_class_keys:
             _check_number(f"{name}: the place of {key}", value)
 
 

@@ -73,14 +73,14 @@ class Control:
                 parse(change.name, change.arguments).apply(self._steering, change)
             except CommandError as error:
                 if change.name == "set":  # a setting that no longer exists
-                    logger.warning("Not in force: %s (%s)", change.told, error)
+                    logger.warning("Not in force: %s (%s)", change.as_sentence, error)
                     continue
                 raise FatalError(
                     f"The journal has a command of another version of webcrawl: {error}"
                 ) from error
-            logger.warning("In force: %s", change.told)
+            logger.warning("In force: %s", change.as_sentence)
         self._reported.append(self)
-        self._redoing = asyncio.ensure_future(self._redo([*journal.undone.values()]))
+        self._redoing = asyncio.ensure_future(self._redo([*journal.pending.values()]))
         files = self._process.parts.state.rules_files
         for file in files.values():
             file.on_change = partial(self._reload, file.setting)
@@ -92,7 +92,7 @@ class Control:
 
     async def _redo(self, changes: list[Change]) -> None:
         for change in changes:
-            logger.warning("Repeating a command that was not finished: %s", change.told)
+            logger.warning("Repeating a command that was not finished: %s", change.as_sentence)
             try:
                 await self._carry_out(parse(change.name, change.arguments), change)
             except CommandError as error:
@@ -126,14 +126,14 @@ class Control:
                 **msgspec.structs.asdict(request) | {"arguments": msgspec.to_builtins(command)},
                 at=round(wall_time(), 3),
                 n=self.journal.number + 1,
-                lasts=command.fill(command.state_key),
+                state_key=command.fill(command.state_key),
                 ends=command.ends,
                 undo=command.undo and f"{self._command_line} {command.fill(command.undo)}",
-                again=command.redo_if_unanswered,
+                redo_if_unanswered=command.redo_if_unanswered,
                 hive=hive,
             )
             await self._accept(command, change)
-        done = "in force" if change.lasts else await self._carry_out(command, change)
+        done = "in force" if change.state_key else await self._carry_out(command, change)
         if command.outcome and not hive:
             retry = f"scrapy frontier {self._process.job.path} --retry {command.outcome}"
             done += f"; to fetch those given up this way, stop the crawl and run {retry}"
@@ -142,11 +142,11 @@ class Control:
     async def _accept(self, command: ControlCommand, change: Change) -> None:
         """Journal *change*, and put it in force if it lasts."""
         in_force = self.journal.in_force
-        if change.ends and change.lasts not in in_force:
+        if change.ends and change.state_key not in in_force:
             if change.hive:  # a drone that was away may still have it in force
                 await self._write(change)
             raise CommandError(f"{change.command}: nothing to end; state shows what is in force.")
-        is_new = not change.ends and change.lasts and change.lasts not in in_force
+        is_new = not change.ends and change.state_key and change.state_key not in in_force
         if is_new and len(in_force) >= _MAX_IN_FORCE:
             raise CommandError(f"{_MAX_IN_FORCE:,} commands are in force: use rules files instead.")
         try:
@@ -156,7 +156,7 @@ class Control:
         await self._write(change)
         command.apply(self._steering, change)
         self._sent += 1
-        logger.info("Command %d: %s", change.n, change.told)
+        logger.info("Command %d: %s", change.n, change.as_sentence)
 
     async def _carry_out(self, command: ControlCommand, change: Change) -> str:
         """Carry out a one-time command and return what was done.
@@ -190,7 +190,11 @@ class Control:
 
     def _state(self) -> CommandAnswer:
         health, changes = self._process.health, [*self.journal.in_force.values()]
-        lines = [health.state().told(), str(health.diagnosis()), *(each.told for each in changes)]
+        lines = [
+            health.state().in_words(),
+            str(health.diagnosis()),
+            *(one.as_sentence for one in changes),
+        ]
         return CommandAnswer(
             "\n".join(lines),
             in_force=changes,

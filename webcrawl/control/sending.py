@@ -26,14 +26,14 @@ from webcrawl.hive.launch.job_directories import is_hive
 from webcrawl.hive.membership.asking import ask_hive, hive_name
 from webcrawl.hive.membership.connection import check, client_of, close
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
-from webcrawl.jobs.inspect.requeueing import Named, PutBack, answered, push
+from webcrawl.jobs.inspect.requeueing import PutBack, UrlList, answered, push
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy.settings import Settings
 
-    from webcrawl.jobs.inspect.last_lines import OnProgress, Takes
+    from webcrawl.jobs.inspect.last_lines import LineFilter, OnProgress
 
 # Visits in one request: an entry has at most 20 kB, and a third more in JSON.
 _VISITS = 36
@@ -53,9 +53,9 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
     except CommandError as error:
         raise FatalError(str(error)) from error
     if isinstance(command, Refetch | Due):
-        takes = answered(command.what) if isinstance(command, Refetch) else Named(command.urls)
-        done = visit(settings, request, takes, on_progress=lambda *_: None)
-        return [CommandAnswer(f"{request.name}: {done.told}")]
+        selects = answered(command.what) if isinstance(command, Refetch) else UrlList(command.urls)
+        done = visit(settings, request, selects, on_progress=lambda *_: None)
+        return [CommandAnswer(f"{request.name}: {done.in_words}")]
     if not (settings.get("HIVE") or is_hive(Path(settings["JOBDIR"]))):
         return [send(Path(settings["JOBDIR"]), request)]
     source = SeedSource.from_settings(settings, "web")
@@ -66,22 +66,22 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
 
 
 def visit(
-    settings: Settings, request: Request, takes: Takes, *, on_progress: OnProgress
+    settings: Settings, request: Request, selects: LineFilter, *, on_progress: OnProgress
 ) -> PutBack:
-    """Have a running crawl, or a hive even if it does not run, visit the URLs that *takes* accepts.
+    """Have a running crawl visit the URLs that *selects* accepts; a hive need not run.
 
     *request* is the command this is for. Raises FatalError.
     """
     jobdir = Path(settings["JOBDIR"])
     if is_hive(jobdir):
         with _live_seeds(settings) as push_items:
-            return push(jobdir, takes, push_items, on_progress=on_progress)
+            return push(jobdir, selects, push_items, on_progress=on_progress)
 
     def hand_over(entries: list[bytes]) -> None:
         for start in range(0, len(entries), _VISITS):
             send(jobdir, Request("visit", {"entries": entries[start : start + _VISITS]}))
 
-    done = push(jobdir, takes, hand_over, on_progress=on_progress, encoded=encode)
+    done = push(jobdir, selects, hand_over, on_progress=on_progress, encoded=encode)
     send(jobdir, request)
     return done
 

@@ -102,7 +102,7 @@ class Pause(ControlCommand, frozen=True):
     state_key, undo = "pause", "resume"
 
     def apply(self, steering: Steering, change: Change) -> None:
-        steering.pause(f"Paused: {change.told}.")
+        steering.pause(f"Paused: {change.as_sentence}.")
 
 
 class Resume(ControlCommand, frozen=True):
@@ -149,7 +149,7 @@ class _HostRule(_HostCommand, frozen=True):
     """Command that sets or ends a rule for hosts."""
 
     def apply(self, steering: Steering, change: Change) -> None:
-        steering.host_rule(change.name, source=change.told, **asdict(self))
+        steering.host_rule(change.name, source=change.as_sentence, **asdict(self))
 
 
 class Exclude(_HostRule, frozen=True):

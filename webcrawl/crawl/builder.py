@@ -50,7 +50,7 @@ from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier, FrontierPolicies, FrontierSizes
 from webcrawl.frontier.domain_share import DomainShares
-from webcrawl.frontier.front_end import FrontEnd, MercatorFrontEnd, watch
+from webcrawl.frontier.front_end import FrontEnd, MercatorFrontEnd, check_entry_counts
 from webcrawl.frontier.prioritizer import DepthPrioritizer, DepthRankPrioritizer
 from webcrawl.frontier.selector import FirstSelector, GeometricSelector
 from webcrawl.hosts.budgets.depths import DepthOrder
@@ -296,7 +296,7 @@ class ProcessBuilder:
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
                 follows=self._follows,
                 keeps_cookies=flag(settings, "COOKIES_ENABLED"),
-                kinds_of=lambda url: self._rules.hosts.of_url(url).link_kinds,
+                kinds_of=lambda url: self._rules.hosts.url_policy(url).link_kinds,
             ),
             clock=wall_time,
         )
@@ -370,7 +370,7 @@ class ProcessBuilder:
                 selector=selector,
                 delay=self._live.delay,
                 cut_off_rest=cut_off_rest,
-                forgotten_rest=max(profile.ceiling, cut_off_rest),  # it may have been cut off
+                unlogged_rest=max(profile.ceiling, cut_off_rest),  # it may have been cut off
                 front_end=partial(_front_end, crawler),
                 parts_of=self._rules.hosts.parts_of,
                 goes_last=partial(may_be_closed, records),
@@ -380,7 +380,9 @@ class ProcessBuilder:
                 max_queues=self._sizes["queues"],
             ),
             shares=DomainShares(
-                domain_of=registered_domain, workers=live.workers, most=live.hosts_of_domain
+                domain_of=registered_domain,
+                workers=live.workers,
+                max_busy=live.hosts_of_domain,
             ),
             rests=records.rests,
         )
@@ -401,7 +403,9 @@ class ProcessBuilder:
         self, records: HostRecords, frontier: Frontier, seen: Eliminator, clock: Clock
     ) -> Budgets:
         ledger, quotas = budgets_of(
-            records, **self._live.quotas, pages_of=lambda url: self._rules.hosts.of_url(url).budget
+            records,
+            **self._live.quotas,
+            pages_of=lambda url: self._rules.hosts.url_policy(url).budget,
         )
         traps = TrapKeeper.from_settings(
             self._settings,
@@ -461,7 +465,7 @@ class ProcessBuilder:
             obey=flag(settings, "ROBOTSTXT_OBEY"),
             retries=rules.retries,
             clock=clock,
-            owner_allows=lambda url: rules.hosts.of_url(url).owner_allows,
+            owner_allows=lambda url: rules.hosts.url_policy(url).owner_allows,
         )
         asked = None if self._is_proxied else addresses
         return HostServices(
@@ -521,5 +525,5 @@ def _front_end(crawler: Crawler, **values: Any) -> FrontEnd:
     name = "FRONTIER_FRONT_END"
     front: FrontEnd = part_of(crawler, name, crawler.settings[name], like=FrontEnd, **values)
     if type(front) is not MercatorFrontEnd:
-        watch(front)
+        check_entry_counts(front)
     return front

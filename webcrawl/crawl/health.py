@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from webcrawl.clock import now
 from webcrawl.crawl.engine._engine import scraper_is_full
-from webcrawl.crawl.figures.counts import behind
+from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.figures.outlook import sample_of
-from webcrawl.crawl.job.totals import added
+from webcrawl.crawl.job.totals import summed
 from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.doctor import Doctor
 from webcrawl.doctor.histogram import latencies_of
@@ -118,7 +118,7 @@ class Health:
 
     def diagnosis(self) -> Diagnosis:
         """Return what limits the crawl now."""
-        if self._doctor.sees_nothing_left and self._state.shards.may_bring:
+        if self._doctor.sees_nothing_left and self._state.shards.has_pending:
             self._doctor.look(self.activity(), 0.0)  # it looks rarely while it waits for visits
         return self._doctor.diagnosis()
 
@@ -139,7 +139,7 @@ class Health:
     def waits_for(self) -> str:
         """Return what the process waits for when nothing is left; "" if it does not wait."""
         shards = self._state.shards
-        if shards.may_bring or self._may_end():
+        if shards.has_pending or self._may_end():
             return ""
         if shards.next_due is not None:
             at = datetime.fromtimestamp(shards.next_due, UTC)
@@ -156,7 +156,7 @@ class Health:
             shards=Counter(str(shard.state) for shard in self._state.shards),
         )
 
-    def look_ahead(self) -> str:
+    def update_projection(self) -> str:
         """Take a sample of the crawl and return its projected end, or how fresh it can be kept.
 
         "" while there is no projection.
@@ -167,7 +167,7 @@ class Health:
         return projection.words()
 
     def projection(self) -> str:
-        """Return the last result of ``look_ahead``."""
+        """Return the last result of ``update_projection``."""
         return self._doctor.projection.words()
 
     def activity(self) -> CrawlActivity:
@@ -182,8 +182,8 @@ class Health:
         return CrawlActivity(
             waiting=int(stats.get("frontier/waiting", 0)) + undecided,
             queued=int(stats.get("frontier/front", 0)),
-            postponed=added(*[shard.admission.postponed for shard in shards]),
-            parked=behind("frontier/parked/", stats),
+            postponed=summed(*[shard.admission.postponed for shard in shards]),
+            parked=with_prefix("frontier/parked/", stats),
             in_process=len(under_way),
             on_wire=len(on_wire),
             slow=sum(
@@ -200,15 +200,15 @@ class Health:
             limit=rules.rates.limit,
             refusing=sum([shard.refusing() for shard in shards], Counter()),
             pauses=dict(zip(rules.pauses.names, rules.pauses.sentences, strict=True)),
-            bound_for=self._bound_for(),
+            next_ready_in=self._next_ready_in(),
             awaits_seeds=shards.awaits_seeds,
-            reads_seeds=not all(shard.feeder.is_fed for shard in shards),
+            reads_seeds=not all(shard.feeder.has_all_seeds for shard in shards),
             waits_for=self.waits_for,
             due=int(stats.get("frontier/due", 0)),
             fresh=int(stats.get("frontier/fresh", 0)),
         )
 
-    def _bound_for(self) -> float | None:
+    def _next_ready_in(self) -> float | None:
         """Return the seconds until the next host is ready, if all hosts pause.
 
         None if workers are not idle for that reason.

@@ -170,7 +170,7 @@ class Intake:
         """
         if not self._submit(page, fetch, page.links):
             return
-        slices = in_slices(found, most=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
+        slices = in_slices(found, limit=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
         for batch in self._reading.steps(page.url, slices):
             page.links += batch
             if not self._submit(page, fetch, batch):
@@ -238,14 +238,14 @@ class Intake:
         except DISK_ERRORS as error:
             self._stop.fail(error)
 
-    def seeds_are_read(self) -> None:
+    def note_all_seeds_read(self) -> None:
         """Report that there are no more seeds."""
         if self._remote is not None:
-            self._remote.seeds_are_read()
+            self._remote.note_all_seeds_read()
             return
         self._lifecycle.awaits_seeds = False
         for shard in self._shards:
-            shard.seeds_are_known()
+            shard.note_all_seeds_known()
 
     # --- requests
 

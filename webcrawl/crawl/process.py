@@ -21,7 +21,7 @@ from webcrawl.crawl.health import Health
 from webcrawl.crawl.intake import Intake
 from webcrawl.crawl.job.checkpointer import Checkpointer
 from webcrawl.crawl.job.saved_settings import settings_to_save
-from webcrawl.crawl.job.totals import Totals, added
+from webcrawl.crawl.job.totals import Totals, summed
 from webcrawl.crawl.lease.leases import Leases
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
@@ -138,7 +138,7 @@ class Process:
         self._totals = Totals(
             stats=crawler.stats,
             clock=now,
-            of_shards=lambda: added(*[shard.frontier.crawl_counts for shard in shards]),
+            of_shards=lambda: summed(*[shard.frontier.crawl_counts for shard in shards]),
             is_over=lambda: self.stop.is_over,
         )
         self.health = Health(
@@ -166,8 +166,8 @@ class Process:
     def open(self, *, awaits_seeds: bool, on_merged: Callable[[], None]) -> None:
         """Lock the job directory and resume from the last checkpoint and the logs after it.
 
-        *awaits_seeds*: the spider is going to call ``seeds_are_read``. *on_merged* is called soon
-        after an eliminator has merged. Blocks. Raises as ``JobState.open``.
+        *awaits_seeds*: the spider is going to call ``note_all_seeds_read``. *on_merged* is called
+        soon after an eliminator has merged. Blocks. Raises as ``JobState.open``.
         """
         job, services = self.job, self._services
         job.open(spider=self._spider)
@@ -240,7 +240,7 @@ class Process:
         spares_pages = leases.side_downloads.idle_secs <= lease_secs
         leases.completion.expire(lease_secs, spares_pages=spares_pages)
         if self.pauses or self.stop.is_ending:
-            leases.completion.host_release.release_found()
+            leases.completion.host_release.release_resolved()
         for file in self._state.rules_files.values():
             file.reload_if_changed()
         rules.outage.work()

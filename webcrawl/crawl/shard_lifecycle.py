@@ -60,8 +60,8 @@ class ShardLifecycle:
 
         Blocks; call it after ``until_gone``. *forgets* as in ``Shard.open``. A checkpoint should
         follow soon: the shard's logs are trusted only within one boot. With a spider that reads
-        seeds, the shard waits for them until ``Shard.seeds_are_known``. Raises as ``Shard.open``;
-        the shard is then not adopted.
+        seeds, the shard waits for them until ``Shard.note_all_seeds_known``. Raises as
+        ``Shard.open``; the shard is then not adopted.
         """
         state = self._job.adopt(shard.name)
         try:

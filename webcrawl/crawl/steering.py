@@ -77,7 +77,7 @@ class Steering:
             _allow_files(most_open_files(settings))
         if only_check:
             return
-        self._services.rules.rates.take(rates)
+        self._services.rules.rates.use_limits_of(rates)
         use_log_level(level)
         is_wider = new.quotas != live.quotas
         is_resized = new.workers != live.workers
@@ -85,7 +85,7 @@ class Steering:
         crawler.engine.downloader.total_concurrency = new.workers
         for shard in self._process.shards:
             if is_resized:
-                shard.frontier.resize_shares(workers=new.workers, most=new.hosts_of_domain)
+                shard.frontier.resize_shares(workers=new.workers, max_busy=new.hosts_of_domain)
             if is_wider:
                 shard.frontier.parked.begin_pass(shard.frontier.parked.counts)
         wake(self._services.crawler.engine)

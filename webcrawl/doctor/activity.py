@@ -38,7 +38,7 @@ class CrawlActivity(NamedTuple):
         blocked_by: the module that held the event loop longest, and for which share of the time.
         limit: the rate setting that delays the next request, if any.
         pauses: reasons for which no host is contacted, each with a sentence.
-        bound_for: seconds until the next host is ready, if all hosts with URLs are resting.
+        next_ready_in: seconds until the next host is ready, if all hosts with URLs are resting.
         reads_seeds: there may be more seeds.
         awaits_seeds: all seeds are read before the first request.
         waits_for: what a crawl or drone without URLs waits for.
@@ -63,7 +63,7 @@ class CrawlActivity(NamedTuple):
     limit: str = ""
     refusing: Mapping[str, int] = {}
     pauses: Mapping[str, str] = {}
-    bound_for: float | None = None
+    next_ready_in: float | None = None
     awaits_seeds: bool = False
     reads_seeds: bool = False
     waits_for: str = ""

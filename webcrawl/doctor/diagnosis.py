@@ -26,13 +26,13 @@ _LITTLE_CPU = 0.6
 # Waiting for a core counts from this share on, and pages from this share of the workers on.
 _SOME = 0.05
 # A module that waits for this share of its time is assumed to wait for the disk.
-_MOST_WAITS = 0.5
+_MAX_WAITS = 0.5
 # A module that holds the event loop for this share of the time slows the crawl.
 _BLOCKS = 0.3
 # With this share of the workers busy, there are too few of them.
 _BUSY = 0.9
 # Budgets are the limit if this many times more URLs are parked than waiting.
-_MOST_PARKED = 2
+_MAX_PARKED = 2
 _OUTAGES = frozenset({"network", "name_servers", "outage"})
 # The reason for which URLs wait for a single port of a host.
 _FAILING = "failing_origin"
@@ -133,7 +133,7 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     is_wanted, is_full = (not is_blocked and one for one in (is_wanted, now.is_backed_up))
     is_empty = not (now.waiting or now.in_process or now.looking_up)
     parked = sum(_parked(now).values())
-    most_parked = _MOST_PARKED * (now.waiting + now.in_process)
+    most_parked = _MAX_PARKED * (now.waiting + now.in_process)
     failing = now.parked.get(_FAILING, 0)
     refusing = sum(now.refusing.values())
     # The first one that holds is the cause: it may be the reason for those below it.
@@ -144,7 +144,7 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
         Cause.NOTHING_LEFT: (bool(now.waits_for) or is_empty) and not (parked or failing),
         Cause.CPU: (is_wanted and use.loop + use.waited >= _FULL_CORE)
         or (is_full and use.process >= _FULL_CORE),
-        Cause.DISK: (is_wanted and is_late) or (is_full and now.module_waits > _MOST_WAITS),
+        Cause.DISK: (is_wanted and is_late) or (is_full and now.module_waits > _MAX_WAITS),
         Cause.BANDWIDTH: now.limit == "BANDWIDTH_MAX",
         Cause.CONTACT_RATE: bool(now.limit),
         Cause.MODULES: is_full or is_blocked,
@@ -163,8 +163,8 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     slow = f", {now.slow:,} with slow hosts" if now.slow else ""
     waits = f", other processes use {use.waited:.0%}" if use.waited >= _SOME else ""
     held = f", {counted(now.held, 'host')} of domains at their share" if now.held else ""
-    bound_for = now.bound_for or 0.0
-    in_secs = f", the next is ready in {bound_for:,.0f} s" if bound_for >= 1 else ""
+    next_ready_in = now.next_ready_in or 0.0
+    in_secs = f", the next is ready in {next_ready_in:,.0f} s" if next_ready_in >= 1 else ""
     pages = counted(now.in_process - now.on_wire, "page")
     backed_up = f"{pages} wait for the module {now.module}" if now.module else f"{pages} wait"
     limited = f"{now.limit} was reached; {workers}"
@@ -218,8 +218,8 @@ def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     if cause in (Cause.OUTAGE, Cause.PAUSED):
         return " ".join(now.pauses.values())
     if cause is Cause.REFUSALS:
-        most = max(now.refusing, key=now.refusing.__getitem__, default="")
-        return f"add hosts, and {_REFUSED.get(most, 'check these hosts and your network')}"
+        usual = max(now.refusing, key=now.refusing.__getitem__, default="")
+        return f"add hosts, and {_REFUSED.get(usual, 'check these hosts and your network')}"
     return _ADVICE.get(cause, "")
 
 
@@ -232,8 +232,8 @@ def shares_of(stats: Mapping[str, float], prefix: str = "") -> str:
     total = sum(secs.values())
     if not total:
         return ""
-    most = sorted(secs, key=secs.__getitem__, reverse=True)
-    shown = [one for one in most if secs[one] >= total / 10]
+    causes = sorted(secs, key=secs.__getitem__, reverse=True)
+    shown = [one for one in causes if secs[one] >= total / 10]
     return ", ".join(f"{one.words} {secs[one] / total:.0%}" for one in shown)
 
 

@@ -76,12 +76,12 @@ class Doctor:
             self._looks.popleft()
             first = self._looks[0]
         is_certain = cause in CERTAIN
-        lately: defaultdict[Cause, float] = defaultdict(float)
+        recent: defaultdict[Cause, float] = defaultdict(float)
         for took, one, *_ in self._last():
-            lately[one] += took * (one not in CERTAIN)  # it is just as certain that they ended
-        named = cause if is_certain else max(lately, key=lately.__getitem__)
+            recent[one] += took * (one not in CERTAIN)  # it is just as certain that they ended
+        named = cause if is_certain else max(recent, key=recent.__getitem__)
         if named is not self._named:
-            self._named, self._since = named, at - (secs if is_certain else lately[named])
+            self._named, self._since = named, at - (secs if is_certain else recent[named])
 
     def _last(self) -> list[_Look]:
         """Return the looks that decide which cause is named, the latest first."""

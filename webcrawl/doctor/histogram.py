@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Number of buckets: below 1/1024 s, 2/1024 s, 4/1024 s, ... 48 days, and the rest.
-PLACES = 33
+BUCKETS = 33
 _PER_SEC = 1024
 
 
@@ -24,13 +24,13 @@ class Histogram:
     __slots__ = ("counts", "total")
 
     def __init__(self) -> None:
-        self.counts = [0] * PLACES
+        self.counts = [0] * BUCKETS
         self.total = 0.0
 
     def add(self, secs: float) -> None:
         """Count *secs*; below 0 it counts as 0, because a timer of the event loop may be early."""
         secs = max(secs, 0.0)
-        self.counts[min(int(secs * _PER_SEC).bit_length(), PLACES - 1)] += 1
+        self.counts[min(int(secs * _PER_SEC).bit_length(), BUCKETS - 1)] += 1
         self.total += secs
 
     def quantile(self, share: float) -> float:

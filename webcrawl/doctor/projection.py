@@ -33,7 +33,7 @@ class Sample(NamedTuple):
     at: epoch seconds.
     finished: URLs that are finished.
     known: URLs still to be fetched.
-    least, most: seconds that the longest queue of a host will take.
+    min_secs, max_secs: seconds that the longest queue of a host will take.
     bound: seconds within which the budgets end the crawl.
     again: share of the whole time that retries of failed URLs may add.
     ready: share of hosts that wait for a worker and not for their pause.
@@ -43,8 +43,8 @@ class Sample(NamedTuple):
     at: float
     finished: int
     known: float
-    least: float
-    most: float
+    min_secs: float
+    max_secs: float
     bound: float = math.inf
     again: float = 0.0
     ready: float = 0.0
@@ -88,16 +88,16 @@ class Projection:
         now, work = self._samples[-1], self._samples[-1].known / rate
         secs = now.at - self._samples[0].at
         moves = sorted(self._move(share * secs, rate) for share in _WINDOWS)
-        least = (1 - _MARGIN) * max(now.least, work) / (1 - max(min(moves[0], 0.0), _NEARER))
+        min_left = (1 - _MARGIN) * max(now.min_secs, work) / (1 - max(min(moves[0], 0.0), _NEARER))
         # A host that waits for a worker does not work off its queue during its pauses.
-        most = max(now.most, work) + now.ready * min(now.most, work)
-        most /= 1 - max(min(moves[-1], _AWAY), 0.0)
-        if work <= now.bound < most:
-            most = now.bound
+        max_left = max(now.max_secs, work) + now.ready * min(now.max_secs, work)
+        max_left /= 1 - max(min(moves[-1], _AWAY), 0.0)
+        if work <= now.bound < max_left:
+            max_left = now.bound
         elif moves[1] >= _HOPELESS:
-            return Range(now.at + least, 0.0)
-        most += _MARGIN * most + now.again * (secs + most) + _LAST_SECS
-        return Range(now.at + least, now.at + most)
+            return Range(now.at + min_left, 0.0)
+        max_left += _MARGIN * max_left + now.again * (secs + max_left) + _LAST_SECS
+        return Range(now.at + min_left, now.at + max_left)
 
     def words(self) -> str:
         """Return the range in words, or how fresh a crawl that revisits can keep its pages.
@@ -142,5 +142,5 @@ class Projection:
     def _move(self, secs: float, rate: float) -> float:
         """Return by how many seconds per second the end has moved away in the last *secs*."""
         then, now = self._samples[self._before(max(secs, _RATE_SECS))], self._samples[-1]
-        left, before = (max(one.known / rate, one.least) for one in (now, then))
-        return 1 + (left - before) / (now.at - then.at)
+        now_left, then_left = (max(one.known / rate, one.min_secs) for one in (now, then))
+        return 1 + (now_left - then_left) / (now.at - then.at)

@@ -81,10 +81,10 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     until: Seconds = 0.0
 
-    def told(self, moment: str = "") -> str:
+    def in_words(self, moment: str = "") -> str:
         """Return the state in words; *moment* is *until* in the reader's time format.
 
-        >>> State("resting", "Crawl-delay 20", 9.0).told("14:02:11")
+        >>> State("resting", "Crawl-delay 20", 9.0).in_words("14:02:11")
         'resting until 14:02:11: Crawl-delay 20'
         """
         until = f" until {moment}" if self.until and moment else ""

@@ -29,7 +29,7 @@ class Checkpoints:
         def checkpoint() -> None:
             process = process_of(crawler)
             if process is not None:
-                process.checkpoints.due()
+                process.checkpoints.start_scheduled()
 
         while_crawling(crawler, checkpoint, every=every)
         return cls()

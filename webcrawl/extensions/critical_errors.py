@@ -43,7 +43,7 @@ from webcrawl.errors import FatalError, ends_crawl, module_of, path_of
 from webcrawl.hive.membership.report import DRONES
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.items import Page
-from webcrawl.pipelines.module import MOST_IN_A_ROW
+from webcrawl.pipelines.module import STREAK_LIMIT
 from webcrawl.pipelines.warc.pipeline import WarcPipeline
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.scheduler import process_of
@@ -86,19 +86,19 @@ class CriticalErrors:
         self._jobdir = jobdir
         self._max_errors = max_errors
         self._max_streak = max_streak
-        # For other item pipelines these replace ``ProcessingModule.failed_in_a_row`` and
+        # For other item pipelines these replace ``ProcessingModule.failure_streak`` and
         # ``has_processed``: cleared when an item passed all pipelines, and whether one ever did.
-        self._failed: defaultdict[str, deque[str]] = defaultdict(partial(deque, (), MOST_IN_A_ROW))
+        self._streaks: defaultdict[str, deque[str]] = defaultdict(partial(deque, (), STREAK_LIMIT))
         self._has_processed = False
         # The modules that failed, each with the URLs of the last pages it failed on.
-        self._failing: dict[str, Any] = {}
+        self._failing_modules: dict[str, Any] = {}
         self._log = LineLog(path=jobdir / CRITICAL_LOG, max_bytes=_LOG_FILE_BYTES)
         self._pages: WarcWriter | None = None
-        self._kinds: Counter[tuple[str, str]] = Counter()
+        self._kind_counts: Counter[tuple[str, str]] = Counter()
         # Errors in callbacks and downloads: when, and the URL of the page if there was one.
-        self._recent: deque[tuple[float, str]] = deque(maxlen=max(1, max_errors))
+        self._recent_errors: deque[tuple[float, str]] = deque(maxlen=max(1, max_errors))
         self._closing: asyncio.Task[None] | None = None
-        self._disk_complained = False
+        self._has_logged_disk_error = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -106,9 +106,9 @@ class CriticalErrors:
         if not jobdir:
             raise NotConfigured
         max_streak = whole(crawler.settings, "MODULE_MAX_FAILURES", at_least=0)
-        if max_streak > MOST_IN_A_ROW:
+        if max_streak > STREAK_LIMIT:
             raise FatalError(
-                f"MODULE_MAX_FAILURES must be at most {MOST_IN_A_ROW}, not {max_streak}."
+                f"MODULE_MAX_FAILURES must be at most {STREAK_LIMIT}, not {max_streak}."
             )
         extension = cls(
             crawler=crawler,
@@ -141,10 +141,10 @@ class CriticalErrors:
         module = module_of(error)
         where = path_of(module)
         self._note(error, url="" if page is None else page.url, where=where, page=page)
-        streak = getattr(module, "failed_in_a_row", self._failed[where])
-        if streak is self._failed[where]:
+        streak = getattr(module, "failure_streak", self._streaks[where])
+        if streak is self._streaks[where]:
             streak.append(str(getattr(page or response, "url", "")))
-        self._failing[where] = module, streak
+        self._failing_modules[where] = module, streak
         if 0 < self._max_streak <= len(streak):
             commands = self._replay_commands(module) or self._refetch_commands(streak)
             self._end(
@@ -154,7 +154,7 @@ class CriticalErrors:
     def _spider_closed(self) -> None:
         """If a module processed no page at all, store the command that retries its pages."""
         stats = self._crawler.stats
-        for module, streak in self._failing.values():
+        for module, streak in self._failing_modules.values():
             if not getattr(module, "has_processed", self._has_processed):
                 commands = self._replay_commands(module) or self._refetch_commands(streak)
                 stats.set_value("finish/again", "".join(commands))
@@ -162,7 +162,7 @@ class CriticalErrors:
 
     def _item_through(self) -> None:
         self._has_processed = True
-        for streak in self._failed.values():
+        for streak in self._streaks.values():
             streak.clear()
 
     def _unforeseen(self, url: str, failure: Failure) -> None:
@@ -173,10 +173,10 @@ class CriticalErrors:
     def _note(self, error: BaseException, *, url: str, where: str, page: Page | None) -> None:
         self._crawler.stats.inc_value(f"critical/{where}")
         kind = where, type(error).__qualname__
-        if kind not in self._kinds and len(self._kinds) >= _MAX_KINDS:
+        if kind not in self._kind_counts and len(self._kind_counts) >= _MAX_KINDS:
             return
-        self._kinds[kind] += 1
-        if self._kinds[kind] > _MAX_PER_KIND:
+        self._kind_counts[kind] += 1
+        if self._kind_counts[kind] > _MAX_PER_KIND:
             return
         trace = traceback.format_exception(error, limit=-_MAX_TRACE_LINES)
         try:
@@ -192,10 +192,10 @@ class CriticalErrors:
             }
             self._log.append_once(msgspec.json.encode(line))
         except OSError as refused:
-            if not self._disk_complained:
+            if not self._has_logged_disk_error:
                 logger.error("Critical errors cannot be logged: %s", refused)  # noqa: TRY400  # the message is enough
-            self._disk_complained = True
-        if self._kinds[kind] == _MAX_PER_KIND:
+            self._has_logged_disk_error = True
+        if self._kind_counts[kind] == _MAX_PER_KIND:
             logger.error(
                 "%s in %s for the %dth time: further ones are only counted",
                 kind[1],
@@ -222,14 +222,14 @@ class CriticalErrors:
 
     def _trip_if_many(self, url: str = "") -> None:
         at = now()
-        self._recent.append((at, url))
-        if not self._max_errors or len(self._recent) < self._max_errors:
+        self._recent_errors.append((at, url))
+        if not self._max_errors or len(self._recent_errors) < self._max_errors:
             return
-        secs = at - self._recent[0][0]
+        secs = at - self._recent_errors[0][0]
         if secs <= _BREAKER_SECS:
-            answered = [url for _, url in self._recent if url]
+            answered = [url for _, url in self._recent_errors if url]
             commands = self._refetch_commands(answered) if answered else []
-            if len(answered) < len(self._recent) and not self._crawler.settings["HIVE"]:
+            if len(answered) < len(self._recent_errors) and not self._crawler.settings["HIVE"]:
                 commands.append(f"scrapy frontier {quote(str(self._jobdir))} --retry {BUG}")
             self._end(f"{self._max_errors} unexpected errors within {secs:.0f} s", commands)
 

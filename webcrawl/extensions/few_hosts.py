@@ -37,7 +37,7 @@ class CloseWithFewHosts:
             process = process_of(crawler)
             if process is None or process.stop.is_ending:
                 return
-            if few.look(process.shards):
+            if few.has_lasted(process.shards):
                 process.stop.ask(HAS_FEW_HOSTS)
 
         while_crawling(crawler, look, every=_LOOK_EVERY_SECS)

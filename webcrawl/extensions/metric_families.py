@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 from webcrawl import __version__
 from webcrawl.crawl.figures.counts import Counts
 from webcrawl.doctor.diagnosis import Cause
-from webcrawl.doctor.histogram import PLACES, bound, latencies_of
+from webcrawl.doctor.histogram import BUCKETS, bound, latencies_of
 from webcrawl.doctor.states import CrawlState, HostState, UrlState
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ _ROWS = [re.split("  +", line) for line in _FAMILIES.strip().splitlines()]
 # The names of these states elsewhere.
 _WORDS = {"seen/waiting": str(UrlState.UNDECIDED), "snoozed": str(HostState.RESTING)}
 _STATUS = re.compile(r"http_(\d)\d\d")
-_BOUNDS = (*(str(bound(place)) for place in range(PLACES - 1)), "+Inf")
+_BOUNDS = (*(str(bound(place)) for place in range(BUCKETS - 1)), "+Inf")
 
 
 class CrawlCollector(Collector):

@@ -61,7 +61,7 @@ class _Pages(Resource):
     def _ready(self) -> _Answer:
         state = self._process.health.state()
         if state.name in {CrawlState.PAUSED, CrawlState.STOPPING}:
-            return _Answer(f"{state.told()}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
+            return _Answer(f"{state.in_words()}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
         return _Answer(f"{self._process.health.diagnosis()}\n".encode())
 
 

@@ -74,7 +74,7 @@ class Statistics:
             visit_rate=(counts.visits - self._visits) / secs,
         )
         self._pages, self._visits, self._at = counts.pages, counts.visits, at
-        projection = process.health.look_ahead()
+        projection = process.health.update_projection()
         if projection and len(line) + len(projection) + 2 <= _MAX_CHARS:
             line += f"; {projection}"
         logger.info("%s", line, extra={"spider": self._crawler.spider})

@@ -12,7 +12,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
 from webcrawl.configuration.values import flag
-from webcrawl.crawl.engine.user_messages import tell
+from webcrawl.crawl.engine.user_messages import print_and_log
 from webcrawl.crawl.figures.summary import summary
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS, REMAINDER
 from webcrawl.scheduler import is_mercator
@@ -62,7 +62,7 @@ class Summary:
             places["left"] = f"{jobdir}/{REMAINDER}: the URLs that are left, as a seed list"
         may_resume = not settings.get("REHEARSAL")
         text = summary(stats, jobdir=jobdir, places=places, may_resume=may_resume)
-        tell(text, level=logging.INFO)
+        print_and_log(text, level=logging.INFO)
 
 
 def _has_files(place: str) -> bool:

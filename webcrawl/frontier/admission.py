@@ -96,7 +96,7 @@ class Admission:
     ) -> None:
         """Create the admission; *lets_pass* tells whether a command exempts a (gate name, URL)."""
         #: Receives visits that are due, and returns those to be made.
-        self.take_over: Callable[[list[bytes]], list[bytes]] = lambda batch: batch
+        self.select_visits: Callable[[list[bytes]], list[bytes]] = lambda batch: batch
         self._frontier = frontier
         self._gates = gates
         self._lets_pass = lets_pass
@@ -186,7 +186,7 @@ class Admission:
 
     def _classify_due(self, batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
         """Like ``_classify`` for visits that are due, but also park the ones that are held."""
-        admitted, held = self._classify(self.take_over(batch))
+        admitted, held = self._classify(self.select_visits(batch))
         for reason, entries in held.items():
             self._frontier.parked.push(reason, entries)
         return admitted, {}

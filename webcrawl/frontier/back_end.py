@@ -152,12 +152,12 @@ class BackEnd:
         self.ceiling = max_queues
         self.limit = max(len(self._table), min(self.limit, max_queues), 1)
 
-    def resize_shares(self, *, workers: int, most: int) -> None:
+    def resize_shares(self, *, workers: int, max_busy: int) -> None:
         """Change the domains' shares and line up all held queues again. O(domains + held).
 
         The arguments are those of ``DomainShares.resize``.
         """
-        self._shares.resize(workers=workers, most=most)
+        self._shares.resize(workers=workers, max_busy=max_busy)
         while self._shares.held:
             self._back_in_line(self._shares.take())
 

@@ -37,29 +37,30 @@ class Domain:
 class DomainShares:
     """Worker shares of the registered domains.
 
-    While others wait, at most *most* hosts of a domain may be in process, out of *workers* in all.
+    While others wait, at most *max_busy* hosts of a domain may be in process, of *workers* in
+    all.
     By default each host is a domain of its own, and nothing is ever held.
     """
 
     def __init__(
-        self, *, domain_of: Callable[[str], str] = str, workers: int = 1, most: int = 1
+        self, *, domain_of: Callable[[str], str] = str, workers: int = 1, max_busy: int = 1
     ) -> None:
         self.held = 0
         self._domain_of = domain_of
         self._idle = self._workers = workers
-        self._max_busy = most
+        self._max_busy = max_busy
         self._domains: dict[str, Domain] = {}
         # Domains with held queues, in the order in which they get workers beyond their shares.
         self._domains_with_held: dict[Domain, None] = {}
         # Workers that hosts in the back end could take without exceeding a share.
         self._wanted = 0
 
-    def resize(self, *, workers: int, most: int) -> None:
+    def resize(self, *, workers: int, max_busy: int) -> None:
         """Set the number of workers and the share of a domain. O(domains)."""
         self._idle += workers - self._workers
-        self._workers, self._max_busy = workers, most
+        self._workers, self._max_busy = workers, max_busy
         domains = self._domains.values()
-        self._wanted = sum(max(0, min(domain.hosts, most) - domain.busy) for domain in domains)
+        self._wanted = sum(max(0, min(domain.hosts, max_busy) - domain.busy) for domain in domains)
 
     def enter(self, host: str) -> Domain:
         """Count a new queue, that of *host*, and return its domain."""

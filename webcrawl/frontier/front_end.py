@@ -206,7 +206,7 @@ class MercatorFrontEnd:
         return self._queues.pop(self._selector.choose(filled))
 
 
-def watch(front: FrontEnd) -> None:
+def check_entry_counts(front: FrontEnd) -> None:
     """Make *front*, a custom front end, raise RuntimeError if it loses or repeats an entry.
 
     That ends the crawl before damage is done; the same command resumes from what was saved.

@@ -286,7 +286,7 @@ class Frontier:
         recorded, or if the process before ended without saying how long the host rests.
         """
         queue = self._back.find_in_process(host)
-        since = self._parts.forgotten
+        since = self._parts.unlogged_until
         if min_rest > queue.min_rest and min_rest > cut_off(self._delay, 0.0):
             self._log.write(Contact(host, queue.contact, min_rest))
             queue.min_rest = min_rest
@@ -369,16 +369,16 @@ class Frontier:
         else:
             self.postpone(*due, record)
         self._leases.end(lease)
-        self._counts.ended(record)
+        self._counts.count_end(record)
 
     def finish_unleased(self, entries: Sequence[Entry], result: Result) -> None:
         """Mark *entries*, which are in no queue, as finished with *result*. One write."""
         records = [Finish(key(entry), b"", *result) for entry in entries]
         self._log.write(*records)
         for record in records:
-            self._counts.ended(record)
+            self._counts.count_end(record)
 
-    def answered(self, before: float, at: float) -> None:
+    def count_answer(self, before: float, at: float) -> None:
         """Count that a visited URL was answered *at* epoch seconds, and *before* that (0.0: never).
 
         After ``kill -9`` the counts since the last checkpoint are missing, for a week at most.
@@ -463,22 +463,22 @@ class Frontier:
         *,
         trust_done: bool = True,
         on_done: Callable[[bytes], None] | None = None,
-        forgotten: float = 0.0,
+        unlogged_until: float = 0.0,
     ) -> None:
         """Restore *snapshot* (None: a new frontier) and replay the events journaled after it.
 
         Leased entries return to the head of their host's queue, requeued ones are pushed again,
         finished ones will be skipped when they appear, and *on_done* receives their notes. A host
         whose contact was cut off rests as if it had lasted until now, or longer if its server may
-        still be answering. Contacts until *forgotten*, epoch seconds, may be missing from the log,
-        so every host also rests as after one; see ``promise``. With *trust_done* false (the machine
-        went down, and links found on finished pages may be lost) finished entries are fetched
-        again. Afterwards the caller submits its discoveries again.
+        still be answering. Contacts until *unlogged_until*, epoch seconds, may be missing from
+        the log, so every host also rests as after one; see ``promise``. With *trust_done* false
+        (the machine went down, and links found on finished pages may be lost) finished entries are
+        fetched again. Afterwards the caller submits its discoveries again.
 
         Raises CorruptRecordError if a file that the snapshot names is damaged, and NewerFormatError
         if a later version wrote it.
         """
-        replayed = self._parts.restore(snapshot, forgotten=forgotten)
+        replayed = self._parts.restore(snapshot, unlogged_until=unlogged_until)
         self._counts = self._finished.counts
         replayed.add_to(self._counts, trust_done=trust_done)
         if trust_done:

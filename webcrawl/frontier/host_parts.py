@@ -13,7 +13,7 @@ from zlib import crc32
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_PARTS = 8
+MAX_PARTS = 8
 _MARK = "#"  # not allowed in host names
 
 
@@ -31,5 +31,5 @@ def keys_but_for(host: str, parts: int) -> Iterator[str]:
     """Yield the keys that *host* has when it is divided in another way than into *parts*."""
     if parts > 1:
         yield host
-    for part in range(parts if parts > 1 else 0, MOST_PARTS):
+    for part in range(parts if parts > 1 else 0, MAX_PARTS):
         yield f"{host}{_MARK}{part}"

@@ -55,7 +55,7 @@ class FrontierPolicies:
     tells whether all other URLs of the host should be fetched before this one, at the moment.
 
     A host rests at least *cut_off_rest* seconds after a contact that was cut off, as its server may
-    still be answering. It rests at least *forgotten_rest* seconds after a contact that may be
+    still be answering. It rests at least *unlogged_rest* seconds after a contact that may be
     missing from the log.
     """
 
@@ -63,7 +63,7 @@ class FrontierPolicies:
     selector: Selector
     delay: DelayPolicy
     cut_off_rest: float = 0.0
-    forgotten_rest: float = 0.0
+    unlogged_rest: float = 0.0
     front_end: Callable[..., FrontEnd] = MercatorFrontEnd
     parts_of: Callable[[str], int] = lambda _: 1
     goes_last: Callable[[str], bool] = lambda _: False
@@ -110,7 +110,7 @@ class FrontierParts:
         )
         self.leases = LeaseTable()
         #: Contacts until then, epoch seconds, may be missing from the done log.
-        self.forgotten = 0.0
+        self.unlogged_until = 0.0
         # When the parts of an earlier process were restored.
         self.resumed = 0.0
         self._durable = (self.front, self.back.overflows, self.parked, self.due, self.log)
@@ -118,7 +118,7 @@ class FrontierParts:
         # syncing their names.
         self._inherited: list[Path] = []
 
-    def restore(self, snapshot: bytes | None, *, forgotten: float) -> Replay:
+    def restore(self, snapshot: bytes | None, *, unlogged_until: float) -> Replay:
         """Open all parts as in *snapshot* and let hosts rest; return the events journaled after it.
 
         Of those events only the rests are applied here. See ``Frontier.open``.
@@ -142,11 +142,16 @@ class FrontierParts:
         now = self._clock()
         # The clock may have been set back while the machine was down.
         self.resumed = now if replayed.last_at else 0.0
-        self.forgotten = forgotten = max(min(state.forgotten, now), forgotten)
+        self.unlogged_until = unlogged_until = max(min(state.unlogged_until, now), unlogged_until)
         # So that no rest is computed again if this process dies soon, too.
         self.log.write(
             *restore_rests(
-                back, state, replayed, now=now, policies=self._policies, forgotten=forgotten
+                back,
+                state,
+                replayed,
+                now=now,
+                policies=self._policies,
+                unlogged_until=unlogged_until,
             )
         )
         return replayed
@@ -166,7 +171,7 @@ class FrontierParts:
             shared=[*self.shared.claims],
             parked=self.parked.snapshot(),
             quiet=back.remembered.quiet_until,
-            forgotten=self.forgotten,
+            unlogged_until=self.unlogged_until,
             due=self.due.snapshot(),
         )
         return encode_snapshot(state, {"queues": back.snapshot(), "remembered": back.rests()})

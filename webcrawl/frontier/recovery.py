@@ -51,7 +51,7 @@ class Replay:
         counts.contacted(self.ended)
         if trust_done:
             for record in self.finished:
-                counts.ended(record)
+                counts.count_end(record)
             counts.requeued += len(self.requeued)
 
 
@@ -101,25 +101,26 @@ def restore_rests(
     *,
     now: float,
     policies: FrontierPolicies,
-    forgotten: float,
+    unlogged_until: float,
 ) -> list[Release]:
     """Let hosts and shared clocks rest as before the restart; return releases to journal.
 
     Rests come from the snapshot *state* and the releases in *replayed*; the last one of a host
     counts. After a contact that was cut off, a host rests as *policies* say for one that lasted
     until *now* and may continue at the server. All hosts also rest as after a contact at
-    *forgotten*, epoch seconds, until when contacts may be missing. No host rests less than it would
-    have without the restart, nor longer because the clock was set back while the machine was down.
+    *unlogged_until*, epoch seconds, until when contacts may be missing. No host rests less than
+    it would have without the restart, nor longer because the clock was set back while the machine
+    was down.
 
     The returned releases are those of the contacts that were cut off.
     """
     clock_set_back = max(0.0, replayed.last_at - now)
-    quiet = back.remembered.quiet_until = forgotten + policies.forgotten_rest
+    quiet = back.remembered.quiet_until = unlogged_until + policies.unlogged_rest
     known_rests = [(queue.host, queue.ready_at, queue.min_rest) for queue in state.queues]
     known_rests += state.remembered
     known_rests += [(one.host, one.ready_at, one.min_rest) for one in replayed.releases.values()]
     for host, ready_at, min_rest in known_rests:
-        earliest = max(quiet, forgotten and forgotten + min_rest)
+        earliest = max(quiet, unlogged_until and unlogged_until + min_rest)
         back.postpone(host, max(ready_at - clock_set_back, earliest), min_rest=min_rest)
     releases = []
     for host, at, min_rest in map(msgspec.structs.astuple, replayed.contacts.values()):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.done_log import Finish
 
-# Version 6 (webcrawl 0.1) has no *forgotten*, 7 no compressed frames of queues, 8 no *due*.
+# Version 6 (webcrawl 0.1) has no *unlogged_until*, 7 no compressed frames of queues, 8 no *due*.
 VERSION = 9
 _FIRST_VERSION = 6
 
@@ -100,7 +100,7 @@ class FrontierCounts(msgspec.Struct):
         """Count *number* contacts that have ended."""
         self._count("contacts", number)
 
-    def ended(self, record: Finish) -> None:
+    def count_end(self, record: Finish) -> None:
         """Count an entry that is finished as *record* says."""
         self.finished += 1
         self._count("fetch/bytes", record.received)
@@ -128,7 +128,8 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     - *finished* are the keys of finished entries that will appear again (finished.py).
     - *shared* are the shared clocks that are held, and since when.
     - *parked* are the queues of parked entries by reason, *due* those of visits by due time.
-    - Contacts until *forgotten* may be missing from the log, so all hosts rest until *quiet*.
+    - Contacts until *unlogged_until* may be missing from the log, so all hosts rest until
+      *quiet*.
     """
 
     version: int = VERSION
@@ -144,7 +145,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     shared: list[tuple[str, Seconds]] = []
     parked: dict[str, FifoSnapshot] = {}
     quiet: Seconds = 0.0
-    forgotten: Seconds = 0.0
+    unlogged_until: Seconds = 0.0
     due: dict[str, FifoSnapshot] = {}
 
 
@@ -202,5 +203,5 @@ def decode_snapshot(data: bytes) -> FrontierSnapshot:
         raise UndecodableError("it was written before webcrawl 0.1 and can no longer be read")
     state = _decode(data)
     if version == _FIRST_VERSION:
-        state = msgspec.structs.replace(state, forgotten=state.quiet)
+        state = msgspec.structs.replace(state, unlogged_until=state.quiet)
     return state

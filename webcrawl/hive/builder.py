@@ -123,7 +123,7 @@ def drone_of(crawler: Crawler) -> Drone:
     return drone
 
 
-class LoneReader:
+class LiveSeedReader:
     """Reader of live *seeds* for a crawl of one process; the scheduler uses it like a drone."""
 
     def __init__(self, *, process: Process, client: RedisClient, seeds: LiveSeeds) -> None:
@@ -151,7 +151,7 @@ class LoneReader:
         await close(self._client)
 
 
-def lone_reader_of(crawler: Crawler) -> LoneReader:
+def live_seed_reader_of(crawler: Crawler) -> LiveSeedReader:
     """Return the reader for a crawl of one process with LIVE_SEEDS. Raises FatalError."""
     settings, stays = crawler.settings, keeps_open(crawler)
     if not settings["JOBDIR"]:
@@ -165,4 +165,4 @@ def lone_reader_of(crawler: Crawler) -> LoneReader:
         )
     )
     seeds = LiveSeeds(client=client, source=source, process=process, stats=crawler.stats)
-    return LoneReader(process=process, client=client, seeds=seeds)
+    return LiveSeedReader(process=process, client=client, seeds=seeds)

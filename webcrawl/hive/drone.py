@@ -45,7 +45,7 @@ from webcrawl.hive.membership.succession import note_drone
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.hive.store.store import HiveFacts
-from webcrawl.urls.registered_domain import SuffixList, use
+from webcrawl.urls.registered_domain import SuffixList, use_list
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -152,7 +152,7 @@ class Drone:
                 )
         self._born = state.born
         self._holding.is_redis_complete = facts.born == state.born
-        use(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
+        use_list(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
         job.use(facts.seed)
         self._checkpoint = state.checkpoint
         note_drone(job.path, hive.name)
@@ -374,8 +374,8 @@ class Drone:
         hive = self._hive
         return (
             hive.sender.is_idle
-            and not hive.shards.may_bring
-            and all(shard.feeder.is_fed for shard in hive.shards)
+            and not hive.shards.has_pending
+            and all(shard.feeder.has_all_seeds for shard in hive.shards)
             and (0 not in self._holding.inboxes or hive.live_seeds.is_idle)
         )
 

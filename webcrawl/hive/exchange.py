@@ -135,10 +135,10 @@ class ShardExchange:
 
     def _last_owners(self, numbers: Collection[int]) -> dict[int, Owner]:
         """Return the owners of the shards *numbers* in their newest checkpoints. Blocks."""
-        found = {number: self._hive.store.newest(number) for number in numbers}
+        newest = {number: self._hive.store.newest(number) for number in numbers}
         return {
             number: Owner(last.token, "" if last.released else last.drone)
-            for number, last in found.items()
+            for number, last in newest.items()
             if last is not None
         }
 
@@ -207,7 +207,7 @@ class ShardExchange:
         shard.join("inbox", inbox)
         self._hive.lifecycle.adopt(shard, forgets=forgets)
         if inbox.knows_all_seeds:
-            shard.seeds_are_known()
+            shard.note_all_seeds_known()
         holding.outboxes[number], holding.inboxes[number] = outbox, inbox
         if number == 0:
             self._hive.live_seeds.begin()

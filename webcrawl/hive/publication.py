@@ -53,11 +53,11 @@ class Publication:
         A failure is only logged, because the next checkpoint repeats the upload.
         """
         published: dict[int, int] = {}
-        for wanted in (True, False):
+        for has_requests in (True, False):
             outboxes = self._holding.outboxes.items()
-            some = [number for number, outbox in outboxes if outbox.has_requests is wanted]
-            await asyncio.gather(*(self._publish(number, published) for number in some))
-            if not published.keys() >= {*some}:
+            numbers = [number for number, outbox in outboxes if outbox.has_requests is has_requests]
+            await asyncio.gather(*(self._publish(number, published) for number in numbers))
+            if not published.keys() >= {*numbers}:
                 break  # the other shards may have finished pages whose Requests are in these
         await self._acknowledge(published)
 

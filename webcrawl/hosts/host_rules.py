@@ -122,18 +122,18 @@ class HostRules:
         rules = self.policies.rules
         return rules.name_of(host) if rules.tables else ""
 
-    def of(self, host: str) -> HostPolicy:
+    def host_policy(self, host: str) -> HostPolicy:
         """Return the table that applies to *host*."""
         rules = self.policies.rules
         return rules.tables.get(rules.name_of(host), NO_POLICY) if rules.tables else NO_POLICY
 
-    def of_url(self, url: str) -> HostPolicy:
+    def url_policy(self, url: str) -> HostPolicy:
         """Return the table that applies to the host of *url*."""
-        return self.of(host_of(url)) if self.policies.rules.tables else NO_POLICY
+        return self.host_policy(host_of(url)) if self.policies.rules.tables else NO_POLICY
 
     def parts_of(self, host: str) -> int:
         """Return the number of parts of *host*, 1 if it is undivided."""
-        return self.of(host).parallel
+        return self.host_policy(host).parallel
 
     def added_for(self, url: str) -> Additions:
         """Return the header fields and the proxy that the operator adds to requests for *url*."""

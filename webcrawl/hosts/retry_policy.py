@@ -91,21 +91,27 @@ _HTTP = re.compile(r"http_[4-9](?:\d\d|xx)", re.ASCII)
 class RetryPolicy:
     """The rules of all outcomes.
 
-    *times* is how often a URL is usually retried, *backoff* the usual wait in seconds, and *most*
-    the number of consecutive failures a host may have. *rules* override what follows from these.
+    *times* is how often a URL is usually retried, *backoff* the usual wait in seconds, and
+    *max_failures* the number of consecutive failures a host may have. *rules* override what follows
+    from these.
     """
 
     def __init__(
-        self, *, times: int, backoff: float, most: int, rules: Mapping[str, Rule] | None = None
+        self,
+        *,
+        times: int,
+        backoff: float,
+        max_failures: int,
+        rules: Mapping[str, Rule] | None = None,
     ) -> None:
         self.times = times
-        self._most = most
+        self._max_failures = max_failures
         self._rules = {
             name: Rule(
                 # One try stays one, however many tries the settings allow.
                 min(tries, times) if tries < _TIMES else tries * times // _TIMES,
                 wait * backoff / _BACKOFF,
-                math.ceil(failures * most / _FAILURES),
+                math.ceil(failures * max_failures / _FAILURES),
             )
             for name, (tries, wait, failures) in _TABLE.items()
         }
@@ -123,7 +129,7 @@ class RetryPolicy:
         return cls(
             times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
             backoff=number(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
-            most=whole(settings, "POLITENESS_MAX_FAILURES", at_least=1),
+            max_failures=whole(settings, "POLITENESS_MAX_FAILURES", at_least=1),
             rules=_rules_from_settings(settings),
         )
 
@@ -147,7 +153,7 @@ class RetryPolicy:
         They may be of any kind, the last with *outcome*; for some outcomes the number is higher
         than usual.
         """
-        return max(self._most, self.rule(outcome).failures)
+        return max(self._max_failures, self.rule(outcome).failures)
 
 
 def _rules_from_settings(settings: BaseSettings) -> dict[str, Rule]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from webcrawl.errors import FatalError, needs
+from webcrawl.errors import FatalError, require_package
 from webcrawl.hive.membership.report import DRONES
 from webcrawl.pipelines.module import output_directory
 from webcrawl.pipelines.search_index import PACKAGE, SearchIndex
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _SNIPPET_CHARS = 200
 _TITLE_BOOST = 2.0
 # Tantivy's parser is recursive: thousands of brackets would crash the process.
-_MOST_CHARACTERS = 2000
-_MOST_BRACKETS = 50
+_MAX_CHARACTERS = 2000
+_MAX_BRACKETS = 50
 
 
 class SearchHit(msgspec.Struct):
@@ -80,12 +80,12 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
     pages; syntax errors are ignored. If *language* or *host* is not empty, other pages are left
     out. Raises FatalError if there is no index.
     """
-    if len(words) > _MOST_CHARACTERS or words.count("(") > _MOST_BRACKETS:
+    if len(words) > _MAX_CHARACTERS or words.count("(") > _MAX_BRACKETS:
         raise FatalError(
-            f"The search has more than {_MOST_CHARACTERS:,} characters or more than "
-            f"{_MOST_BRACKETS} opening brackets: shorten it."
+            f"The search has more than {_MAX_CHARACTERS:,} characters or more than "
+            f"{_MAX_BRACKETS} opening brackets: shorten it."
         )
-    needs(PACKAGE, of="The search")
+    require_package(PACKAGE, feature="The search")
     import tantivy  # noqa: PLC0415  # of `make modules`
 
     if not directory.is_dir() or not tantivy.Index.exists(str(directory)):

@@ -134,7 +134,7 @@ class Site:
         query = request.query
         live = await self._watch.live(
             form=self._access.form if may_change else "",
-            said=self._answers.get(query.get("said", ""), ""),
+            answer=self._answers.get(query.get("said", ""), ""),
             url=query.get("url", ""),
             host=query.get("host", ""),
         )

@@ -98,17 +98,17 @@ class Watch:
             max(_MIN_PAUSE_SECS, _PAUSE_FACTOR * (now() - began)) if is_whole else 0.0
         )
 
-    async def live(self, *, form: str, said: str, url: str, host: str) -> Live:
+    async def live(self, *, form: str, answer: str, url: str, host: str) -> Live:
         """Return the part that only the live page has; its forms carry the value *form*."""
         why, hosts = "", None
         if url:
             why = await self._answer(partial(self._why, url))
         if host:
             hosts = await self._answer(partial(self._host, host))
-        live = Live(form, self._commands(), said=said, url=url, why=why, host=host)
+        live = Live(form, self._commands(), answer=answer, url=url, why=why, host=host)
         if isinstance(hosts, Figure):
             return replace(live, hosts=hosts)
-        return replace(live, said=hosts or said)
+        return replace(live, answer=hosts or answer)
 
     async def _answer(self, question: Any) -> Any:
         """Return the answer to *question*, or the error. One at a time: it may read a long log."""

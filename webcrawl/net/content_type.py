@@ -39,13 +39,13 @@ def content_type_of(fields: Iterable[bytes]) -> tuple[str, str]:
 def _parsed(field: bytes) -> tuple[str, str]:
     essence = charset = ""
     for value in _VALUE.findall(field.decode("latin-1").lower()):
-        found = _TYPE.match(value)
-        if found is None or found[1] == "*/*":
+        match = _TYPE.match(value)
+        if match is None or match[1] == "*/*":
             continue
-        label = _charset(value[found.end() :])
-        if label or found[1] != essence:
+        label = _charset(value[match.end() :])
+        if label or match[1] != essence:
             charset = label
-        essence = found[1]
+        essence = match[1]
     return essence, charset
 
 

@@ -184,7 +184,7 @@ def failure_of(error: OSError) -> type[Exception]:
     return next(meaning for cls, meaning in _CONNECTION_FAILURES if isinstance(error, cls))
 
 
-def error_of(outcome: str) -> type[Exception]:
+def errback_error(outcome: str) -> type[Exception]:
     """Return the exception for the errback of a request that was not sent because of *outcome*.
 
     It is the failure that sending would have met, or IgnoreRequest if sending was not allowed.

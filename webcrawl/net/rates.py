@@ -63,7 +63,7 @@ class Rates:
             clock=now,
         )
 
-    def take(self, other: Rates) -> None:
+    def use_limits_of(self, other: Rates) -> None:
         """Use the limits of *other* from now on; what was used so far still counts."""
         self._contacts, self._bytes = other._contacts, other._bytes
 
@@ -79,13 +79,13 @@ class Rates:
             return ""
         return "CONTACTS_MAX" if self._contacts_due > self._bytes_due else "BANDWIDTH_MAX"
 
-    def begun(self) -> float:
-        """Count a new contact. Returns the bytes it is expected to bring, for ``ended``."""
+    def note_start(self) -> float:
+        """Count a new contact. Returns the bytes it is expected to bring, for ``note_end``."""
         self._contacts_due = self._due_after(self._contacts_due, 1.0, self._contacts)
         self._spend_bytes(self._average)
         return self._average
 
-    def ended(self, expected: float) -> None:
+    def note_end(self, expected: float) -> None:
         """Count the end of a contact that was expected to bring *expected* bytes."""
         self._spend_bytes(-expected)
         self._average += (self._unaveraged - self._average) / _AVERAGED

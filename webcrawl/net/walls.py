@@ -120,7 +120,7 @@ _SAMPLE = re.compile(rb">([A-Za-z\x80-\xff ]{16,40})[ .,:<]")
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _MAX_LOCATION = 1 << 12
 # A wall has few links: a page with more is not one, and is not examined further.
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 # The title is near the beginning.
 _HEAD = 1 << 12
 # Error pages of one host, which show the URL, rarely differ in length by more than this many bytes.
@@ -133,7 +133,7 @@ _LEAST_TERMS = 3
 _FEW_TERMS = 100
 # A term of letters and digits of at least this length is a token that differs in each answer.
 _TOKEN = 8
-_MOST_WORDS = 12
+_MAX_WORDS = 12
 
 
 def header_wall(url: str, response: Response) -> str:
@@ -161,7 +161,7 @@ def _leads_back(query: bytes, url: str) -> bool:
 
 def body_wall(body: bytes) -> str:
     """Return the outcome that *body* is a sign of; "" if none. 0.2 ms for 64 kB, usually 10 us."""
-    if len(body) > MAX_BODY or body.count(b"href=") > _MOST_LINKS:
+    if len(body) > MAX_BODY or body.count(b"href=") > _MAX_LINKS:
         return ""
     for rule in BODY_RULES:
         if rule.marks[0] in body and all(mark in body for mark in rule.marks):
@@ -292,4 +292,4 @@ def words_below(url: str) -> list[int]:
     first, slash, below = path.partition("/")
     rest = _EXTENSION.sub("", below if slash else first) + mark + query
     words = _words(rest.lower().encode())
-    return sorted({xxh3_64_intdigest(word) & 0xFFFF for word in words[:_MOST_WORDS]})
+    return sorted({xxh3_64_intdigest(word) & 0xFFFF for word in words[:_MAX_WORDS]})

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from webcrawl.configuration.values import whole
-from webcrawl.errors import FatalError, needs
+from webcrawl.errors import FatalError, require_package
 from webcrawl.items import printable
 from webcrawl.pipelines.language import language_of
 from webcrawl.pipelines.text_encoding import encoding_of
@@ -157,9 +157,9 @@ def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
     extractor = settings.get("TEXT_EXTRACTOR", EXTRACTORS[0])
     if extractor not in EXTRACTORS:
         raise FatalError(f"TEXT_EXTRACTOR must be {' or '.join(EXTRACTORS)}, not {extractor!r}.")
-    needs(extractor, of=f"TEXT_EXTRACTOR={extractor}")
-    most = whole(settings, "TEXT_MAX_CHARS", at_least=1)
-    return partial(main_text, max_chars=most, extractor=extractor)
+    require_package(extractor, feature=f"TEXT_EXTRACTOR={extractor}")
+    max_chars = whole(settings, "TEXT_MAX_CHARS", at_least=1)
+    return partial(main_text, max_chars=max_chars, extractor=extractor)
 
 
 def main_text(page: Page, *, max_chars: int, extractor: str = EXTRACTORS[0]) -> MainText:
@@ -193,8 +193,8 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
             data = charset.decode(page.body, codec).encode("utf-8", "replace")
         if page.content_type == "application/xhtml+xml":
             data = _CLOSED.sub(b" ", data)
-        found = _LANGUAGE.search(data, 0, _HEAD_BYTES)
-        declared = found[1].decode() if found is not None else ""
+        match = _LANGUAGE.search(data, 0, _HEAD_BYTES)
+        declared = match[1].decode() if match is not None else ""
         pieces, is_cut = _pieces(data)
         data = _with_shadow_roots(b"".join(pieces))
         tree = _safe_tree(data)
@@ -244,11 +244,11 @@ def _pieces(source: bytes) -> tuple[list[bytes], bool]:
     for _ in range(_MAX_STEPS):
         if position >= len(source):
             break
-        found = _PIECE.match(lower, position)
-        assert found is not None  # the pattern also matches nothing
-        if found.end() > position:
-            pieces.append(source[position : found.end(1)])
-            position = found.end()
+        match = _PIECE.match(lower, position)
+        assert match is not None  # the pattern also matches nothing
+        if match.end() > position:
+            pieces.append(source[position : match.end(1)])
+            position = match.end()
         elif (tag := _TAG.match(lower, position)) is not None:
             position = tag.end()
             if (name := tag[1]) in RAW_TEXT:

@@ -37,7 +37,7 @@ from scrapy.exceptions import DropItem
 
 from webcrawl.clock import cpu_time, now
 from webcrawl.configuration.values import dictionary, flag
-from webcrawl.errors import FatalError, StoreError, needs, path_of, refusal
+from webcrawl.errors import FatalError, StoreError, path_of, refusal, require_package
 from webcrawl.items import Page
 from webcrawl.signals import checkpoint
 from webcrawl.storage.lock import LockedError
@@ -60,11 +60,11 @@ _STATE_WAIT_SECS = 0.02
 # A thread returns its pages after this time, or after one page that takes longer.
 _BATCH_SECS = 0.1
 #: How many failed pages of a module are remembered; the upper limit of MODULE_MAX_FAILURES.
-MOST_IN_A_ROW = 1000
+STREAK_LIMIT = 1000
 # Statuses that say what a URL has: a document, one elsewhere, or none.
 _CONCLUSIVE = frozenset({200, 301, 302, 303, 307, 308, 404, 410})
-_MOST_LINKS = 50_000
-_MOST_SCORE = 100
+_MAX_LINKS = 50_000
+_MAX_SCORE = 100
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/(?:\*|[a-z0-9!#$&^_.+-]+)|\*/\*")
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -90,7 +90,7 @@ class ProcessingModule:
     directory: the directory of ``output``; it exists when ``open`` runs.
     stats: the counts of this module.
     has_processed: whether it has processed at least one page.
-    failed_in_a_row: URLs of the pages it has failed on since its last success, at most 1,000.
+    failure_streak: URLs of the pages it has failed on since its last success, at most 1,000.
     """
 
     content_types: ClassVar[tuple[str, ...]] = ("*/*",)
@@ -106,7 +106,7 @@ class ProcessingModule:
     directory: Path
     stats: ModuleStats
     has_processed = False
-    failed_in_a_row: deque[str]
+    failure_streak: deque[str]
     _is_wanted: Callable[[str], object]
     _crawler: Crawler
     _sync_lock: asyncio.Lock
@@ -128,7 +128,7 @@ class ProcessingModule:
         path = f"{cls.__module__}.{cls.__qualname__}"
         name = cls.name or _WORD.sub("_", cls.__name__).lower()
         for package in cls.packages:
-            needs(package, of=f"The module {name}")
+            require_package(package, feature=f"The module {name}")
         assert crawler.stats is not None
         if crawler.stats.get_value(f"modules/{name}/pages") is not None:
             raise FatalError(
@@ -138,7 +138,7 @@ class ProcessingModule:
         module = cls(**values)
         module._crawler = crawler
         module._sync_lock = asyncio.Lock()
-        module.failed_in_a_row = deque(maxlen=MOST_IN_A_ROW)
+        module.failure_streak = deque(maxlen=STREAK_LIMIT)
         types = _types_of(path, crawler.settings) or cls.content_types
         names = [
             fnmatch.translate("*" if media_type == "*/*" else media_type) for media_type in types
@@ -228,11 +228,9 @@ class ProcessingModule:
         of a redirect.
         """
         links = [links] if isinstance(links, (str, Link)) else links
-        given = [*islice(links, _MOST_LINKS + 1)]
-        if len(given) > _MOST_LINKS or page.redirect_target:
-            raise ValueError(
-                f"a page may submit {_MOST_LINKS:,} links at most, and a redirect none"
-            )
+        given = [*islice(links, _MAX_LINKS + 1)]
+        if len(given) > _MAX_LINKS or page.redirect_target:
+            raise ValueError(f"a page may submit {_MAX_LINKS:,} links at most, and a redirect none")
         found = [link for value in given if (link := _link_of(value, page)) is not None]
         if threading.get_ident() == self._loop_thread:
             self._submit(page, found, len(given))
@@ -283,14 +281,14 @@ class ProcessingModule:
             self._succeed()
             raise
         except BaseException:  # also CancelledError, when the page ran out of time
-            self.failed_in_a_row.append(item.url)
+            self.failure_streak.append(item.url)
             raise
         self._succeed()
         return item if result is None else result
 
     def _succeed(self) -> None:
         self.has_processed = True
-        self.failed_in_a_row.clear()
+        self.failure_streak.clear()
 
     async def work(self, call: Callable[[], Any]) -> Any:
         """Return the result of *call*, which runs and is counted like ``process`` of a page."""
@@ -397,7 +395,7 @@ class ProcessingModule:
             return 0
         try:
             score = self.score(page)
-            if type(score) is int and 0 <= score <= _MOST_SCORE:  # entries are read as this type
+            if type(score) is int and 0 <= score <= _MAX_SCORE:  # entries are read as this type
                 return score
             logger.error(
                 "The module %s scored %s as %r, not as 0 to 100", self.stats.name, page.url, score

@@ -178,8 +178,8 @@ def _as_store_errors(otherwise: int = errno.EIO) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        found = _ERRNO.search(str(error))
-        raise StoreError(int(found[1]) if found else otherwise, str(error)) from error
+        match = _ERRNO.search(str(error))
+        raise StoreError(int(match[1]) if match else otherwise, str(error)) from error
 
 
 def _schema(*, marks: bool = True) -> tantivy.Schema:

@@ -7,7 +7,7 @@ checkpoint are missing.
 
 Files: ``{"<name>": {"<count>": n, "<histogram>": {"<size>": n}}}``, the most common name first. A
 histogram counts each value at the largest power of two that is not greater, or at 0. A hostile
-server can make up any number of names. So when there are twice MOST_NAMES, the rarer half are added
+server can make up any number of names. So when there are twice MAX_NAMES, the rarer half are added
 up as ``REST``.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
 
 #: Mercator found 3,173 content types in 725 million documents.
-MOST_NAMES = 1000
+MAX_NAMES = 1000
 #: The row of all names that are not listed; no real name can be equal to it.
 REST = "(rest)"
 
@@ -100,7 +100,7 @@ class Statistics(ProcessingModule):
     def _row(self, name: str) -> list[int]:
         row = self._rows.get(name)
         if row is None:
-            if len(self._rows) >= 2 * MOST_NAMES:
+            if len(self._rows) >= 2 * MAX_NAMES:
                 self._merge_rare_rows()
             width = len(self.columns) + _BINS * len(self.histograms)
             row = self._rows[name] = [0] * width
@@ -109,8 +109,8 @@ class Statistics(ProcessingModule):
     def _merge_rare_rows(self) -> None:
         rows = [item for item in self._rows.items() if item[0] != REST]
         rows.sort(key=lambda item: -item[1][0])
-        rare = [row for _, row in rows[MOST_NAMES:]] + [self._rows.get(REST, [])]
-        self._rows = dict(rows[:MOST_NAMES])
+        rare = [row for _, row in rows[MAX_NAMES:]] + [self._rows.get(REST, [])]
+        self._rows = dict(rows[:MAX_NAMES])
         self._rows[REST] = [sum(column) for column in zip(*filter(None, rare), strict=True)]
 
     def _as_dict(self, row: list[int]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import xxhash
 
-from webcrawl.errors import FatalError, needs
+from webcrawl.errors import FatalError, require_package
 from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, reader
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.pipelines.parquet import ParquetFiles, schema_of
@@ -106,7 +106,7 @@ class TextDataset(ProcessingModule):
             raise FatalError(f"TEXT_FORMAT must be parquet or jsonl, not {kind!r}.")
         is_parquet = kind == "parquet"
         if is_parquet:
-            needs("pyarrow", of="The module text_dataset")
+            require_package("pyarrow", feature="The module text_dataset")
         return super().from_crawler(crawler, is_parquet=is_parquet, read=reader(settings), **values)
 
     def open(self) -> None:

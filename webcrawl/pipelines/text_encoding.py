@@ -86,9 +86,9 @@ def _sample(body: bytes) -> bytes:
     """Return the first pieces of text in *body* that are not ASCII."""
     sample = b""
     at = 0
-    while len(sample) < _SAMPLE_BYTES and (found := _TEXT.match(body, at, _SEARCHED_BYTES)):
-        sample += b"\n" + found[1][:_SAMPLE_BYTES]
-        at = found.end()
+    while len(sample) < _SAMPLE_BYTES and (match := _TEXT.match(body, at, _SEARCHED_BYTES)):
+        sample += b"\n" + match[1][:_SAMPLE_BYTES]
+        at = match.end()
     return sample
 
 

@@ -90,19 +90,19 @@ class Hints:
         self._store(entry, history, is_judged=copy.is_judged)
         self.frontier.push([encode(replace(entry, history=encode_history(history)))])
 
-    def visited(self, entry: Entry, visit: Visit) -> None:
+    def note_visit(self, entry: Entry, visit: Visit) -> None:
         """Record the result of *visit*, which was made because of a hint."""
-        before, found, copy = visit.before, visit.found, self._stored_copy(entry)
-        if found not in (CHANGED, UNCHANGED):
+        before, change, copy = visit.before, visit.change, self._stored_copy(entry)
+        if change not in (CHANGED, UNCHANGED):
             self._judge(entry, is_right=None)
             return
         is_judged = bool(before and before.content)
         if is_judged and copy is not None:
-            self._judge(entry, is_right=found == CHANGED)
+            self._judge(entry, is_right=change == CHANGED)
             is_judged = copy.is_judged
         self._store(entry, replace(visit.after, at=int(self.clock())), is_judged=is_judged)
 
-    def take_over(self, batch: Sequence[bytes]) -> list[bytes]:
+    def select_visits(self, batch: Sequence[bytes]) -> list[bytes]:
         """Return the encoded entries of *batch*, which are due, that must be visited.
 
         For the others a hint has brought the result since their last visit, and they become due
@@ -137,7 +137,7 @@ class Hints:
             found = UNCHANGED if is_same else CHANGED
             if latest.content:
                 known = known.with_document(latest)
-            self.frontier.answered(known.at, latest.at)
+            self.frontier.count_answer(known.at, latest.at)
             later, at = self.visits.after(entry, known, found, latest.at)
             self.frontier.due.push(encode(later), at)
         return to_visit

@@ -89,7 +89,7 @@ class Greedy(Uniform):
         """Return when a visit reaches the host's threshold; see ``RevisitPolicy.interval``."""
         rate = change_rate(history, prior_secs=self._secs)
         threshold = self._thresholds.pop(host, None) or importance * worth(rate, self._secs)
-        secs = _secs_until_worth(rate, threshold / importance, most=100 * self._secs)
+        secs = _secs_until_worth(rate, threshold / importance, max_secs=100 * self._secs)
         # The mean interval before a visit is the number of pages divided by the visits per second.
         self._thresholds[host] = threshold * math.exp(
             _STEP * (1 - min(secs / self._secs, _LONGEST))
@@ -120,11 +120,11 @@ def worth(rate: float, secs: float) -> float:
     return (1 - math.exp(-expected) * (1 + expected)) / rate
 
 
-def _secs_until_worth(rate: float, threshold: float, *, most: float) -> float:
-    """Return after how many seconds, at most *most*, a visit is worth *threshold*."""
-    low, high = 0.0, most
-    if worth(rate, most) <= threshold:
-        return most
+def _secs_until_worth(rate: float, threshold: float, *, max_secs: float) -> float:
+    """Return after how many seconds, at most *max_secs*, a visit is worth *threshold*."""
+    low, high = 0.0, max_secs
+    if worth(rate, max_secs) <= threshold:
+        return max_secs
     for _ in range(40):
         middle = (low + high) / 2
         if worth(rate, middle) < threshold:

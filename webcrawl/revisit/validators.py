@@ -60,12 +60,12 @@ def keep_useful(
         useful, useless, hidden = (*record.validators, 0, 0, 0)[:3]
         is_whole, is_lie = not conditions(entry, before, records), False
         name = "etag" if before.etag else "modified"
-        if answer.found == UNCHANGED and not (is_whole or useful):
+        if answer.change == UNCHANGED and not (is_whole or useful):
             useful += answer.status == _NOT_MODIFIED
             useless += answer.status != _NOT_MODIFIED
-        elif answer.found == CHANGED and answer.validators.get(name) == getattr(before, name):
+        elif answer.change == CHANGED and answer.validators.get(name) == getattr(before, name):
             is_lie = bool(before.text or before.etag.startswith('"'))
-        elif answer.found == CHANGED:
+        elif answer.change == CHANGED:
             hidden = hidden + 1 if is_whole else -_ONE_IN
             is_lie = hidden == _HIDDEN
         record.validators = [0, _TRIES] if is_lie else [useful, useless, hidden]

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 class Answer(NamedTuple):
     """Facts of an answer that a visit depends on.
 
-    status: its HTTP status. found: UNCHANGED or CHANGED if it is a document, or says that the
+    status: its HTTP status. change: UNCHANGED or CHANGED if it is a document, or says that the
     document is the same; else "". is_same: the document has the same bytes as at the last visit.
     validators: the fields ``etag`` and ``modified`` of a History. copy: the document, as the fields
     of a History; None if there is none.
     """
 
     status: int
-    found: str
+    change: str
     is_same: bool
     validators: Mapping[str, str]
     copy: History | None
@@ -40,13 +40,13 @@ class Answer(NamedTuple):
 class Visit(NamedTuple):
     """Result of a fetch of a URL, and when the next one is due.
 
-    before: its history until then; None if it was not finished before. found: UNCHANGED, CHANGED,
+    before: its history until then; None if it was not finished before. change: UNCHANGED, CHANGED,
     MOVED, GONE or FAILED; "" for a document at its first fetch. after: its history from now on.
     due: the entry of its next visit, and when that is due in epoch seconds; None if it has none.
     """
 
     before: History | None
-    found: str
+    change: str
     after: History
     due: tuple[Entry, float] | None
 
@@ -66,18 +66,18 @@ def decide(
     *answer* is None if there was none. *records* count whether validators are useful. *visits* sets
     the next visit. A visit because of a hint has none, as its URL is due separately.
     """
-    found = visited(outcome)
+    change = visited(outcome)
     if before is not None:
-        found = (answer and answer.found) or found or FAILED
+        change = (answer and answer.change) or change or FAILED
         if outcome == "robots_denied" and before.is_denied(at):
-            found = GONE
+            change = GONE
     after = _after(before, answer)
     known, due = after, None
     if answer is not None and (before is not None or visits is not None):
         known = keep_useful(after, records, entry, before=before, answer=answer)
     if visits is not None and not after.hinted_at:
-        due = visits.next(entry, known, found, outcome=outcome, at=at)
-    return Visit(before, found, after, due)
+        due = visits.next(entry, known, change, outcome=outcome, at=at)
+    return Visit(before, change, after, due)
 
 
 def _after(before: History | None, answer: Answer | None) -> History:
@@ -86,6 +86,6 @@ def _after(before: History | None, answer: Answer | None) -> History:
     if answer is None:
         return before
     if answer.is_same:
-        given = {name: value for name, value in answer.validators.items() if value}
-        return replace(before, **given)
+        sent = {name: value for name, value in answer.validators.items() if value}
+        return replace(before, **sent)
     return before if answer.copy is None else before.with_document(answer.copy)

@@ -212,12 +212,12 @@ class BloomSet:
         if state.saved:
             saved = read_filter(keep)
             self._filter.filters.extend(saved.filters)
-            most = sum(held.error_rate for held in saved.filters)
-            if most > self._filter.error_rate:
+            error_rate = sum(part.error_rate for part in saved.filters)
+            if error_rate > self._filter.error_rate:
                 logger.warning(
                     "The Bloom filter may lose %.3g of the new URLs, more than "
                     "SEEN_BLOOM_ERROR_RATE: made with another rate, or grown by an earlier version",
-                    most,
+                    error_rate,
                 )
             self._loss = LossMeter(sample=saved.sample, expected=saved.expected, lost=saved.lost)
         self._saved, self._since = state.saved, state.since
@@ -238,16 +238,16 @@ class BloomSet:
 
     def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
         """Return the state. If it is time, begin to save the filter for a later snapshot."""
-        taken = (active.number, Cursor(active.start, 0, 0))
+        consumed_until = (active.number, Cursor(active.start, 0, 0))
         if cursor is not None:
-            taken = (pending[0].number, cursor)
-        first = min(self._since[0], taken[0])
+            consumed_until = (pending[0].number, cursor)
+        first = min(self._since[0], consumed_until[0])
         self._ends[active.number] = active.end
         self._ends = {number: end for number, end in self._ends.items() if number >= first}
         self._deletable += self._disposable
         self._disposable = []
         files = [Span(number, HEADER_SIZE, end) for number, end in self._ends.items()]
-        state = BloomSnapshot(VERSION, self._saved, self._since, taken, files)
+        state = BloomSnapshot(VERSION, self._saved, self._since, consumed_until, files)
         self._save_if_due(active)
         return msgspec.msgpack.encode(state)
 

@@ -24,12 +24,12 @@ _WORD = np.dtype("<u8")
 class Block(NamedTuple):
     """A block of a run, or its header or index if damaged.
 
-    It begins at byte *offset* and has *size* bytes; *wrong* describes the damage, empty if none.
+    It begins at byte *offset* and has *size* bytes; *damage* describes its damage, empty if none.
     """
 
     offset: int
     size: int
-    wrong: str
+    damage: str
 
 
 def scan_run(path: Path, *, count: int) -> Iterator[Block]:

@@ -51,7 +51,7 @@ class UrlTrace:
     def __init__(self, *, path: Path) -> None:
         self.path = path
         self._fps = array("Q")
-        self._leave = bytearray()
+        self._leaves = bytearray()
         self._at = 0.0
 
     def open(self) -> None:
@@ -68,27 +68,27 @@ class UrlTrace:
         except (OSError, CorruptRecordError, NewerFormatError) as error:
             raise FatalError(f"The URL trace cannot be written: {error}.") from error
 
-    def add(self, fps: Sequence[int], leave: Iterable[int], at: float) -> None:
+    def add(self, fps: Sequence[int], leaves: Iterable[int], at: float) -> None:
         """Add the links *fps* of a page, submitted *at* epoch seconds.
 
-        *leave* says for each link whether it leaves the page's host, or in a hive its shard. Raises
-        OSError if the disk is full; then the links of the last second are lost.
+        *leaves* says for each link whether it leaves the page's host, or in a hive its shard.
+        Raises OSError if the disk is full; then the links of the last second are lost.
         """
         if not self._fps:
             self._at = at
         self._fps.extend(fps)
-        self._leave.extend(leave)
+        self._leaves.extend(leaves)
         if len(self._fps) >= _MAX_LINKS or at - self._at > _MAX_SECS:
             self.flush()
 
     def flush(self) -> None:
         """Write the links added so far; they then survive ``kill -9``. OSError as in ``add``."""
-        fps, leave = self._fps, self._leave
+        fps, leaves = self._fps, self._leaves
         if fps:
             if self._log.size <= HEADER_SIZE:
                 self._log.append(_HEAD.pack(_MAGIC, 0, 0.0) + seed_in_use().to_bytes(8, "little"))
-            self._fps, self._leave = array("Q"), bytearray()
-            bits = np.packbits(np.frombuffer(leave, dtype=np.uint8), bitorder="little")
+            self._fps, self._leaves = array("Q"), bytearray()
+            bits = np.packbits(np.frombuffer(leaves, dtype=np.uint8), bitorder="little")
             head = _HEAD.pack(_MAGIC, len(fps), self._at)
             self._log.append(head + fps.tobytes() + bits.tobytes())
 
@@ -105,7 +105,7 @@ class Trace(NamedTuple):
     """
 
     fps: NDArray[np.uint64]
-    leave: NDArray[np.bool_]
+    leaves: NDArray[np.bool_]
     begun: float
     ended: float
     seed: int = 0
@@ -117,7 +117,7 @@ def read_trace(path: Path) -> Trace:
     Raises FatalError if it is not a trace.
     """
     fps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
-    leave: list[NDArray[np.bool_]] = [np.zeros(0, dtype=np.bool_)]
+    leaves: list[NDArray[np.bool_]] = [np.zeros(0, dtype=np.bool_)]
     times: list[float] = []
     seed = 0
     try:
@@ -130,25 +130,25 @@ def read_trace(path: Path) -> Trace:
                 continue
             fps.append(np.frombuffer(payload, dtype="<u8", count=count, offset=_HEAD.size))
             bits = np.frombuffer(payload, dtype=np.uint8, offset=_HEAD.size + 8 * count)
-            leave.append(np.unpackbits(bits, count=count, bitorder="little").view(np.bool_))
+            leaves.append(np.unpackbits(bits, count=count, bitorder="little").view(np.bool_))
             times.append(at)
     except (OSError, CorruptRecordError, NewerFormatError) as error:
         raise FatalError(f"The URL trace cannot be read: {error}.") from error
     except (struct.error, ValueError) as error:
         raise FatalError(f"{path} is not a URL trace: {error}.") from error
     begun, ended = (times[0], times[-1]) if times else (0.0, 0.0)
-    return Trace(np.concatenate(fps), np.concatenate(leave), begun, ended, seed)
+    return Trace(np.concatenate(fps), np.concatenate(leaves), begun, ended, seed)
 
 
-def most_popular(fps: NDArray[np.uint64], most: int) -> list[int]:
-    """Return at most *most* of the distinct *fps*, the most frequent first.
+def most_popular(fps: NDArray[np.uint64], limit: int) -> list[int]:
+    """Return at most *limit* of the distinct *fps*, the most frequent first.
 
     Of equally frequent ones the earlier comes first, so a trace of the result gives the same
     result.
     """
     found: Any = np.unique(fps, return_index=True, return_counts=True)
     names, first, counts = found
-    names = names[np.lexsort((first, -counts))[:most]]
+    names = names[np.lexsort((first, -counts))[:limit]]
     return [int(name) for name in names]
 
 

@@ -53,17 +53,17 @@ class Orders(msgspec.Struct, frozen=True):
 class _Contacts(io.RawIOBase):
     """Access log that prints its progress, and ends the crawl after its last line."""
 
-    def __init__(self, path: Path, most: int) -> None:
+    def __init__(self, path: Path, total: int) -> None:
         self._file = path.open("wb", buffering=0)
-        self._done, self._most = 0, most
+        self._done, self._total = 0, total
 
     def write(self, line: Any) -> int:
         self._done += 1
-        if sys.stderr.isatty() and self._done * _PARTS % self._most < _PARTS:
+        if sys.stderr.isatty() and self._done * _PARTS % self._total < _PARTS:
             took = elapsed(now() - BEGAN)
-            done = f"{self._done:,} of {self._most:,} requests in {took} of simulated time\n"
+            done = f"{self._done:,} of {self._total:,} requests in {took} of simulated time\n"
             sys.stderr.write(done)
-        if self._done == self._most:
+        if self._done == self._total:
             os.kill(os.getpid(), signal.SIGINT)  # as a user stops a crawl
         return self._file.write(line)
 

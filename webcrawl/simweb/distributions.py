@@ -92,10 +92,10 @@ def mercator_size(quantile: float, _content_type: str) -> int:
     return int(2.0 ** (label - 1 + doublings * min(max(within, 0.0), 1.0 - 1e-9)))
 
 
-def _log_normal(quantile: float, mean: float, most: int) -> int:
-    """Return a log-normal size with sigma 1 and *mean*, limited to *most*."""
+def _log_normal(quantile: float, mean: float, max_size: int) -> int:
+    """Return a log-normal size with sigma 1 and *mean*, limited to *max_size*."""
     size = mean * math.exp(_NORMAL.inv_cdf(min(max(quantile, 1e-9), 1 - 1e-9)) - 0.5)
-    return max(TRUNK_MIN_SIZE, min(int(size), most))
+    return max(TRUNK_MIN_SIZE, min(int(size), max_size))
 
 
 def _today_size(quantile: float, content_type: str) -> int:

@@ -71,7 +71,7 @@ class WebSpider(Spider):
     """
 
     name = "web"
-    #: The scheduler waits for ``seeds_are_read``.
+    #: The scheduler waits for ``note_all_seeds_read``.
     reads_seeds = True
 
     def __init__(self, *, seeds: SeedReader, queue: SegmentQueue | None = None) -> None:
@@ -189,7 +189,7 @@ class WebSpider(Spider):
         """
         intake, shards, queue = process.intake, process.shards, self.segment_queue
         if not self._seeds.has_sources:
-            intake.seeds_are_read()
+            intake.note_all_seeds_read()
             return
         # Reading standard input may block for long.
         await _in_daemon_thread(partial(self._seeds.open, state.saved("seeds")))
@@ -199,11 +199,11 @@ class WebSpider(Spider):
             queue.remainder(state.path).unlink(missing_ok=True)
         # The engine does not stop this loop when it closes.
         while intake.may_read_seeds(state):
-            if queue is not None and not queue.lets_read(self._seeds, shards):
+            if queue is not None and not queue.should_continue(self._seeds, shards):
                 await asyncio.sleep(_HOSTS_LOOK_SECS)
                 continue
             if self._seeds.exhausted:
-                intake.seeds_are_read()
+                intake.note_all_seeds_read()
                 if queue is not None and not shards.has_fewer_hosts_than(1):
                     process.stop.ask(HAS_FEW_HOSTS)
                 return

@@ -180,8 +180,8 @@ def begins_at(path: Path) -> float:
     """
     with suppress(OSError, EOFError, zlib.error):
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            found = _AT.search(file.read(_HEAD_BYTES))
-        return float(found[1]) if found else math.inf
+            match = _AT.search(file.read(_HEAD_BYTES))
+        return float(match[1]) if match else math.inf
     return math.inf
 
 

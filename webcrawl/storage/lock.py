@@ -60,18 +60,18 @@ class DirectoryLock:
 
 
 @contextmanager
-def work_directory(path: Path, *, of: str) -> Iterator[Path]:
+def work_directory(path: Path, *, activity: str) -> Iterator[Path]:
     """Yield the directory *path*, for one process at a time; it is deleted on success.
 
-    On failure it stays for the next run. Raises FatalError if another process has it; *of* says
-    what it is used for. Raises OSError.
+    On failure it stays for the next run. Raises FatalError if another process has it; *activity*
+    says what it is used for. Raises OSError.
     """
     path.mkdir(parents=True, exist_ok=True)
     lock = DirectoryLock(path=path / "lock")
     try:
         lock.acquire()
     except LockedError as error:
-        raise FatalError(f"{of} by {error.holder}: wait for it.") from error
+        raise FatalError(f"{activity} by {error.holder}: wait for it.") from error
     try:
         yield path
         shutil.rmtree(path)

@@ -75,7 +75,7 @@ class ManifestStore:
         self._sequence = int(match[1])
         return manifest
 
-    def go_on_after(self, sequence: int) -> None:
+    def continue_after(self, sequence: int) -> None:
         """Make the next number larger than *sequence*, which may have been used."""
         self._sequence = sequence
 

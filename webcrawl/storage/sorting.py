@@ -16,14 +16,14 @@ _MEMORY = "64M"
 
 
 def sorted_lines(
-    paths: Iterable[Path], *options: str, beside: Path, of: str, memory: str = _MEMORY
+    paths: Iterable[Path], *options: str, directory: Path, feature: str, memory: str = _MEMORY
 ) -> Iterator[bytes]:
     """Yield the lines of the files *paths*, with their ends, sorted by bytes.
 
-    *options* are those of sort. It uses the directory *beside* for what does not fit in memory.
-    Raises FatalError if there is no sort command, or it fails; *of* says what needs it.
+    *options* are those of sort. It uses *directory* for what does not fit in memory.
+    Raises FatalError if there is no sort command, or it fails; *feature* says what needs it.
     """
-    where = (f"--temporary-directory={beside}", f"--buffer-size={memory}", "--files0-from=-")
+    where = (f"--temporary-directory={directory}", f"--buffer-size={memory}", "--files0-from=-")
     try:
         sorting = subprocess.Popen(  # noqa: S603  # all arguments are ours
             ["sort", *options, *where],  # noqa: S607  # it is found in PATH
@@ -33,7 +33,7 @@ def sorted_lines(
             env={**os.environ, "LC_ALL": "C"},
         )
     except FileNotFoundError as error:
-        raise FatalError(f"{of} needs the command sort: install coreutils.") from error
+        raise FatalError(f"{feature} needs the command sort: install coreutils.") from error
     with sorting:
         assert sorting.stdin is not None
         assert sorting.stdout is not None
@@ -44,4 +44,4 @@ def sorted_lines(
         yield from sorting.stdout
         why = "; ".join(sorting.stderr.read().decode("utf-8", "replace").splitlines())
     if sorting.returncode:
-        raise FatalError(f"{of} could not be sorted: {why}.")
+        raise FatalError(f"{feature} could not be sorted: {why}.")

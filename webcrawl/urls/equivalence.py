@@ -100,7 +100,7 @@ _CACHED_ORIGINS = 1 << 14
 _CACHED_NAMES = 1 << 12
 _LONGEST_CACHED_NAME = 50
 # A query with more parameters is compared unchanged: 2 kB of & alone would take 0.6 ms.
-_MOST_PARAMETERS = 200
+_MAX_PARAMETERS = 200
 
 _PARTS = re.compile(r"(https?://[^/?#]+)(/[^?#]*)(?:\?([^#]*))?")
 _ORIGIN = re.compile(r"([a-z]+://)([^:/@\[\]]+)((?::[0-9]+)?)")
@@ -256,7 +256,7 @@ class Equivalence:
 
         *before* ends with the path.
         """
-        if query.count("&") >= _MOST_PARAMETERS:
+        if query.count("&") >= _MAX_PARAMETERS:
             return query
         parts = kept = query.split("&")
         names = [part.partition("=")[0] for part in parts]
@@ -302,8 +302,8 @@ class Equivalence:
 
 def _canonical(hosts: UrlHostRules, origin: str) -> str:
     """Return *origin* with the canonical host in place of its own."""
-    found = _ORIGIN.fullmatch(origin)
-    return origin if found is None else found[1] + hosts.canonical(found[2]) + found[3]
+    match = _ORIGIN.fullmatch(origin)
+    return origin if match is None else match[1] + hosts.canonical(match[2]) + match[3]
 
 
 def _is_random(value: str) -> bool:

@@ -27,13 +27,13 @@ def host_of(url: str) -> str:
     ``example.com.`` is the same server. All ports have the same key because they share the machine.
     Empty if *url* has no authority.
     """
-    found = _USUAL.match(url)
-    if found is not None:
-        return found[1]
-    found = _AUTHORITY.match(url)
-    if found is None:
+    match = _USUAL.match(url)
+    if match is not None:
+        return match[1]
+    match = _AUTHORITY.match(url)
+    if match is None:
         return ""
-    host = found[2]
+    host = match[2]
     if host[:1] == "[":
         host = host[1:-1]
     elif host[-1:] == ".":
@@ -48,21 +48,21 @@ def origin_of(url: str) -> str:
     Cached, as it is called a dozen times in a row for a URL that is dispatched or released. It is
     never called for links.
     """
-    found = _USUAL.match(url)
-    if found is not None:
-        return found[0][:-1]
-    found = _AUTHORITY.match(url)
-    if found is None:
+    match = _USUAL.match(url)
+    if match is not None:
+        return match[0][:-1]
+    match = _AUTHORITY.match(url)
+    if match is None:
         return ""
-    return (found[1] + found[2] + (found[3] or "")).lower()
+    return (match[1] + match[2] + (match[3] or "")).lower()
 
 
 @lru_cache(maxsize=1024)
 def host_and_origin(url: str) -> tuple[str, str]:
     """Return ``host_of`` and ``origin_of`` of *url*; cached for a few calls in a row."""
-    found = _USUAL.match(url)
-    if found is not None:
-        return found[1], found[0][:-1]
+    match = _USUAL.match(url)
+    if match is not None:
+        return match[1], match[0][:-1]
     return host_of(url), origin_of(url)
 
 

@@ -104,16 +104,16 @@ def fetchable(href: str, schemes: Container[str]) -> str | None:
 
 def _other_scheme_url(scheme: str, href: str) -> str | None:
     """Finish *href*, without its fragment, for other schemes. None if it has no host."""
-    found = _AUTHORITY.match(href)
-    if found is None:
+    match = _AUTHORITY.match(href)
+    if match is None:
         return None
-    host = found[1].lower()
+    host = match[1].lower()
     if _USUAL_HOST.fullmatch(host) is None or "xn--" in host:
-        host = _host_as_in_http(found[1])
+        host = _host_as_in_http(match[1])
     if not host:
         return None
-    port = "" if found[2] == _PORTS.get(scheme) else found[2]
-    rest = href[found.end() :]
+    port = "" if match[2] == _PORTS.get(scheme) else match[2]
+    rest = href[match.end() :]
     if rest[:1] != "/":
         rest = "/" + rest
     elif rest == _GOPHER_MENU and scheme == "gopher":

@@ -107,7 +107,7 @@ def registered_domain(host: str) -> str:
     It is *host* itself for an address, a single label or a public suffix. The first call may parse
     the list, which takes 30 ms.
     """
-    return in_use().below(host, private=False)
+    return current_list().below(host, private=False)
 
 
 @lru_cache(maxsize=CACHED_HOSTS)
@@ -116,7 +116,7 @@ def site_of(host: str) -> str:
 
     Shared domains are those of the list's second section.
     """
-    return in_use().below(host, private=True)
+    return current_list().below(host, private=True)
 
 
 def bundled() -> SuffixList:
@@ -124,21 +124,21 @@ def bundled() -> SuffixList:
     return SuffixList(files("tldextract").joinpath(".tld_set_snapshot").read_text("utf-8"))
 
 
-_in_use: list[SuffixList] = []
+_current: list[SuffixList] = []
 
 
-def in_use() -> SuffixList:
+def current_list() -> SuffixList:
     """Return the list that ``registered_domain`` and ``site_of`` use."""
-    if not _in_use:
-        _in_use.append(bundled())
-    return _in_use[0]
+    if not _current:
+        _current.append(bundled())
+    return _current[0]
 
 
-def use(suffixes: SuffixList) -> None:
+def use_list(suffixes: SuffixList) -> None:
     """Use *suffixes* from now on."""
-    if _in_use and _in_use[0].text == suffixes.text:
+    if _current and _current[0].text == suffixes.text:
         return
-    _in_use[:] = [suffixes]
+    _current[:] = [suffixes]
     registered_domain.cache_clear()
     site_of.cache_clear()
 

@@ -12,8 +12,8 @@ from crawling import damage_in, finish, simulated
 from webcrawl.crawl.job.control_journal import Change, Journal, encode
 from webcrawl.errors import FatalError
 
-PAUSE = Change(name="pause", reason="two\nlines", origin="me", at=1.5, n=1, lasts="pause")
-SLOWER = Change(name="slower", arguments={"host": "a.test"}, at=2.5, n=2, lasts="pace a.test")
+PAUSE = Change(name="pause", reason="two\nlines", origin="me", at=1.5, n=1, state_key="pause")
+SLOWER = Change(name="slower", arguments={"host": "a.test"}, at=2.5, n=2, state_key="pace a.test")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_lines_of_earlier_versions_have_no_checksum(journal, tmp_path):
 
 
 def test_a_reason_with_a_line_break_is_told_in_one_line():
-    assert PAUSE.told == "pause, 1970-01-01 00:00:01 UTC, by me (two lines)"
+    assert PAUSE.as_sentence == "pause, 1970-01-01 00:00:01 UTC, by me (two lines)"
 
 
 def test_who_reads_a_job_names_the_line(tmp_path):

@@ -6,7 +6,7 @@ import re
 
 from scrapy.settings import Settings
 
-from webcrawl.crawl.job.saved_settings import as_given, settings_to_save
+from webcrawl.crawl.job.saved_settings import settings_to_save, with_saved
 
 
 def project_settings(**values):
@@ -31,14 +31,14 @@ def test_a_dictionary_of_scrapy_s_is_saved_as_it_was_given():
     settings = project_settings(DOWNLOAD_HANDLERS='{"gemini": "mine.Gemini", "ftp": null}')
     found = settings_to_save(settings)
     assert found == {"DOWNLOAD_HANDLERS": {"gemini": "mine.Gemini", "ftp": None}}
-    asked = as_given(project_settings(), {"settings": found})
+    asked = with_saved(project_settings(), {"settings": found})
     assert asked.getwithbase("DOWNLOAD_HANDLERS")["gemini"] == "mine.Gemini"
 
 
 def test_saved_settings_beat_the_project_and_yield_to_the_command_line():
     kept = {"settings": {"URL_SCOPE": "seeds", "URL_MAX_DEPTH": "7"}}
     asked = project_settings(URL_MAX_DEPTH="9")
-    own = as_given(asked, kept)
+    own = with_saved(asked, kept)
     assert own["URL_SCOPE"] == "seeds"
     assert own["URL_MAX_DEPTH"] == "9"
     assert asked["URL_SCOPE"] == "open"
@@ -46,11 +46,11 @@ def test_saved_settings_beat_the_project_and_yield_to_the_command_line():
 
 def test_a_job_that_says_nothing_changes_nothing():
     for facts in ({}, {"settings": None}):
-        assert as_given(project_settings(), facts)["URL_SCOPE"] == "open"
+        assert with_saved(project_settings(), facts)["URL_SCOPE"] == "open"
 
 
 def test_a_kept_setting_that_is_a_constant_now_stands_in_no_way():
     kept = {"settings": {"TRAP_RETRY_SECS": "60", "URL_SCOPE": "seeds"}}
-    own = as_given(project_settings(), kept)
+    own = with_saved(project_settings(), kept)
     assert own["URL_SCOPE"] == "seeds"
     assert settings_to_save(own).keys() == {"TRAP_RETRY_SECS", "URL_SCOPE"}

@@ -14,7 +14,7 @@ from webcrawl.crawl.job.jobdir import Job, read_checkpoint
 from webcrawl.crawl.job.suffix_lists import open_suffix_list, suffix_list_of, use_suffix_list_of
 from webcrawl.errors import FatalError
 from webcrawl.urls import registered_domain as module
-from webcrawl.urls.registered_domain import SuffixList, registered_domain, use
+from webcrawl.urls.registered_domain import SuffixList, registered_domain, use_list
 
 ROOT = Path(__file__).parents[3]
 SMALL = """// VERSION: {version}
@@ -32,9 +32,9 @@ NEW = SMALL.format(version="new", extra="co.uk")
 
 @pytest.fixture(autouse=True)
 def _list_of_the_package():
-    before = module.in_use()
+    before = module.current_list()
     yield
-    use(before)
+    use_list(before)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_job_keeps_the_list_that_it_began_with(tmp_path, caplog):
     assert domain_under(NEW) == "co.uk"
     assert "keeps the public suffix list that it started with (old)" in caplog.text
 
-    use(SuffixList(NEW))
+    use_list(SuffixList(NEW))
     assert registered_domain("a.b.co.uk") == "b.co.uk"
     use_suffix_list_of(read_checkpoint(path).own)
     assert registered_domain("a.b.co.uk") == "co.uk"

@@ -73,7 +73,7 @@ def test_a_page_has_the_line_of_robots_txt_by_which_it_was_let_through(obedient)
     request = obedient.next()
     # As after another fetch of it meanwhile.
     obedient.hosts.robots.robots_url(request.url)
-    obedient.hosts.robots.answered(
+    obedient.hosts.robots.note_answer(
         request.url, "http_200", page(200, b"User-agent: *\nDisallow: /")
     )
     assert request.meta["fetch"].robots_line == "Allow: /0"

@@ -132,7 +132,7 @@ def test_a_new_host_is_asked_for_robots_txt_in_the_turn_in_which_it_was_looked_u
 
 
 def test_a_host_that_was_found_is_released_while_no_request_is_handed_out(new_host):
-    new_host.host_release.release_found()
+    new_host.host_release.release_resolved()
     assert new_host.frontier.in_process == 0
     assert new_host.next().url == "http://a.test/robots.txt"
 

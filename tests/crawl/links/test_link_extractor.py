@@ -302,10 +302,10 @@ def test_slices_are_as_long_as_they_may():
     ticks = iter(range(1000))
     links = [Link(f"http://a.test/{n}") for n in range(7)]
     found = [links[0], None, links[1], None, None, *links[2:]]
-    assert list(in_slices(iter(found), most=3, secs=4, clock=lambda: next(ticks))) == [
+    assert list(in_slices(iter(found), limit=3, secs=4, clock=lambda: next(ticks))) == [
         links[:2],
         links[2:5],
         links[5:7],
     ]
-    assert list(in_slices(iter([None] * 9), most=3, secs=2, clock=lambda: next(ticks))) == [[]] * 4
-    assert list(in_slices(iter([]), most=3, secs=2, clock=lambda: next(ticks))) == []
+    assert list(in_slices(iter([None] * 9), limit=3, secs=2, clock=lambda: next(ticks))) == [[]] * 4
+    assert list(in_slices(iter([]), limit=3, secs=2, clock=lambda: next(ticks))) == []

@@ -63,7 +63,7 @@ class Submitter(LinkSubmitter):
             ranks=ranks,
             domains=domains,
             key_of=POLITENESS_KEYS[key],
-            linked=lambda *of: self.linked.append(of),
+            on_linked=lambda *of: self.linked.append(of),
         )
         self._eliminator = eliminator
         given = [scheme_filter(HTTP_SCHEMES), length_filter(200)]

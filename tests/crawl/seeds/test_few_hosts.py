@@ -18,6 +18,6 @@ def test_the_time_begins_anew_with_enough_hosts_and_goes_on_while_it_is_not_know
     few = FewHosts(3, secs=10, clock=lambda: next(times))
     looks = [shards_of(2), shards_of(2), shards_of(3), shards_of(2)]
     looks += [shards_of(2, known=False), shards_of(0, known=False), shards_of(0)]
-    found = [few.look(shards) for shards in looks]
+    found = [few.has_lasted(shards) for shards in looks]
     assert found == [False] * 6 + [True]
     assert few.had_more

@@ -9,7 +9,7 @@ from webcrawl.frontier import DepthRankPrioritizer, Entry
 
 
 def ranking(*lines, most=100):
-    made = Ranks(most=most)
+    made = Ranks(limit=most)
     for line in lines:
         made.add(line)
     made.complete()

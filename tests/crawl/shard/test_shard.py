@@ -174,11 +174,11 @@ def test_depths_are_taken_in_order_if_they_are_limited(tmp_path, monkeypatch, va
     monkeypatch.setattr(depths_module, "_SETTLE_SECS", 0.0)
     state = opened(tmp_path / "job", FRONTIER_LEVELS=1, POLITENESS_MIN_DELAY=0, **values)
     (shard,) = state.shards
-    shard.seeds_are_known()
+    shard.note_all_seeds_known()
     entries = [Entry(f"http://a{depth}.test/", f"a{depth}.test", depth) for depth in (2, 0, 1)]
     shard.admission.push([encode(entry) for entry in entries])
     found = []
-    while shard.may_bring:
+    while shard.has_pending:
         while (lease := shard.acquire()) is not None:
             found.append(lease.entry.depth)
             shard.frontier.release(lease.entry.host, rest=0.0)

@@ -49,7 +49,7 @@ class RemoteShards:
     def enqueue(self, entry, name):
         self.entries.append((entry.url, name))
 
-    def seeds_are_read(self):
+    def note_all_seeds_read(self):
         raise AssertionError
 
 
@@ -156,7 +156,7 @@ def test_what_was_counted_stays_counted_when_shards_go(state):
     assert after["seen/waiting"] == 0
     assert state.facts()["waiting"] == 0
     assert (len(state.shards), state.shards.acquire(), state.shards.ready_at()) == (0, None, None)
-    assert not state.shards.may_bring
+    assert not state.shards.has_pending
     state.shards.drain()
     assert state.shards.supply is Supply.NONE
     for shard in shards:

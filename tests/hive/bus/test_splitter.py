@@ -127,7 +127,7 @@ def test_seeds_come_with_their_ranks_and_sites_whatever_the_cache_has(rig):
 def test_every_shard_is_told_the_end_of_the_seeds_after_them(rig):
     other = rig.host(5)
     rig.submit([f"http://{other}/"], via="", seeds=SeedFacts([1], [other]))
-    rig.splitter.seeds_are_read()
+    rig.splitter.note_all_seeds_read()
     first = rig.outboxes[0].take(1 << 20)
     assert len(first) == 1
     rig.outboxes[0].mark_delivered(first[0], "1-0")

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from webcrawl.clock import now
-from webcrawl.hive.launch.child_process import LASTING, ChildProcess
+from webcrawl.hive.launch.child_process import PERMANENT_ERRORS, ChildProcess
 
 
 class Child:
@@ -68,7 +68,7 @@ async def test_a_drone_without_network_has_ended_and_its_hive_has_not(child):
     one = child("exit 5")
     assert await one.process.run() == 5
     assert (one.starts, one.said, one.process.state) == (1, [], "ended with exit code 5")
-    assert 5 not in LASTING
+    assert 5 not in PERMANENT_ERRORS
 
 
 async def test_a_usage_error_is_passed_on_and_nothing_is_said_twice(child):

@@ -238,7 +238,7 @@ def test_host_records_are_copied_again_where_it_is_not_known_what_changed(
             shard.end()
             shard = living()
         elif how == "copy":
-            shard.records.database.copy_to(tmp_path, lambda: True, keeps_track=True)
+            shard.records.database.copy_to(tmp_path, lambda: True, track_changes=True)
         else:
             shard.checkpoint()
             with pytest.raises(SupersededError):

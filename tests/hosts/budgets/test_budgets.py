@@ -41,8 +41,8 @@ def url(host, number=0, *, rank=0):
 
 def test_without_budgets_nothing_is_held_and_all_are_counted(records):
     ledger, gates = budgets(records)
-    ledger.begun(url("www.example.com"))
-    ledger.received(url("www.example.com"), 700)
+    ledger.note_start(url("www.example.com"))
+    ledger.note_received(url("www.example.com"), 700)
     assert not any(gate.holds(url("www.example.com", 1)) for gate in gates)
     found = records.domains.find("example.com")
     assert (found.pages, found.received) == (1, 700)
@@ -52,7 +52,7 @@ def test_without_budgets_nothing_is_held_and_all_are_counted(records):
 def test_quota_holds_as_soon_as_it_is_changed(records):
     quota = Quota(pages=0, size_bytes=0)
     ledger, (gate, _) = budgets_of(records, host=quota, domain=Quota(0, 0))
-    ledger.begun(url("a.test"))
+    ledger.note_start(url("a.test"))
     assert not gate.holds(url("a.test", 1))
     quota.pages = 1
     assert gate.holds(url("a.test", 1))
@@ -64,11 +64,11 @@ def test_host_has_its_budget_of_pages_and_its_domain_another(records):
     assert [gate.name for gate in gates] == ["host_budget", "domain_budget"]
     for number in range(2):
         assert not host.stops(url("www.example.com", number))
-        ledger.begun(url("www.example.com", number))
+        ledger.note_start(url("www.example.com", number))
     assert host.holds(url("www.example.com", 2))
     assert not host.holds(url("news.example.com"))
     assert not domain.holds(url("news.example.com"))
-    ledger.begun(url("news.example.com"))
+    ledger.note_start(url("news.example.com"))
     assert not host.holds(url("news.example.com", 1))
     assert domain.holds(url("news.example.com", 1))
     assert not domain.holds(url("example.org"))
@@ -77,10 +77,10 @@ def test_host_has_its_budget_of_pages_and_its_domain_another(records):
 
 def test_budget_of_bytes_ends_when_that_many_arrived(records):
     ledger, (_, domain) = budgets(records, BUDGET_DOMAIN_BYTES=1000)
-    ledger.begun(url("a.example.com"))
-    ledger.received(url("a.example.com"), 999)
+    ledger.note_start(url("a.example.com"))
+    ledger.note_received(url("a.example.com"), 999)
     assert not domain.holds(url("b.example.com"))
-    ledger.received(url("a.example.com"), 1)
+    ledger.note_received(url("a.example.com"), 1)
     assert domain.holds(url("b.example.com"))
 
 
@@ -88,15 +88,15 @@ def test_retry_belongs_to_a_page_that_was_counted(records):
     ledger, gates = budgets(records, BUDGET_HOST_PAGES=1)
     first = url("a.test")
     again = msgspec.structs.replace(first, attempts=1)
-    ledger.begun(first)
+    ledger.note_start(first)
     assert not gates[0].holds(again)
-    ledger.begun(again)
+    ledger.note_start(again)
     assert records.get("a.test").begun == 1
 
 
 def test_page_that_is_put_back_is_not_counted(records):
     ledger, gates = budgets(records, BUDGET_HOST_PAGES=1)
-    ledger.begun(url("a.test"))
+    ledger.note_start(url("a.test"))
     ledger.put_back(url("a.test"))
     assert not gates[0].holds(url("a.test"))
 
@@ -237,7 +237,7 @@ def test_unproven_origins_do_not_use_their_domains_budget(gate):
 def test_budgets_double_with_each_round_and_unused_shares_are_free_again(gate, records):
     ledger, _ = budgets(records)
     assert let_in(gate, "a.test") == 2
-    ledger.begun(url("a.test"))  # the other one was forbidden
+    ledger.note_start(url("a.test"))  # the other one was forbidden
     assert gate.can_release_more
     gate.release_more()
     assert records.domains.current_round == 1
@@ -316,7 +316,7 @@ def test_waiting_urls_count_in_a_round_begun_by_another_shard(records):
     # Two were forbidden, as turns out when nothing is left.
     ledger, _ = budgets(records)
     for number in range(2):
-        ledger.begun(url("a.test", number))
+        ledger.note_start(url("a.test", number))
     assert gate.can_release_more
     gate.release_more()
     assert records.domains.current_round == 1

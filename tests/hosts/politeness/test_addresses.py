@@ -115,7 +115,7 @@ async def test_a_name_without_address_is_not_a_server_failure(clock, answer, err
         found = await looked_up(addresses, "a.test")
         assert isinstance(found, DnsError)
         assert isinstance(found, error)
-        assert addresses.again_in("a.test") > 0
+        assert addresses.retry_in("a.test") > 0
         assert records.hosts == {}
 
 

@@ -45,7 +45,7 @@ class Polite(Politeness):
         retry_after=0.0,
         hung_up=False,
     ):
-        return self.after(
+        return self.rest_after(
             HOST,
             url or f"http://{host}/",
             took=took,
@@ -77,7 +77,7 @@ def polite_in(
         records=records,
         clock=clock,
         rng=rng or random.Random(1),
-        retries=RetryPolicy(times=2, backoff=backoff, most=most, rules=rules),
+        retries=RetryPolicy(times=2, backoff=backoff, max_failures=most, rules=rules),
         limits=dataclasses.replace(LIMITS, **limits),
     )
 
@@ -280,7 +280,7 @@ def test_one_failure_is_enough_of_an_origin_that_never_answered(clock, polite_of
     # Its host rests no longer for it, though its own origin has just failed, too.
     assert polite.secs("connect_refused") == 10
     rest = polite.ended("first_byte_timeout", url=closed, took=30.0)
-    assert (rest.secs, rest.min_rest, rest.origin, rest.alone) == (3, 3, 0, True)
+    assert (rest.secs, rest.min_rest, rest.origin, rest.is_alone) == (3, 3, 0, True)
     assert polite.min_rest(HOST, closed, crawl_delay=0.0) == 3
     assert polite.refusal(HOST, closed) == "first_byte_timeout"
     assert not polite.fails()

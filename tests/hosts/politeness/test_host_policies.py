@@ -62,7 +62,7 @@ def test_the_most_specific_table_applies(opened, host, table):
 
 def test_a_pattern_may_be_all_hosts(opened):
     rules = opened('["*"]\nbudget = 2\n["a.test"]\nbudget = 3')
-    assert [rules.of(host).budget for host in ("b.test", "a.test")] == [2, 3]
+    assert [rules.host_policy(host).budget for host in ("b.test", "a.test")] == [2, 3]
 
 
 def test_a_line_that_is_not_utf_8_invalidates_the_file(opened, tmp_path):
@@ -74,8 +74,8 @@ def test_a_line_that_is_not_utf_8_invalidates_the_file(opened, tmp_path):
 
 def test_a_table_applies_whole(opened):
     rules = opened('["a.test"]\ndelay = 9\n["=www.a.test"]\nbudget = 2')
-    assert rules.of("www.a.test").delay is None
-    assert rules.of("www.a.test").budget == 2
+    assert rules.host_policy("www.a.test").delay is None
+    assert rules.host_policy("www.a.test").budget == 2
 
 
 TABLES = [
@@ -116,10 +116,10 @@ def test_a_version_with_an_error_changes_nothing(opened, tmp_path, clock, caplog
         clock.now += 1
         rules.policies.reload_if_changed()
     rules.policies.reading.result()
-    assert rules.of("a.test").budget == 1
+    assert rules.host_policy("a.test").budget == 1
     assert "The previous rules (1) stay in force." in caplog.text
     assert "Traceback" not in caplog.text
-    assert SECRET not in caplog.text + repr(rules.of("a.test"))
+    assert SECRET not in caplog.text + repr(rules.host_policy("a.test"))
 
 
 @pytest.mark.parametrize(("mode", "warnings"), [(0o644, 1), (0o600, 0)])
@@ -182,7 +182,7 @@ def test_a_crawl_goes_by_the_tables_and_its_secrets_are_nowhere(tmp_path):
     assert len([hit for hit in hits[third] if hit.target != "/robots.txt"]) == 2
     assert stats_of(web.job)["frontier/parked/host_budget"] > 0
     why = warm.scrapy("why", str(web.job), f"http://{first}:8480/").stdout
-    assert f'goes by the table "={first}" of HOSTS_POLICY_FILE' in why
+    assert f'has the table "={first}" in HOSTS_POLICY_FILE' in why
     for file in web.job.rglob("*"):
         if file.is_file():
             data = file.read_bytes()

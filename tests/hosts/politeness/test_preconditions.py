@@ -31,7 +31,7 @@ class Told:
         assert host == "www.a.test"
         return self.found
 
-    def again_in(self, host):
+    def retry_in(self, host):
         return 30.0
 
 
@@ -111,22 +111,22 @@ def test_a_host_that_fails_too_often_does_not_take_its_domain_with_it(hosts, rec
 
 def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(hosts):
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 300\n")
-    assert decide(hosts).verdict is FetchAction.FETCH
+    assert decide(hosts).action is FetchAction.FETCH
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
     for entry in (PAGE, REDIRECT):
         decision = decide(hosts, entry)
-        assert (decision.verdict, decision.outcome) == (FetchAction.REFUSE, "crawl_delay_too_long")
+        assert (decision.action, decision.outcome) == (FetchAction.REFUSE, "crawl_delay_too_long")
 
 
 def test_while_another_host_is_asked_for_the_rules_the_url_waits(hosts, clock):
     hosts.robots.robots_url(PAGE.url)
     moved = Response(PAGE.url, status=301, headers={"Location": "http://b.test/robots.txt"})
-    hosts.robots.answered(PAGE.url, "http_301", moved)
+    hosts.robots.note_answer(PAGE.url, "http_301", moved)
     # Not every second for an hour: thousands may wait for one host.
     for waited, secs in ((0.0, 1.0), (1.0, 1.0), (20.0, 21.0), (100.0, 60.0)):
         clock.advance(waited)
         decision = decide(hosts)
-        assert (decision.verdict, decision.secs) == (FetchAction.WAIT, pytest.approx(secs))
+        assert (decision.action, decision.secs) == (FetchAction.WAIT, pytest.approx(secs))
         assert decision.robots_url == "http://b.test/robots.txt"
 
 

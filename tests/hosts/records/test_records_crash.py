@@ -64,7 +64,7 @@ def test_process_that_dies_while_restoring_changes_loses_none(tmp_path):
     out.mkdir()
     put(records, "a.test", 1)
     save(records, executor)
-    records.database.copy_to(start / "hosts", lambda: True, keeps_track=True)
+    records.database.copy_to(start / "hosts", lambda: True, track_changes=True)
     for pages in (2, 3):
         put(records, "a.test", pages)
         put(records, f"{pages}.test", pages)

@@ -11,7 +11,7 @@ PAGE = "http://a.test/page"
 SECRET = "http://a.test/private/page"
 ROBOTS = "http://a.test/robots.txt"
 RULES = b"User-agent: *\nDisallow: /private/\nCrawl-delay: 7\n"
-RETRIES = RetryPolicy(times=2, backoff=10.0, most=8)
+RETRIES = RetryPolicy(times=2, backoff=10.0, max_failures=8)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ class Search(RobotsSearch):
         response = Response(
             ROBOTS, status=status, body=body, headers=headers, flags=flags, request=request
         )
-        return self.answered(url, f"http_{status}", response)
+        return self.note_answer(url, f"http_{status}", response)
 
 
 def search_of(robots, clock, *, obey=True):
@@ -170,10 +170,10 @@ def test_a_host_without_an_answer_is_retried_and_then_skipped(search, clock, sta
 )
 def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search, outcome, more):
     for _ in range(more):
-        search.answered(PAGE, outcome, None)
+        search.note_answer(PAGE, outcome, None)
         assert search.status() == "UNKNOWN"
         assert search.settled == 0
-    search.answered(PAGE, outcome, None)
+    search.note_answer(PAGE, outcome, None)
     assert search.failure() == outcome
     assert search.settled == 1
 
@@ -202,7 +202,7 @@ def test_a_long_or_wrongly_labelled_robots_txt_is_read(search, flag):
 
 
 def test_the_reason_is_that_of_the_last_time(search, clock):
-    search.answered(PAGE, "dns_not_found", None)
+    search.note_answer(PAGE, "dns_not_found", None)
     clock.advance(600)
     for _ in range(3):
         search.gets(503)
@@ -211,7 +211,7 @@ def test_the_reason_is_that_of_the_last_time(search, clock):
 
 def test_a_failure_after_a_redirect_is_retried_where_the_redirect_led(search):
     search.gets(301, Location="/moved.txt")
-    search.answered(PAGE, "timeout", None)
+    search.note_answer(PAGE, "timeout", None)
     assert search.robots_url(PAGE) == "http://a.test/moved.txt"
 
 
@@ -238,7 +238,7 @@ def test_schemes_without_robots_txt_are_allowed(search, url):
 def test_the_memory_of_reasons_is_bounded(search, monkeypatch):
     monkeypatch.setattr("webcrawl.hosts.robots.lookup._REASONS", 2)
     for name in ("a", "b", "c"):
-        search.answered(f"http://{name}.test/", "timeout_never_heard_of", None)
+        search.note_answer(f"http://{name}.test/", "timeout_never_heard_of", None)
     assert search.reason("http://a.test/") == "robots_unreachable"
     assert search.reason("http://c.test/") == "timeout_never_heard_of"
 
@@ -258,8 +258,8 @@ def test_a_redirect_to_another_host_goes_through_that_host_s_queue(search):
 def test_a_failed_robots_redirect_is_repeated_then_unreachable(search):
     search.gets(301, Location="//b.test/rules.txt")
     for _ in range(2):
-        assert search.answered("http://a.test", "http_503", None) == "http://b.test/rules.txt"
-    assert search.answered("http://a.test", "http_503", None) is None
+        assert search.note_answer("http://a.test", "http_503", None) == "http://b.test/rules.txt"
+    assert search.note_answer("http://a.test", "http_503", None) is None
     assert search.failure() == "http_503"
 
 
@@ -291,7 +291,7 @@ def test_a_robots_txt_by_ftp_counts_too(search):
 def test_a_robots_txt_with_lost_rules_is_not_requested_again_immediately(search, clock):
     """This happens to a URL in a shard that is not its own, whose rules go to another one."""
     search.robots_url(PAGE)
-    search.asked(PAGE)
+    search.note_request(PAGE)
     assert search.status() == "TOO_SOON"
     assert search.status("https://a.test/page") == "UNKNOWN"
     clock.advance(59)
@@ -301,17 +301,17 @@ def test_a_robots_txt_with_lost_rules_is_not_requested_again_immediately(search,
 
 
 def test_the_next_step_of_a_search_waits_for_no_floor(search):
-    search.asked(PAGE)
+    search.note_request(PAGE)
     search.gets(301, Location="/moved.txt")
     assert search.status() == "UNKNOWN"
-    search.asked(PAGE)
-    search.answered(PAGE, "connect_failed", None)
+    search.note_request(PAGE)
+    search.note_answer(PAGE, "connect_failed", None)
     assert search.status() == "UNKNOWN"
 
 
 def test_a_robots_txt_that_holds_for_less_than_the_floor_is_asked_for_then(clock):
     search = search_of(robots_cache(Records(), clock=clock, expire=5.0), clock)
-    search.asked(PAGE)
+    search.note_request(PAGE)
     search.gets(200, RULES)
     clock.advance(5.0)
     assert search.status() == "UNKNOWN"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES
-from webcrawl.hosts.robots.robots_record import VERSION, RobotsRecord, after, pack, unpack
+from webcrawl.hosts.robots.robots_record import VERSION, RobotsRecord, pack, record_after, unpack
 
 TIMES = st.floats(-1e11, 1e11)
 ENTRIES = st.builds(
@@ -24,7 +24,7 @@ ENTRIES = st.builds(
 
 
 def kept(file):
-    return after(None, 200, file, now=1.0, longest_gap=86_400.0)
+    return record_after(None, 200, file, now=1.0, longest_gap=86_400.0)
 
 
 FILE = kept(b"User-agent: *")

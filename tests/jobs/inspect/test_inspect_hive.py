@@ -19,7 +19,7 @@ from webcrawl.jobs.check.whole import check_job
 def drone(path, clock, *urls, token, ended=(), shard="00", leases=0):
     """The directory of a drone with the *shard*, in which *urls* wait, held under *token*; so many
     are leased. As in a hive, all hosts of it rested until some time long ago."""
-    job = Stored(path, clock, shard=shard, forgotten=2.0)
+    job = Stored(path, clock, shard=shard, unlogged_until=2.0)
     job.rig.push(*urls)
     for _ in range(leases):
         job.rig.next()

@@ -109,7 +109,7 @@ def test_too_many_pairs_are_refused(jobdir, tmp_path):
         ) as tables,
         pytest.raises(FatalError, match=r"links, but at most 3 can be ranked"),
     ):
-        tables.rank(most=3)
+        tables.rank(limit=3)
 
 
 @pytest.mark.parametrize(

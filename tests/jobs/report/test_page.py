@@ -25,7 +25,7 @@ from webcrawl.commands.report import _run
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.doctor.record import Line, Record, encode_line
 from webcrawl.doctor.states import CrawlState, State
-from webcrawl.errors import FatalError, needs
+from webcrawl.errors import FatalError, require_package
 from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.model import Field, Live, NextCommand
@@ -216,7 +216,7 @@ def live(model, **facts):
     """*model* as the page of a running crawl."""
     line, asked = "scrapy control j pause", [Field("why", HOSTILE)]
     command = NextCommand("pause", "Pause", HOSTILE, line, asked, question=HOSTILE)
-    part = {"token": HOSTILE, "commands": [command], "said": HOSTILE, "url": HOSTILE}
+    part = {"token": HOSTILE, "commands": [command], "answer": HOSTILE, "url": HOSTILE}
     hosts = Figure("asked", "A host", HOSTILE, Table(("host",), [(HOSTILE,)]))
     part |= {"why": HOSTILE, "host": HOSTILE, "hosts": hosts} | facts
     return msgspec.structs.replace(model, live=Live(**part))
@@ -280,9 +280,9 @@ def test_a_disk_without_room_for_the_hosts_is_reported_in_a_sentence(tmp_path, m
 
 
 def test_a_missing_library_is_named_with_the_command_to_install_it():
-    needs("numba", of="The report")
+    require_package("numba", feature="The report")
     with pytest.raises(FatalError) as error:
-        needs("no_such_library", of="The report")
+        require_package("no_such_library", feature="The report")
     assert str(error.value) == (
         "The report needs no_such_library: make modules (or pip install -r "
         "requirements-modules.txt)."

@@ -195,7 +195,7 @@ def test_drones_of_a_hive_count_as_one_crawl(tmp_path):
 
 
 def test_many_kinds_of_types_are_bounded(monkeypatch):
-    monkeypatch.setattr(log_totals, "_MOST_TYPES", 10)
+    monkeypatch.setattr(log_totals, "_MAX_TYPES", 10)
     monkeypatch.setattr(log_totals, "_KEPT_TYPES", 2)
     with closing(HostTotals()) as hosts:
         totals = LogTotals(hosts=hosts)
@@ -296,7 +296,7 @@ def test_visits_show_how_recently_documents_were_seen_and_changed(tmp_path):
 
 
 def test_a_sample_of_many_documents_shows_how_recently_all_were_seen(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_totals, "_MOST_SEEN", 1000)
+    monkeypatch.setattr(log_totals, "_MAX_SEEN", 1000)
     rng = random.Random(1)
     forms = [f"{rng.getrandbits(64):016x}" for _ in range(9000)]
     lines = [line("a", "http_200", T0, form=form) for form in forms]

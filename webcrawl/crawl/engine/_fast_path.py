@@ -52,7 +52,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from webcrawl.crawl.engine.micro_batch import TOGETHER_SECS, MicroBatch
-from webcrawl.signals import is_heard
+from webcrawl.signals import has_receivers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -129,7 +129,7 @@ class _Service:
         assert slot is not None
         request = slot.scheduler.next_request()
         if request is None:
-            if is_heard(self._engine.signals, signals.scheduler_empty):
+            if has_receivers(self._engine.signals, signals.scheduler_empty):
                 self._signals.send_catch_log(signals.scheduler_empty)
             return False
         slot.add_request(request)

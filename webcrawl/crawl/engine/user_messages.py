@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def tell(text: str, *, level: int = logging.ERROR) -> None:
+def print_and_log(text: str, *, level: int = logging.ERROR) -> None:
     """Write *text* to standard error, and to the log if that is a file.
 
     Every job of scrapyd logs to a file.

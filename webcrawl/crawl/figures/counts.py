@@ -18,7 +18,7 @@ _EXACT = 100_000
 _PREFIXES = ("", "k", "M", "G", "T")
 
 
-def behind(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:
+def with_prefix(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:
     """Return the non-zero numbers in *stats* with *prefix*, by the rest of their name."""
     return {
         name.removeprefix(prefix): int(value)
@@ -29,14 +29,14 @@ def behind(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:
 
 def refused_seeds(stats: Mapping[str, Any], prefix: str = "") -> str:
     """Describe how many seeds each filter has refused, the most first; "" if none has."""
-    found = behind(f"{prefix}seeds/refused/", stats).items()
+    found = with_prefix(f"{prefix}seeds/refused/", stats).items()
     most_first = sorted(found, key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{name} {number:,}" for name, number in most_first)
 
 
 def module_failures(stats: Mapping[str, Any], prefix: str = "") -> dict[str, int]:
     """Return how many pages each processing module has failed on, by its class."""
-    found = sorted(behind(f"{prefix}critical/", stats).items())
+    found = sorted(with_prefix(f"{prefix}critical/", stats).items())
     return {name: number for name, number in found if name not in ("callback", "download")}
 
 
@@ -94,7 +94,7 @@ class Counts(NamedTuple):
         """Sum up the counts ``outcome/…`` in *stats*, or those with a *prefix*."""
         from webcrawl.net.outcomes import is_document  # noqa: PLC0415  # it loads a package
 
-        outcomes = behind(f"{prefix}outcome/", stats)
+        outcomes = with_prefix(f"{prefix}outcome/", stats)
         return cls(
             sum(number for name, number in outcomes.items() if is_document(name)),
             sum(number for name, number in outcomes.items() if name.startswith("http_3")),
@@ -103,5 +103,5 @@ class Counts(NamedTuple):
                 for name, number in outcomes.items()
                 if not name.startswith(("http_2", "http_3"))
             },
-            sum(behind(f"{prefix}visits/", stats).values()),
+            sum(with_prefix(f"{prefix}visits/", stats).values()),
         )

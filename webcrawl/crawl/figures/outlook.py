@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Seconds that a retried URL costs its host, whose pauses double from 10 s on; and the largest share
 # of such URLs.
 _RETRY_SECS = 20.0
-_MOST_RETRIED = 0.5
+_MAX_RETRY_SHARE = 0.5
 
 
 def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
@@ -34,13 +34,13 @@ def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
     *quotas* of pages end some queues early. 1 ms for each shard.
     """
     stats = defaultdict(int, shards.stats())
-    new = stats["seen/new"] / max(stats["seen/submitted"] - stats["seen/waiting"], 1)
+    new_share = stats["seen/new"] / max(stats["seen/submitted"] - stats["seen/waiting"], 1)
     parked = sum(sum(shard.admission.postponed.values()) for shard in shards)
-    known = stats["frontier/waiting"] + stats["seen/waiting"] * new + parked
+    urls_left = stats["frontier/waiting"] + stats["seen/waiting"] * new_share + parked
     min_secs = max_secs = bound = each = 0.0
-    found = [(shard, queue) for shard in shards for queue in shard.frontier.longest_tails()]
-    usual = median([queue.period for _, queue in found if queue.period] or [0.0])
-    for shard, queue in found:
+    queues = [(shard, queue) for shard in shards for queue in shard.frontier.longest_tails()]
+    usual = median([queue.period for _, queue in queues if queue.period] or [0.0])
+    for shard, queue in queues:
         host, ready_in = host_of_key(queue.host), max(queue.ready_at - shard.clock(), 0.0)
         rest, period = queue.min_rest or usual, max(queue.min_rest, queue.period) or usual
         # The pauses of a failing host grow until it answers or is given up.
@@ -48,7 +48,7 @@ def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
             rest = period = usual
         allowed = _allowed(shard, host, quotas)
         urls = min(len(queue), allowed)
-        known -= len(queue) - urls
+        urls_left -= len(queue) - urls
         min_secs = max(min_secs, ready_in + (urls - 1) * rest)
         bound = max(bound, ready_in + allowed * period)
         # Assume that one more URL is found.
@@ -56,9 +56,9 @@ def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
     retry_secs = stats["frontier/requeued"] / max(stats["frontier/finished"], 1) * _RETRY_SECS
     ready, resting = (stats[f"frontier/hosts/{state}"] for state in ("ready", "snoozed"))
     return Sample(
-        *(now(), int(stats["frontier/finished"]), known, min_secs, max_secs + parked * each),
+        *(now(), int(stats["frontier/finished"]), urls_left, min_secs, max_secs + parked * each),
         bound=bound or math.inf,
-        again=min(retry_secs / (each or 1), _MOST_RETRIED),
+        again=min(retry_secs / (each or 1), _MAX_RETRY_SHARE),
         ready=ready / max(ready + resting, 1),
         due=int(stats["frontier/due"]),
     )

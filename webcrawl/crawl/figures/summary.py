@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
+from webcrawl.crawl.figures.counts import Counts, module_failures, refused_seeds, with_prefix
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.doctor.diagnosis import BUDGETS, shares_of
@@ -70,7 +70,7 @@ class _Figures(NamedTuple):
     @property
     def held(self) -> Mapping[str, int]:
         """URLs that are held back, by reason."""
-        return behind("frontier/parked/", self.stats)
+        return with_prefix("frontier/parked/", self.stats)
 
 
 def summary(
@@ -86,12 +86,12 @@ def summary(
     *places* are the directories of what modules stored. *files* is the directory of the log and the
     stats, if it is not *jobdir*, as in a hive. *jobdir* is empty if the crawl keeps nothing.
     """
-    found = _Figures.of(stats)
+    figures = _Figures.of(stats)
     groups = {
-        "Result": _result(found) + (_stored(found, places) if jobdir else []),
-        "Waiting": _waiting(found),
-        "Failed": _failed(found),
-        "Next": _next(found, jobdir, files, may_resume=may_resume),
+        "Result": _result(figures) + (_stored(figures, places) if jobdir else []),
+        "Waiting": _waiting(figures),
+        "Failed": _failed(figures),
+        "Next": _next(figures, jobdir, files, may_resume=may_resume),
     }
     return "\n=== crawl summary ===\n" + "".join(
         f"{name}\n{lines}"
@@ -100,29 +100,29 @@ def summary(
     )
 
 
-def _result(found: _Figures) -> _Rows:
-    stats, count, crawl, is_whole = found.stats, found.count, found.crawl, found.is_whole
-    ended = finished(found.held) if found.reason == "finished" else ""
+def _result(figures: _Figures) -> _Rows:
+    stats, count, crawl, is_whole = figures.stats, figures.count, figures.crawl, figures.is_whole
+    ended = finished(figures.held) if figures.reason == "finished" else ""
     # The items of the web spider are its pages.
     items = 0 if "seeds/read" in stats else count("item_scraped_count")
     now, received = stats.get("control/now", ""), count("fetch/bytes")
     written = f", {count('warc/bytes'):,} written to WARC"
     return [
-        ("end", ended or _ENDS.get(found.reason, found.reason)),
-        ("seeds", _seeds(stats, found.prefix)),
+        ("end", ended or _ENDS.get(figures.reason, figures.reason)),
+        ("seeds", _seeds(stats, figures.prefix)),
         ("seeds", stats.get("seeds/damaged", "")),
         ("pages", f"{crawl.pages:,}, of them {count('content/duplicates'):,} duplicates"),
         ("redirects", f"{crawl.redirects:,}"),
-        ("visits", _visits(behind(f"{found.prefix}visits/", stats))),
+        ("visits", _visits(with_prefix(f"{figures.prefix}visits/", stats))),
         ("requests", f"{count('contacts'):,}, including retries and robots.txt"),
         ("hosts", f"{count('robots/origins'):,} contacted" * is_whole),
-        ("speed", _speed(crawl, found.seconds) if is_whole else ""),
-        *_bound(stats, found.prefix),
-        *_paused(stats, found.prefix),
+        ("speed", _speed(crawl, figures.seconds) if is_whole else ""),
+        *_bound(stats, figures.prefix),
+        *_paused(stats, figures.prefix),
         ("changed", now and f"in force: {now}"),
         ("bytes", f"{received:,} received{written * is_whole}"),
         ("", _volume(received, count("fetch/decoded_bytes"), count("fetch/sent_bytes")) * is_whole),
-        ("links", _links(found) if is_whole else ""),
+        ("links", _links(figures) if is_whole else ""),
         (
             "" if is_whole else "links",
             _links_per_page(
@@ -134,30 +134,30 @@ def _result(found: _Figures) -> _Rows:
     ]
 
 
-def _stored(found: _Figures, places: Mapping[str, str]) -> _Rows:
+def _stored(figures: _Figures, places: Mapping[str, str]) -> _Rows:
     """Return where the pages are, with what modules made of them."""
-    rows = [("WARC", f"{places['WARC']}/*.warc.gz" if found.count("warc/bytes") else "")]
+    rows = [("WARC", f"{places['WARC']}/*.warc.gz" if figures.count("warc/bytes") else "")]
     rows += [(name, place) for name, place in places.items() if name != "WARC"]
-    if "output_store/files" in found.stats:
-        left = found.stats.get("output_store/pending", 0)
-        here = f"; {left:,} are still here" if left else ""
-        moved = counted(found.stats["output_store/files"], "file")
-        rows.append(("moved", f"{moved} to OUTPUT_STORE{here}"))
+    if "output_store/files" in figures.stats:
+        pending = figures.stats.get("output_store/pending", 0)
+        remaining = f"; {pending:,} are still here" if pending else ""
+        moved = counted(figures.stats["output_store/files"], "file")
+        rows.append(("moved", f"{moved} to OUTPUT_STORE{remaining}"))
     return rows
 
 
-def _waiting(found: _Figures) -> _Rows:
-    stats = found.stats
+def _waiting(figures: _Figures) -> _Rows:
+    stats = figures.stats
     return [
-        ("waiting", counted(found.waiting, "URL")),
-        *[("", line) for line in parked(found.held)],
+        ("waiting", counted(figures.waiting, "URL")),
+        *[("", line) for line in parked(figures.held)],
         ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
-        ("denied", _denied_now(behind(f"{found.prefix}robots/lost/", stats))),
+        ("denied", _denied_now(with_prefix(f"{figures.prefix}robots/lost/", stats))),
     ]
 
 
-def _failed(found: _Figures) -> _Rows:
-    errors, count = found.crawl.given_up, found.count
+def _failed(figures: _Figures) -> _Rows:
+    errors, count = figures.crawl.given_up, figures.count
     return [
         ("given up", counted(sum(errors.values()), "URL") if errors else "none"),
         *[
@@ -168,24 +168,24 @@ def _failed(found: _Figures) -> _Rows:
         ("flagged", _flagged(count("walls/flagged") + count("walls/soft_errors"))),
         *[
             ("modules", f"{name} failed on {counted(number, 'page')}: see logs/critical.jsonl")
-            for name, number in module_failures(found.stats, found.prefix).items()
+            for name, number in module_failures(figures.stats, figures.prefix).items()
         ],
     ]
 
 
-def _next(found: _Figures, jobdir: str, files: str, *, may_resume: bool) -> _Rows:
-    rows = [*_retry(found, jobdir)] if jobdir and not files else []  # a hive takes no retries
-    rows.append(("reprocess", found.stats.get("finish/again", "")))
+def _next(figures: _Figures, jobdir: str, files: str, *, may_resume: bool) -> _Rows:
+    rows = [*_retry(figures, jobdir)] if jobdir and not files else []  # a hive takes no retries
+    rows.append(("reprocess", figures.stats.get("finish/again", "")))
     if not jobdir:
         return rows
-    if found.count("links/submitted") or found.count("contacts"):
+    if figures.count("links/submitted") or figures.count("contacts"):
         rows += [
             ("log", f"{files or jobdir}/logs/info.jsonl: the outcome of each URL"),
             ("stats", f"{files or jobdir}/stats.json"),
             ("report", f"scrapy report {jobdir}: charts and tables of this crawl"),
             ("why", f"scrapy why {jobdir} URL: what happened to a URL"),
         ]
-    if may_resume and found.reason == "finished":
+    if may_resume and figures.reason == "finished":
         rows.append(("continue", "add seeds to the list and run the same command again"))
         rows.append(("start over", f"delete {jobdir}, or choose another with -s JOBDIR=DIR"))
     elif may_resume:
@@ -193,10 +193,10 @@ def _next(found: _Figures, jobdir: str, files: str, *, may_resume: bool) -> _Row
     return rows
 
 
-def _retry(found: _Figures, jobdir: str) -> _Rows:
+def _retry(figures: _Figures, jobdir: str) -> _Rows:
     """Return the command that retries what was refused, or failed while the network did."""
-    errors = found.crawl.given_up
-    had_outage = found.count("outage/count") or not found.count("contacts")
+    errors = figures.crawl.given_up
+    had_outage = figures.count("outage/count") or not figures.count("contacts")
     of_outages = sorted(OF_OUTAGES & errors.keys()) if had_outage else []
     outcomes = [*(name for name in _REFUSALS if name in errors), *of_outages]
     when = "once the reason is gone, run this before the next crawl:"
@@ -262,9 +262,9 @@ def _seeds(stats: Mapping[str, Any], prefix: str) -> str:
 
 def _walls(given_up: Mapping[str, int], hosts: int) -> str:
     """Describe the *hosts* that answered with a challenge, a login or a consent page."""
-    found = ", ".join(f"{given_up[name]:,} {name}" for name in WALLS if given_up.get(name))
+    by_wall = ", ".join(f"{given_up[name]:,} {name}" for name in WALLS if given_up.get(name))
     sent = f"{counted(hosts, 'host')} sent challenge, login or consent pages"
-    return f"{sent}; URLs: {found or 'none'}" if hosts else ""
+    return f"{sent}; URLs: {by_wall or 'none'}" if hosts else ""
 
 
 def _flagged(pages: int) -> str:
@@ -272,15 +272,15 @@ def _flagged(pages: int) -> str:
     return f"{counted(pages, 'stored page')}, possibly not documents" if pages else ""
 
 
-def _visits(found: Mapping[str, int]) -> str:
+def _visits(counts: Mapping[str, int]) -> str:
     """Describe the visits of URLs that were finished before."""
-    kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.items()))
-    return f"{sum(found.values()):,} of URLs fetched before: {kinds}" if found else ""
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(counts.items()))
+    return f"{sum(counts.values()):,} of URLs fetched before: {kinds}" if counts else ""
 
 
-def _denied_now(found: Mapping[str, int]) -> str:
+def _denied_now(counts: Mapping[str, int]) -> str:
     """Describe the pages of an earlier fetch that robots.txt denies now, by host."""
-    names = [f"{number:,} of {host}" for host, number in sorted(found.items()) if number > 0]
+    names = [f"{number:,} of {host}" for host, number in sorted(counts.items()) if number > 0]
     lead = "pages fetched before that robots.txt now denies, until it allows them again: "
     return lead + ", ".join(names) if names else ""
 
@@ -305,11 +305,11 @@ def _this_run(stats: Mapping[str, Any]) -> str:
     return f"{counted(run.pages, 'page')}, {requests}, {lost} given up; {_speed(run, secs)}"
 
 
-def _links(found: _Figures) -> str:
+def _links(figures: _Figures) -> str:
     """Describe the links; new are those that the crawl knows."""
-    crawl, submitted = found.crawl, found.count("links/submitted")
+    crawl, submitted = figures.crawl, figures.count("links/submitted")
     ended = crawl.pages + crawl.redirects + sum(crawl.given_up.values())
-    known = ended + found.waiting + sum(found.held.values())
+    known = ended + figures.waiting + sum(figures.held.values())
     return f"{submitted:,} found, of them {known:,} not seen before" if submitted else ""
 
 

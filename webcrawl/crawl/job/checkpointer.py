@@ -46,8 +46,8 @@ class Checkpointer:
     _running: asyncio.Task[bool] | None = dataclasses.field(default=None, init=False)
     _is_ending: bool = dataclasses.field(default=False, init=False)
 
-    def due(self) -> None:
-        """Start a checkpoint, or call *on_due*, because the interval is over."""
+    def start_scheduled(self) -> None:
+        """Start a checkpoint, or call *on_due*, when the interval is over."""
         (self.on_due or self.start)()
 
     def start(self) -> bool:

@@ -42,7 +42,7 @@ JOURNAL = "logs/control.jsonl"
 # Bytes read from its end for the last commands.
 _END_BYTES = 1 << 20
 # Maximum nesting: arguments are words, numbers, and lists of words.
-_MOST_DEEP = 2
+_MAX_DEPTH = 2
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -54,7 +54,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     origin: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
     def __post_init__(self) -> None:
-        check_depth(self.arguments, _MOST_DEEP)
+        check_depth(self.arguments, _MAX_DEPTH)
 
 
 decode_request = json_decoder(Request)
@@ -63,17 +63,17 @@ decode_request = json_decoder(Request)
 class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
     """A line of the journal. With an *answer* it answers the command of the same number.
 
-    *lasts* is the key of what the command changes. *ends* says that it ends an earlier change of
-    that key. *undo* is the command line that ends it. *again*: it is done again if it has no
-    answer. *hive* is its number in the journal of a hive.
+    *state_key* is the key of what the command changes. *ends* says that it ends an earlier change
+    of that key. *undo* is the command line that ends it. With *redo_if_unanswered* it is done again
+    if it has no answer. *hive* is its number in the journal of a hive.
     """
 
     at: Seconds
     n: Count
-    lasts: str = ""
+    state_key: str = msgspec.field(default="", name="lasts")
     ends: bool = False
     undo: str = ""
-    again: bool = False
+    redo_if_unanswered: bool = msgspec.field(default=False, name="again")
     hive: Annotated[str, msgspec.Meta(pattern="^([0-9]{1,20}(-[0-9]{1,20})?)?$")] = ""
     answer: str | None = None
 
@@ -87,7 +87,7 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
         return int(digits) if digits.isdecimal() else 0
 
     @property
-    def told(self) -> str:
+    def as_sentence(self) -> str:
         """Return the command, its time, origin and reason as a sentence."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at))
         reason = f" ({' '.join(self.reason.split())})" if self.reason else ""
@@ -113,10 +113,10 @@ def encode(change: Change) -> bytes:
 
 
 def _decode(line: bytes) -> Change:
-    found = _SUM.search(line)
-    if found is not None:
-        line = line[: found.start()] + b"}"
-        if xxh3_64_hexdigest(line).encode() != found[1]:
+    match = _SUM.search(line)
+    if match is not None:
+        line = line[: match.start()] + b"}"
+        if xxh3_64_hexdigest(line).encode() != match[1]:
             raise UndecodableError("its checksum does not match its content")
     return _decode_change(line)
 
@@ -125,13 +125,13 @@ class Journal:
     """The journal of the job in *jobdir*.
 
     *last* has the last change for each key, also those that ended one, in the order in which they
-    were made. *undone* has the commands to be done again. *number* is that of the last command.
+    were made. *pending* has the commands to be done again. *number* is that of the last command.
     """
 
     def __init__(self, jobdir: Path) -> None:
         self._log = LineLog(path=jobdir / JOURNAL, max_bytes=sys.maxsize)
         self.last: dict[str, Change] = {}
-        self.undone: dict[int, Change] = {}
+        self.pending: dict[int, Change] = {}
         self.number = 0
 
     @property
@@ -162,13 +162,13 @@ class Journal:
 
     def _take(self, line: Change) -> None:
         if line.answer is not None:
-            self.undone.pop(line.n, None)
+            self.pending.pop(line.n, None)
             return
         self.number = line.n
-        if key := line.lasts:
+        if key := line.state_key:
             self.last = {one: self.last[one] for one in self.last if one != key} | {key: line}
-        if line.again:
-            self.undone[line.n] = line
+        if line.redo_if_unanswered:
+            self.pending[line.n] = line
 
 
 def _lines(path: Path) -> Iterator[Change | str]:
@@ -186,18 +186,18 @@ def damaged_lines(jobdir: Path) -> list[str]:
     return [line for line in _lines(jobdir / JOURNAL) if isinstance(line, str)]
 
 
-def last_changes(jobdir: Path, most: int) -> list[Change]:
+def last_changes(jobdir: Path, limit: int) -> list[Change]:
     """Return the last commands to the job in *jobdir* with their answers, the newest first.
 
     Unreadable lines are left out.
     """
-    found: dict[int, Change] = {}
+    changes: dict[int, Change] = {}
     for line in _end(jobdir / JOURNAL).split(b"\n")[:-1]:
         with suppress(UndecodableError):
             one = _decode(line)
-            begun = found.pop(one.n, one) if one.answer is not None else one
-            found[one.n] = msgspec.structs.replace(begun, answer=one.answer)
-    return [*reversed(found.values())][:most]
+            begun = changes.pop(one.n, one) if one.answer is not None else one
+            changes[one.n] = msgspec.structs.replace(begun, answer=one.answer)
+    return [*reversed(changes.values())][:limit]
 
 
 def _end(path: Path) -> bytes:
@@ -222,8 +222,8 @@ def in_force(jobdirs: Iterable[Path]) -> list[Change]:
     return [one for one in found.values() if not one.ends]
 
 
-def put_on(rules: HostRules, changes: Iterable[Change]) -> None:
+def apply_host_rules(rules: HostRules, changes: Iterable[Change]) -> None:
     """Apply the rules of hosts among *changes*, which are in force, to *rules*."""
     for one in changes:
         if one.name in COMMANDS:
-            rules.command(one.name, source=one.told, **one.arguments)
+            rules.command(one.name, source=one.as_sentence, **one.arguments)

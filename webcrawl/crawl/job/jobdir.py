@@ -134,7 +134,7 @@ def read_shard(jobdir: Path, name: str, own: SavedState | None) -> SavedState | 
     return state
 
 
-def unopened(error: Exception, jobdir: Path) -> FatalError:
+def resume_error(error: Exception, jobdir: Path) -> FatalError:
     """Return the error for a crawl in *jobdir* that cannot be opened because of *error*."""
     sentence = f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}"
     if isinstance(error, CorruptRecordError):
@@ -197,7 +197,7 @@ class Job:
             raise
         except (CorruptRecordError, NewerFormatError, OSError) as error:
             self._lock.release()
-            raise unopened(error, self.path) from error
+            raise resume_error(error, self.path) from error
 
     def _refuse_others(self) -> None:
         """Raise FatalError if the directory was never a job's and contains other things."""

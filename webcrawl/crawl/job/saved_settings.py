@@ -46,7 +46,7 @@ def settings_to_save(settings: BaseSettings) -> dict[str, Any]:
     return {name: kept[name] for name in sorted(kept) if is_plain(kept[name])}
 
 
-def as_given(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings:
+def with_saved(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings:
     """Return *settings* as the crawl had them whose checkpoint has *facts*.
 
     Settings given to this command with ``-s`` take precedence.
@@ -59,11 +59,11 @@ def as_given(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings:
 
 
 def settings_of(jobdir: Path, settings: Settings) -> Settings | None:
-    """Return ``as_given`` for the crawl in *jobdir*; None if no checkpoint has its settings."""
+    """Return *settings* with those saved in *jobdir*; None if no checkpoint has any."""
     with suppress(CorruptRecordError, NewerFormatError):  # opening the job reports that
         own = read_state(jobdir)
         if own is not None and own.facts.get("settings") is not None:
-            return cast("Settings", as_given(settings, own.facts))
+            return cast("Settings", with_saved(settings, own.facts))
     return None
 
 

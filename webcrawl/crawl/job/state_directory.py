@@ -229,7 +229,7 @@ class StateDirectory:
 
     def number_after(self, sequence: int) -> None:
         """Give the next state a number above *sequence*, which may have been used."""
-        self._manifests.go_on_after(sequence)
+        self._manifests.continue_after(sequence)
 
     @property
     def is_to_be_saved(self) -> bool:

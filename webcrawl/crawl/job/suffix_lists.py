@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from webcrawl.errors import FatalError
-from webcrawl.urls.registered_domain import SuffixList, bundled, site_of, use
+from webcrawl.urls.registered_domain import SuffixList, bundled, site_of, use_list
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -59,7 +59,7 @@ def open_suffix_list(job: Job, present: SuffixList) -> None:
             own.version,
             present.version,
         )
-    use(own)
+    use_list(own)
     site_of("")  # loads the list, so that no page has to wait for that
     if saved is None:
         job.own.keep(_PART, zlib.compress(own.text.encode("utf-8")))
@@ -69,7 +69,7 @@ def use_suffix_list_of(own: SavedState) -> None:
     """Use the list of the crawl whose job has *own*, to answer questions about it."""
     saved = own.snapshots.get(_PART)
     if saved is not None:
-        use(_decoded(saved))
+        use_list(_decoded(saved))
 
 
 def _decoded(saved: bytes) -> SuffixList:

@@ -50,7 +50,7 @@ COUNTED = (
 OF_SHARDS = ("outcome/", "visits/", "contacts", "fetch/bytes", "content/duplicates")
 
 
-def added(*counts: Mapping[str, float]) -> dict[str, float]:
+def summed(*counts: Mapping[str, float]) -> dict[str, float]:
     """Return the sums of *counts*, by name."""
     sums: dict[str, float] = {}
     for names in counts:
@@ -105,13 +105,13 @@ class Totals:
         """Put the totals into the stats."""
         # The counts of a shard that has left now belong to another process.
         self._published = dict.fromkeys(self._published, 0) | self._of_shards()
-        for name, number in added(self._sums(), self._published).items():
+        for name, number in summed(self._sums(), self._published).items():
             self._stats.set_value(PREFIX + name, number)
 
     def snapshot(self) -> bytes:
         """Return the totals for a checkpoint: see ``job.Part``."""
         sums = self._sums()
-        return _encode(sums if self._is_over() else added(sums, {CUT_OFF: 1}))
+        return _encode(sums if self._is_over() else summed(sums, {CUT_OFF: 1}))
 
     def written(self) -> list[Path]:
         """Return no files: everything is in the snapshot."""
@@ -128,6 +128,6 @@ class Totals:
             and not name.startswith(OF_SHARDS)
             and type(value) in {int, float}
         }
-        sums = added(self._earlier, counted)
+        sums = summed(self._earlier, counted)
         sums[_SECS] = round(self._earlier.get(_SECS, 0) + self._clock() - self._began, 1)
         return sums

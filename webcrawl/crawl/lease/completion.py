@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Maximum number of hosts whose newly denied pages are counted in a run, for the summary.
-_MOST_LOST_HOSTS = 16
+_MAX_LOST_HOSTS = 16
 
 
 class Way(enum.Enum):
@@ -109,12 +109,12 @@ class Completion:
             robots_url=robots_url,
             refusal=refusal,
             robots_line=robots_line,
-            expected_bytes=None if refusal else self._rules.rates.begun(),
+            expected_bytes=None if refusal else self._rules.rates.note_start(),
             history=history,
         )
         return fetch
 
-    def unsent(
+    def end_unsent(
         self,
         lease: Lease[Shard],
         way: Way,
@@ -152,8 +152,8 @@ class Completion:
     def _done(self, fetch: Fetch) -> None:
         entry, state, outcome = fetch.lease.entry, fetch.page.state, fetch.outcome
         met_bug = state in (PageState.FAILED, PageState.UNREAD) or outcome == BUG
-        is_back = state is PageState.PUT_BACK or (met_bug and self.is_over_for_bugs)
-        if is_back or not outcome or self._stop.has_begun:
+        is_put_back = state is PageState.PUT_BACK or (met_bug and self.is_over_for_bugs)
+        if is_put_back or not outcome or self._stop.has_begun:
             self.end(fetch.lease, Way.PUT_BACK, fetch=fetch)
             return
         if state is PageState.POISON:
@@ -167,8 +167,8 @@ class Completion:
             else:
                 retry = self._next_try(entry, why)
         way = Way.FINISH if retry is None else Way.RETRY
-        line = fetch.robots_line if fetch.refusal else ""
-        self.end(fetch.lease, way, outcome, other=retry, fetch=fetch, robots_line=line)
+        robots_line = fetch.robots_line if fetch.refusal else ""
+        self.end(fetch.lease, way, outcome, other=retry, fetch=fetch, robots_line=robots_line)
 
     def expire(self, older_than: float, *, spares_pages: bool) -> None:
         """Take back leases that were not completed within *older_than* seconds.
@@ -241,7 +241,7 @@ class Completion:
         match way:
             case Way.FINISH:
                 visit = self._visit(shard, lease.entry, why, fetch)
-                self._write_down(lease, why, visit, fetch, robots_line)
+                self._log_outcome(lease, why, visit, fetch, robots_line)
                 self._finish(lease, fetch, why, visit)
             case Way.RETRY:
                 assert other is not None
@@ -269,7 +269,7 @@ class Completion:
             visits=self._visits,
         )
 
-    def _write_down(
+    def _log_outcome(
         self,
         lease: Lease[Shard],
         outcome: str,
@@ -290,7 +290,7 @@ class Completion:
         seen = fetch is not None and fetch.page.is_duplicate
         flags = fetch.page.flags if fetch is not None else ""
         if visit.before is None:
-            hosts.budgets.traps.ended(entry, flags or outcome, tested=tested, seen=seen)
+            hosts.budgets.traps.note_end(entry, flags or outcome, tested=tested, seen=seen)
 
     def _finish(
         self,
@@ -309,28 +309,28 @@ class Completion:
         if visit is not None:
             due = visit.due
             if visit.before is not None:
-                result = result._replace(outcome="", is_duplicate=False, visit=visit.found)
-            self._count_visit(lease, visit, outcome)
+                result = result._replace(outcome="", is_duplicate=False, visit=visit.change)
+            self._note_visit(lease, visit, outcome)
         is_url = lease.entry.kind not in NO_URLS
         result = result if is_url else NOTHING
         lease.shard.finish(lease, content=content, result=result, due=due)
         self._requests.forget(lease.entry)
 
-    def _count_visit(self, lease: Lease[Shard], visit: Visit, outcome: str) -> None:
+    def _note_visit(self, lease: Lease[Shard], visit: Visit, outcome: str) -> None:
         shard, before = lease.shard, visit.before
         is_denied = outcome == DENIED
         if before is not None:
-            is_back = before.is_lost and visit.found == CHANGED
-            is_lost = before.holds_document and visit.found == GONE and is_denied
+            is_restored = before.is_lost and visit.change == CHANGED
+            is_denied_now = before.holds_document and visit.change == GONE and is_denied
             host, hosts = lease.entry.host, self._lost_hosts
-            if is_lost != is_back and (host in hosts or len(hosts) < _MOST_LOST_HOSTS):
+            if is_denied_now != is_restored and (host in hosts or len(hosts) < _MAX_LOST_HOSTS):
                 hosts.add(host)
-                self._stats.inc_value(f"robots/lost/{host}", is_lost - is_back)
+                self._stats.inc_value(f"robots/lost/{host}", is_denied_now - is_restored)
         if visit.after.hinted_at:
             if shard.hints is not None:
-                shard.hints.visited(lease.entry, visit)
-        elif visit.due is not None and visit.found != FAILED and not is_denied:
-            shard.frontier.answered(visit.after.at, shard.clock())
+                shard.hints.note_visit(lease.entry, visit)
+        elif visit.due is not None and visit.change != FAILED and not is_denied:
+            shard.frontier.count_answer(visit.after.at, shard.clock())
 
     def _undo_page(self, fetch: Fetch) -> None:
         """Undo the effects of the page of *fetch*."""
@@ -349,7 +349,7 @@ class Completion:
         lease, size = fetch.lease, fetch.received_bytes
         self._stats.inc_value("fetch/bytes", size)
         self._stats.inc_value("fetch/decoded_bytes", len(fetch.response.body))
-        lease.shard.hosts.budgets.ledger.received(lease.entry, size)
+        lease.shard.hosts.budgets.ledger.note_received(lease.entry, size)
         status = fetch.response.status
         if status in REDIRECTS:
             self._stats.inc_value(
@@ -366,7 +366,7 @@ class Completion:
         """
         dropped: list[Entry] = []
 
-        def sort(batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
+        def drop_covered(batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
             kept = []
             for data in batch:
                 entry = decode(data)
@@ -378,7 +378,7 @@ class Completion:
             shard.frontier.finish_unleased(dropped, Result(DROPPED))
             return [], {reason: kept}
 
-        shard.frontier.parked.release(reason, limit, sort)
+        shard.frontier.parked.release(reason, limit, drop_covered)
         return len(dropped)
 
     # --- retries
@@ -397,7 +397,7 @@ class Completion:
 
     # --- failures of pages
 
-    def not_stored(self, fetch: Fetch, error: Exception) -> None:
+    def put_back_unstored(self, fetch: Fetch, error: Exception) -> None:
         """Put the URL of *fetch* back, whose page could not be stored, and end the crawl."""
         fetch.page.becomes(PageState.PUT_BACK)
         self._stop.fail(error)
@@ -409,7 +409,7 @@ class Completion:
         """
         fetch = _fetch_behind(response)
         if fetch is not None and ends_crawl(failure.value):
-            self.not_stored(fetch, failure.value)
+            self.put_back_unstored(fetch, failure.value)
         elif fetch is not None:
             is_poison = isinstance(failure.value, ReadingTooLongError)
             fetch.page.becomes(PageState.POISON if is_poison else PageState.UNREAD)

@@ -14,7 +14,7 @@ from webcrawl.crawl.lease.completion import Way
 from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.preconditions import FetchAction
 from webcrawl.net.guard import plain_address
-from webcrawl.net.outcomes import error_of
+from webcrawl.net.outcomes import errback_error
 from webcrawl.revisit.history import history_of
 from webcrawl.revisit.validators import conditions
 from webcrawl.urls import origin_of
@@ -51,12 +51,12 @@ class Dispatcher:
         entry, completion = lease.entry, self.completion
         shard = lease.shard
         if not self._is_wanted(entry):
-            completion.unsent(lease, Way.DROP)
+            completion.end_unsent(lease, Way.DROP)
             return None
         if entry.kind not in NO_URLS:
             reason = shard.admission.stops(entry)
             if reason:
-                completion.unsent(lease, Way.PARK, reason)
+                completion.end_unsent(lease, Way.PARK, reason)
                 return None
             is_readable = not entry.history or history_of(entry) is not None
             is_poison = self.services.reading.is_poison(entry.url)
@@ -66,14 +66,14 @@ class Dispatcher:
                     self.services.reading.set_aside(entry.url)
                 return request
         decision = self._decide(lease)
-        match decision.verdict:
+        match decision.action:
             case FetchAction.FETCH | FetchAction.FETCH_ROBOTS:
                 return self._contact(lease, decision)
             case FetchAction.REFUSE:
                 return self._refuse(lease, decision.outcome, decision.robots_line)
             case FetchAction.RETRY:
                 secs = completion.host_release.after_failed_look_up(lease, decision)
-                completion.unsent(lease, Way.PUT_BACK, rest=secs)
+                completion.end_unsent(lease, Way.PUT_BACK, rest=secs)
             case FetchAction.RESOLVE:
                 completion.end(lease, Way.PUT_BACK)
                 completion.host_release.look_up(lease)
@@ -83,7 +83,7 @@ class Dispatcher:
                     redirect = completion.host_release.robots_redirect(
                         entry.url, decision.robots_url
                     )
-                completion.unsent(lease, Way.PUT_BACK, rest=decision.secs, other=redirect)
+                completion.end_unsent(lease, Way.PUT_BACK, rest=decision.secs, other=redirect)
         return None
 
     def _decide(self, lease: Lease[Shard], *, is_looked_up: bool = False) -> Decision:
@@ -123,7 +123,7 @@ class Dispatcher:
         decision = self._decide(lease, is_looked_up=True) if may_continue else None
         if (
             decision is None
-            or decision.verdict is not FetchAction.FETCH_ROBOTS
+            or decision.action is not FetchAction.FETCH_ROBOTS
             or self._is_asked(lease, decision)
             or self._promise(lease, decision)
         ):
@@ -140,13 +140,13 @@ class Dispatcher:
         if address and not secs:
             secs = shard.frontier.claim(lease, plain_address(address))
         if secs:
-            self.completion.unsent(lease, Way.PUT_BACK, rest=secs)
+            self.completion.end_unsent(lease, Way.PUT_BACK, rest=secs)
             return None
         self.services.rules.outage.probed()
         entry = lease.entry
         if entry.kind == ROBOTS_REDIRECT:
             return self._send_robots(lease, entry.url, address)
-        if decision.verdict is FetchAction.FETCH_ROBOTS:
+        if decision.action is FetchAction.FETCH_ROBOTS:
             # Only the host is in process now.
             self.completion.end(lease, Way.PUT_BACK)
             return self._send_robots(lease, decision.robots_url, address)
@@ -154,7 +154,7 @@ class Dispatcher:
             return self._send(lease, address=address, robots_line=decision.robots_line)
         # The engine has the request already.
         if not self.side_downloads.give(entry.via, self.completion.begin(lease, address=address)):
-            self.completion.unsent(lease, Way.DROP)
+            self.completion.end_unsent(lease, Way.DROP)
         return None
 
     def _promise(self, lease: Lease[Shard], decision: Decision) -> float:
@@ -171,7 +171,7 @@ class Dispatcher:
 
     def _is_asked(self, lease: Lease[Shard], decision: Decision) -> bool:
         """Return whether another part of the host is fetching its robots.txt."""
-        if lease.key == lease.entry.host or decision.verdict is not FetchAction.FETCH_ROBOTS:
+        if lease.key == lease.entry.host or decision.action is not FetchAction.FETCH_ROBOTS:
             return False
         fetches = self.completion.under_way.values()
         return any(one.robots_url == decision.robots_url for one in fetches if not one.is_released)
@@ -182,8 +182,8 @@ class Dispatcher:
         if entry.extra:
             return self._send(lease, refusal=outcome, robots_line=robots_line)
         if entry.kind == ASIDE:
-            self.side_downloads.refuse(entry.via, error_of(outcome)(f"{entry.url}: {outcome}"))
-        self.completion.unsent(lease, Way.FINISH, outcome, robots_line=robots_line)
+            self.side_downloads.refuse(entry.via, errback_error(outcome)(f"{entry.url}: {outcome}"))
+        self.completion.end_unsent(lease, Way.FINISH, outcome, robots_line=robots_line)
         return None
 
     def _send(
@@ -200,10 +200,10 @@ class Dispatcher:
             headers = conditions(lease.entry, history, lease.shard.hosts.records)
         request = self.requests.for_entry(lease.entry, headers)
         if request is None:
-            self.completion.unsent(lease, Way.DROP)
+            self.completion.end_unsent(lease, Way.DROP)
             return None
         if not refusal:
-            lease.shard.hosts.budgets.ledger.begun(lease.entry)
+            lease.shard.hosts.budgets.ledger.note_start(lease.entry)
         fetch = self.completion.begin(
             lease, address=address, refusal=refusal, robots_line=robots_line, history=history
         )

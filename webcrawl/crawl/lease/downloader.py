@@ -30,9 +30,9 @@ from webcrawl.items import is_success
 from webcrawl.net.fence import FENCE, pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.http.request import ADDED
-from webcrawl.net.outcomes import error_of, is_stale
+from webcrawl.net.outcomes import errback_error, is_stale
 from webcrawl.net.rates import RECEIVED
-from webcrawl.signals import is_heard
+from webcrawl.signals import has_receivers
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.side_downloads import SideDownloads
 
 # Share of a lease that a download may take if its request has its own timeout.
-_OF_LEASE = 0.9
+_LEASE_SHARE = 0.9
 
 
 class MercatorDownloader:
@@ -64,14 +64,14 @@ class MercatorDownloader:
         self.total_concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
         # Seconds; the frontier takes back a URL not done within its lease, and hands it out again.
         lease = number(crawler.settings, "FRONTIER_LEASE_SECS", at_least=1)
-        self._longest = _OF_LEASE * lease
+        self._max_secs = _LEASE_SHARE * lease
         self.active: set[Request] = set()
         # The tasks of downloads, with the requests whose middlewares they run.
         self._tasks: dict[asyncio.Task[Any], Request] = {}
         # Add-ons for Scrapy's downloader look for slots; there are none.
         self.slots: dict[str, Any] = {}
         # DownloaderStats would count the same, and measure each request and response again.
-        self._counts = not flag(crawler.settings, "DOWNLOADER_STATS")
+        self._is_counting = not flag(crawler.settings, "DOWNLOADER_STATS")
         self.handlers = DownloadHandlers(crawler)
         self.middleware = build_from_crawler(DownloaderMiddlewareManager, crawler)
 
@@ -87,18 +87,18 @@ class MercatorDownloader:
         fetch = fetch_of(request)
         if fetch is None:
             task = asyncio.current_task()
-            return self._fetch_beside(request, None if task is None else self._tasks.get(task))
+            return self._fetch_in_turn(request, None if task is None else self._tasks.get(task))
         # Now, not when the task first runs: the engine calls needs_backout() immediately after.
         self.active.add(request)
         return self._fetch(request, fetch)
 
-    async def _fetch_beside(self, request: Request, outer: Request | None) -> Response | Request:
+    async def _fetch_in_turn(self, request: Request, outer: Request | None) -> Response | Request:
         """Download a request that bypassed the scheduler, in its host's turn.
 
         No worker is occupied while it waits. *outer* is the request whose middleware has sent it,
         if any.
         """
-        fetch = await self._turn(request, outer)
+        fetch = await self._wait_for_turn(request, outer)
         self.active.add(request)
         try:
             return await self._fetch(request, fetch)
@@ -106,11 +106,11 @@ class MercatorDownloader:
             if not is_stale(error.__cause__):
                 raise
         self._process.parts.leases.completion.done(request)
-        fetch = await self._turn(request, outer)
+        fetch = await self._wait_for_turn(request, outer)
         self.active.add(request)
         return await self._fetch(request, fetch)
 
-    async def _turn(self, request: Request, outer: Request | None) -> Fetch:
+    async def _wait_for_turn(self, request: Request, outer: Request | None) -> Fetch:
         """Wait for ``SideDownloads.turn``.
 
         While a middleware of *outer* waits for it, *outer* holds a host and a worker that the turn
@@ -138,7 +138,7 @@ class MercatorDownloader:
         fetch.abort = task.cancel
         try:
             if fetch.refusal:  # it fails like a request that was sent
-                raise error_of(fetch.refusal)(f"{request.url}: {fetch.refusal}")  # noqa: TRY301  # noted below
+                raise errback_error(fetch.refusal)(f"{request.url}: {fetch.refusal}")  # noqa: TRY301  # noted below
             result = await self.middleware.download_async(self._download, request)
         except asyncio.CancelledError:
             # No errback: the request goes back to the frontier, which will finish it. And Scrapy's
@@ -159,14 +159,14 @@ class MercatorDownloader:
             raise
         else:
             fetch.end_download(result)
-            return self._of_robots(result, request) if fetch.robots_url else result
+            return self._robots_response(result, request) if fetch.robots_url else result
         finally:
             self.active.discard(request)
             self._tasks.pop(task, None)
             fetch.abort = None
 
     @staticmethod
-    def _of_robots(result: Response | Request, request: Request) -> Response:
+    def _robots_response(result: Response | Request, request: Request) -> Response:
         """Return *result* as the response for a robots.txt; a middleware must not replace it."""
         if isinstance(result, Request):
             raise IgnoreRequest(f"{request.url}: a middleware has replaced it by {result}")
@@ -178,8 +178,8 @@ class MercatorDownloader:
         self._send_signal(signals.request_reached_downloader, request=request, spider=spider)
         fetch = fetch_of(request)
         assert fetch is not None
-        if request.meta.get("download_timeout", 0) > self._longest:
-            request.meta["download_timeout"] = self._longest
+        if request.meta.get("download_timeout", 0) > self._max_secs:
+            request.meta["download_timeout"] = self._max_secs
         FENCE.set(self._process.parts.hooks.fence)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
@@ -223,11 +223,11 @@ class MercatorDownloader:
         return scheduler.process
 
     def _count(self, name: str) -> None:
-        if self._counts:
+        if self._is_counting:
             self._stats.inc_value(name)
 
     def _send_signal(self, signal: object, **facts: Any) -> None:
-        if is_heard(self._signals, signal):
+        if has_receivers(self._signals, signal):
             self._signals.send_catch_log(signal, **facts)
 
     def get_slot_key(self, request: Request) -> str:

@@ -58,9 +58,9 @@ class HostRelease:
         self._wake = wake
         self._latencies = latencies_of(services.crawler)
         # Leases that were put back and whose hosts, in process, are being looked up; by id.
-        self._looked_up: dict[int, Lease[Shard]] = {}
+        self._in_look_up: dict[int, Lease[Shard]] = {}
         # Those whose addresses were found, until a worker is free.
-        self._found: dict[int, Lease[Shard]] = {}
+        self._resolved: dict[int, Lease[Shard]] = {}
 
     @property
     def looking_up(self) -> int:
@@ -68,13 +68,13 @@ class HostRelease:
 
         They need no worker.
         """
-        return len(self._looked_up)
+        return len(self._in_look_up)
 
     def after_contact(self, fetch: Fetch) -> None:
         """Start the pause of the host of *fetch*, whose download is over."""
         try:
             if fetch.expected_bytes is not None:
-                self._rules.rates.ended(fetch.expected_bytes)
+                self._rules.rates.note_end(fetch.expected_bytes)
             self._after_contact(fetch)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
@@ -108,7 +108,7 @@ class HostRelease:
         if fetch.robots_url and fetch.outcome and not excused:
             origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
             # Counted by the shard that asks: the origin may belong to another.
-            shard.hosts.robots.asked(origin)
+            shard.hosts.robots.note_request(origin)
             # A challenge does not answer the request: "unreachable" (RFC 9309, section 2.3.1.4).
             self.learn(origin, fetch.outcome, None if fetch.is_walled else fetch.response)
         if not fetch.reached_host:
@@ -119,9 +119,9 @@ class HostRelease:
             frontier.release(fetch.lease.key, rest=rest, shared_rest=0.0)
             return
         self._stats.inc_value("contacts")
-        self._time(fetch)
+        self._record_times(fetch)
         hung_up = response is None or "truncated" in response.flags
-        after = politeness.after(
+        pause = politeness.rest_after(
             entry.host,
             fetch.url,
             took=fetch.took,
@@ -131,27 +131,27 @@ class HostRelease:
             hung_up=hung_up,
             excused=excused,
         )
-        if after.wait:
-            self._stats.inc_value(after.wait)
-        self._latencies.rest.add(after.secs)
-        if after.origin:
-            shard.hosts.budgets.origins.rest(origin_of(fetch.url), after.origin)
+        if pause.wait:
+            self._stats.inc_value(pause.wait)
+        self._latencies.rest.add(pause.secs)
+        if pause.origin:
+            shard.hosts.budgets.origins.rest(origin_of(fetch.url), pause.origin)
         shared = None
         if self._rules.shares_clocks:
-            took = 0.0 if after.alone else fetch.took
+            took = 0.0 if pause.is_alone else fetch.took
             shared = politeness.shared_rest(took, hung_up=hung_up)
-        if after.for_all:
-            self._hold(fetch.lease, after.secs)
+        if pause.for_all_parts:
+            self._hold(fetch.lease, pause.secs)
         frontier.release(
             fetch.lease.key,
-            rest=after.secs,
-            min_rest=after.min_rest,
+            rest=pause.secs,
+            min_rest=pause.min_rest,
             shared_rest=shared,
-            is_far=after.alone,
+            is_far=pause.is_alone,
             is_cut_off=not outcome,
         )
 
-    def _time(self, fetch: Fetch) -> None:
+    def _record_times(self, fetch: Fetch) -> None:
         """Record how long the contact took, and how long its URL waited before."""
         latencies, entry = self._latencies, fetch.lease.entry
         latencies.download.add(fetch.took)
@@ -186,11 +186,11 @@ class HostRelease:
         try:
             with self._reading.of(robots.robots_url(url)):
                 is_final = hosts.politeness.is_final(url, outcome)
-                robots_redirect = robots.answered(url, outcome, response, is_final=is_final)
+                robots_redirect = robots.note_answer(url, outcome, response, is_final=is_final)
         except ReadingTooLongError:
             logger.exception("Nothing is fetched from %s for now", origin_of(url))
             outcome = "robots_unreachable"
-            robots_redirect = robots.answered(url, outcome, None)
+            robots_redirect = robots.note_answer(url, outcome, None)
         self._stats.inc_value(f"robots/{outcome}")
         is_file = is_document(outcome)
         if is_file and hosts.politeness.is_too_long(robots.crawl_delay(url)):
@@ -208,10 +208,10 @@ class HostRelease:
         """Look up the host of *lease*, whose URL is back in its queue.
 
         The host stays in process, so that name servers are asked once. No worker waits for it: see
-        ``next_found``.
+        ``next_resolved``.
         """
         self._rules.outage.probed()
-        self._looked_up[lease.id] = lease
+        self._in_look_up[lease.id] = lease
         addresses = lease.shard.hosts.addresses
         assert addresses is not None  # otherwise no decision requires it
         name = host_of(lease.entry.url)
@@ -225,28 +225,28 @@ class HostRelease:
         failure: Exception | None,
     ) -> None:
         """Continue after a look-up. If the name servers failed, the host's next turn shows that."""
-        is_held = self._looked_up.pop(lease.id, None) is not None
+        is_held = self._in_look_up.pop(lease.id, None) is not None
         if failure is not None:
             self._stop.fail(failure)
         if not is_held or self._stop.has_begun:
             return
         if is_found:
             self._rules.outage.lookup_worked(name)
-            self._found[lease.id] = lease
+            self._resolved[lease.id] = lease
         else:
             self._release(lease)
         self._wake()
 
-    def next_found(self) -> Lease[Shard] | None:
+    def next_resolved(self) -> Lease[Shard] | None:
         """Return a lease whose host, in process, was found by the name servers, or None.
 
         The caller must contact the host now, or release it.
         """
-        return self._found.popitem()[1] if self._found else None
+        return self._resolved.popitem()[1] if self._resolved else None
 
-    def release_found(self) -> None:
+    def release_resolved(self) -> None:
         """Release all hosts that were found, because no request can be handed out for now."""
-        while lease := self.next_found():
+        while lease := self.next_resolved():
             self._release(lease)
 
     def _release(self, lease: Lease[Shard]) -> None:
@@ -276,11 +276,11 @@ class HostRelease:
 
     def expire(self, lease: Lease[Shard]) -> None:
         """Forget the host of *lease*, which the frontier has taken back."""
-        for leases in (self._looked_up, self._found):
+        for leases in (self._in_look_up, self._resolved):
             leases.pop(lease.id, None)
 
     def forget_shard(self, shard: Shard) -> None:
         """Forget the hosts of *shard*, which has left this process."""
-        for leases in (self._looked_up, self._found):
+        for leases in (self._in_look_up, self._resolved):
             for lease in [one for one in leases.values() if one.shard is shard]:
                 del leases[lease.id]

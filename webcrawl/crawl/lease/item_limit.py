@@ -21,7 +21,7 @@ import msgspec
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.errors import ends_crawl
 from webcrawl.items import Page
-from webcrawl.signals import is_heard, unprocessed
+from webcrawl.signals import has_receivers, unprocessed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -105,7 +105,7 @@ class ItemLimit:
 
         Raises a handler's error if it ends the crawl; Scrapy logs the others.
         """
-        if not is_heard(self._signals, unprocessed):
+        if not has_receivers(self._signals, unprocessed):
             return
         signals = self._crawler.engine.scraper.signals  # the fast path's, if it is taken
         try:

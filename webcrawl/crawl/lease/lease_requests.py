@@ -23,7 +23,7 @@ from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.outcomes import outcome_of
-from webcrawl.signals import ROBOTS, is_heard, unforeseen, unprocessed
+from webcrawl.signals import ROBOTS, has_receivers, unforeseen, unprocessed
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -102,7 +102,7 @@ class LeaseRequests:
         )
 
     async def _robots(self, response: Response, **_: Any) -> list[Any]:
-        if is_heard(self._signals, unprocessed):
+        if has_receivers(self._signals, unprocessed):
             assert response.request is not None
             fetch: Fetch = response.request.meta["fetch"]
             entry = fetch.lease.entry

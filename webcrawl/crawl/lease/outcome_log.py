@@ -198,8 +198,8 @@ class OutcomeLog:
         self.log.append(self._line(entry, outcome, visit, fetch, robots))
         crawler = self.crawler
         is_first = visit.before is None
-        crawler.stats.inc_value(f"outcome/{outcome}" if is_first else f"visits/{visit.found}")
-        if signals.is_heard(crawler.signals, signals.url_finished):
+        crawler.stats.inc_value(f"outcome/{outcome}" if is_first else f"visits/{visit.change}")
+        if signals.has_receivers(crawler.signals, signals.url_finished):
             crawler.signals.send_catch_log(
                 signals.url_finished, url=entry.url, outcome=outcome, spider=crawler.spider
             )
@@ -246,7 +246,7 @@ def _of_document(visit: Visit, outcome: str) -> dict[str, Any]:
     if visit.before is None:
         return facts | {"stored": 0.0}
     denied = visit.after.denied_at * (outcome == DENIED)
-    return facts | {"visit": visit.found, "denied": denied}
+    return facts | {"visit": visit.change, "denied": denied}
 
 
 def _of_fetch(fetch: Fetch) -> dict[str, Any]:

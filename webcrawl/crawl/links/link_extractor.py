@@ -254,9 +254,9 @@ class PageLinks:
 
 
 def in_slices(
-    found: Iterator[Link | None], *, most: int, secs: float, clock: TimeSource
+    found: Iterator[Link | None], *, limit: int, secs: float, clock: TimeSource
 ) -> Iterator[list[Link]]:
-    """Yield the links of *found* in slices of at most *most*.
+    """Yield the links of *found* in slices of at most *limit*.
 
     A slice takes about *secs* seconds of search. A slice may be empty.
     """
@@ -265,7 +265,7 @@ def in_slices(
     for link in found:
         if link is not None:
             batch.append(link)
-        if len(batch) >= most or clock() >= deadline:
+        if len(batch) >= limit or clock() >= deadline:
             yield batch
             batch = []
             deadline = clock() + secs

@@ -50,16 +50,16 @@ class SeedFacts(NamedTuple):
     hosts: Sequence[str]
 
 
-def _places(hosts: Sequence[str], number_of: Callable[[str], int]) -> dict[int, list[int]]:
+def _by_shard(hosts: Sequence[str], number_of: Callable[[str], int]) -> dict[int, list[int]]:
     """Return the indexes of *hosts*, grouped by shard."""
-    of_host: dict[str, list[int]] = {}
-    places: dict[int, list[int]] = {}
+    indexes_of: dict[str, list[int]] = {}
+    by_shard: dict[int, list[int]] = {}
     for i, host in enumerate(hosts):
-        found = of_host.get(host)
-        if found is None:
-            found = of_host[host] = places.setdefault(number_of(host), [])
-        found.append(i)
-    return places
+        indexes = indexes_of.get(host)
+        if indexes is None:
+            indexes = indexes_of[host] = by_shard.setdefault(number_of(host), [])
+        indexes.append(i)
+    return by_shard
 
 
 class LinkBatch(NamedTuple):
@@ -76,23 +76,23 @@ class LinkBatch(NamedTuple):
 
     def split(self, number_of: Callable[[str], int]) -> Iterator[tuple[int, LinkBatch]]:
         """Divide the batch by shards: *number_of* gives that of a host."""
-        links = _places(self.hosts, number_of)
-        sites = {} if self.seeds is None else _places(self.seeds.hosts, number_of)
+        links = _by_shard(self.hosts, number_of)
+        sites = {} if self.seeds is None else _by_shard(self.seeds.hosts, number_of)
         for number in sorted(links.keys() | sites.keys()):
-            at = links.get(number, [])
-            whole = len(at) == len(self.hosts) and self.seeds is None
-            yield number, self if whole else self.only(at, sites.get(number, ()))
+            indexes = links.get(number, [])
+            is_whole = len(indexes) == len(self.hosts) and self.seeds is None
+            yield number, self if is_whole else self.only(indexes, sites.get(number, ()))
 
-    def only(self, at: Sequence[int], sites: Sequence[int] = ()) -> LinkBatch:
-        """Return a batch of the links *at* these indexes, and of the seed hosts at *sites*."""
+    def only(self, indexes: Sequence[int], sites: Sequence[int] = ()) -> LinkBatch:
+        """Return a batch of the links at these *indexes*, and of the seed hosts at *sites*."""
         seeds = self.seeds
         if seeds is not None:
-            ranks = [seeds.ranks[i] for i in at]
+            ranks = [seeds.ranks[i] for i in indexes]
             seeds = SeedFacts(ranks, [seeds.hosts[i] for i in sites])
         return LinkBatch(
-            [self.links[i] for i in at],
-            [self.hosts[i] for i in at],
-            [self.fingerprints[i] for i in at],
+            [self.links[i] for i in indexes],
+            [self.hosts[i] for i in indexes],
+            [self.fingerprints[i] for i in indexes],
             self.source,
             seeds,
         )
@@ -114,9 +114,9 @@ class LinkIntake:
     """Submits batches to *eliminator*, with entries for URLs that may be new.
 
     *domains* are those of the seeds if the crawl is limited to them. *key_of* gives a host's
-    politeness key. *linked* is called with the domain of a document and those it links to. *hinted*
-    is called with the entry and the fingerprint of a known URL whose document is said to have
-    changed.
+    politeness key. *on_linked* is called with the domain of a document and those it links to.
+    *on_hint* is called with the entry and the fingerprint of a known URL whose document is said to
+    have changed.
     """
 
     def __init__(
@@ -126,16 +126,16 @@ class LinkIntake:
         ranks: HostRanks,
         domains: SeedDomains | None,
         key_of: Callable[[str], str],
-        linked: Callable[[str, Collection[str]], None],
-        hinted: Callable[[Entry, int], object] | None = None,
+        on_linked: Callable[[str, Collection[str]], None],
+        on_hint: Callable[[Entry, int], object] | None = None,
     ) -> None:
         self._eliminator = eliminator
-        self._hinted = hinted
+        self._on_hint = on_hint
         self._ranks = ranks
         self._domains = domains
         self._whitelist = None if domains is None else whitelist_filter(domains)
         self._key_of = key_of
-        self._linked = linked
+        self._on_linked = on_linked
         self.submitted = 0
         self.refused: Counter[str] = Counter()  # by the filter's name
 
@@ -151,54 +151,54 @@ class LinkIntake:
 
     def submit_all(self, batches: Sequence[LinkBatch]) -> None:
         """Submit each of *batches*, none of them of seeds, in one write."""
-        batches = [kept for batch in batches if (kept := self._in_scope(batch)).links]
+        batches = [scoped for batch in batches if (scoped := self._in_scope(batch)).links]
         if not batches:
             return
         via_hosts = [host_of(batch.source.url) for batch in batches]
         own_domains = [registered_domain(host) for host in via_hosts]
         for batch, via_host in zip(batches, via_hosts, strict=True):
-            if self._hinted is not None and any(link.modified for link in batch.links):
-                self._follow_hints(batch, self._entries(batch, via_host), self._hinted)
+            if self._on_hint is not None and any(link.modified for link in batch.links):
+                self._follow_hints(batch, self._entry_maker(batch, via_host), self._on_hint)
         if len(batches) == 1:
-            entry = self._entries(batches[0], via_hosts[0])
-            self._eliminator.submit(batches[0].fingerprints, entry)
+            make_entry = self._entry_maker(batches[0], via_hosts[0])
+            self._eliminator.submit(batches[0].fingerprints, make_entry)
         else:
             places = [(n, i) for n, batch in enumerate(batches) for i in range(len(batch.links))]
             # Most batches from other shards have one link, which is not new.
-            entries: dict[int, Callable[[int], bytes]] = {}
+            entry_makers: dict[int, Callable[[int], bytes]] = {}
 
-            def encoded(at: int) -> bytes:
-                n, i = places[at]
-                if n not in entries:
-                    entries[n] = self._entries(batches[n], via_hosts[n])
-                return entries[n](i)
+            def encoded(place: int) -> bytes:
+                n, i = places[place]
+                if n not in entry_makers:
+                    entry_makers[n] = self._entry_maker(batches[n], via_hosts[n])
+                return entry_makers[n](i)
 
-            names = [name for batch in batches for name in batch.fingerprints]
-            self._eliminator.submit(names, encoded)
+            fps = [fp for batch in batches for fp in batch.fingerprints]
+            self._eliminator.submit(fps, encoded)
         for batch, own_domain in zip(batches, own_domains, strict=True):
             self.submitted += len(batch.links)
-            others = {registered_domain(host) for host in {*batch.hosts}}
-            others.discard(own_domain)
-            if others and batch.source.score >= 0:
-                self._linked(own_domain, others)
+            linked = {registered_domain(host) for host in {*batch.hosts}}
+            linked.discard(own_domain)
+            if linked and batch.source.score >= 0:
+                self._on_linked(own_domain, linked)
 
     def _follow_hints(
         self,
         batch: LinkBatch,
-        entry: Callable[[int], bytes],
-        hinted: Callable[[Entry, int], object],
+        make_entry: Callable[[int], bytes],
+        on_hint: Callable[[Entry, int], object],
     ) -> None:
         for i, link in enumerate(batch.links):
             if link.modified:
-                hinted(decode(entry(i)), batch.fingerprints[i])
+                on_hint(decode(make_entry(i)), batch.fingerprints[i])
 
     def note_linked(self, domain: str, hosts: Collection[str]) -> None:
         """Note that pages of *domain* link to *hosts* by URLs that were submitted before."""
-        others = {registered_domain(host) for host in hosts if not self._leads_out(host)}
-        if others:
-            self._linked(domain, others)
+        domains = {registered_domain(host) for host in hosts if not self._leads_out(host)}
+        if domains:
+            self._on_linked(domain, domains)
 
-    def _entries(self, batch: LinkBatch, via_host: str) -> Callable[[int], bytes]:
+    def _entry_maker(self, batch: LinkBatch, via_host: str) -> Callable[[int], bytes]:
         """Return a function that makes the entry of a link of *batch* from its index."""
         links, hosts, source = batch.links, batch.hosts, batch.source
         own_key = self._key_of(via_host) if source.rank else ""
@@ -240,9 +240,9 @@ class LinkIntake:
         refused = {host for host in {*batch.hosts} if self._leads_out(host)}
         if not refused:
             return batch
-        at = [i for i, host in enumerate(batch.hosts) if host not in refused]
-        self.refused[self._whitelist.name] += len(batch.hosts) - len(at)
-        return batch.only(at)
+        kept = [i for i, host in enumerate(batch.hosts) if host not in refused]
+        self.refused[self._whitelist.name] += len(batch.hosts) - len(kept)
+        return batch.only(kept)
 
     def _leads_out(self, host: str) -> bool:
         """Return whether *host* is outside the domains that the crawl is limited to."""

@@ -159,7 +159,7 @@ class PageIntake:
                 result.visit = page.visit = UNCHANGED if result.is_same else CHANGED
             is_known = history is not None and (history.content or history.hinted_at)
             if history and is_known and (result.is_same or not history.is_duplicate):
-                return self._found_again(page, find, result, history)
+                return self._read_revisited(page, find, result, history)
             if not content.test(result.document):
                 result.claim = result.document
                 slow = find(page)
@@ -172,7 +172,7 @@ class PageIntake:
                     result.claim = place
                     return links, None
         except DISK_ERRORS as error:
-            self._fails(result, error)
+            self._put_back(result, error)
         return _NOTHING
 
     def submit(
@@ -189,7 +189,7 @@ class PageIntake:
                 page, links, chain=chain, score=result.score, since=result.since
             )
         except DISK_ERRORS as error:
-            self._fails(result, error)
+            self._put_back(result, error)
             return False
         result.redirect_target, result.redirect_refused = page.redirect_target, why
         return True
@@ -207,7 +207,7 @@ class PageIntake:
             content.discard(result.document)
         return not is_new
 
-    def _found_again(
+    def _read_revisited(
         self, page: Page, find: Find, result: PageResult, history: History
     ) -> tuple[Sequence[Link], SlowLinks | None]:
         """Do ``read`` for a document found by a repeat visit.
@@ -225,6 +225,6 @@ class PageIntake:
             result.visit = page.visit = UNCHANGED
         return (page.links, slow) if leads_on else _NOTHING
 
-    def _fails(self, result: PageResult, error: Exception) -> None:
+    def _put_back(self, result: PageResult, error: Exception) -> None:
         result.becomes(PageState.PUT_BACK)
         self.fail(error)

@@ -35,7 +35,7 @@ class RemoteShards(Protocol):
         """
         ...
 
-    def seeds_are_read(self) -> None:
+    def note_all_seeds_read(self) -> None:
         """Tell each shard, after all of its seeds, that there are no more.
 
         May be called more than once.

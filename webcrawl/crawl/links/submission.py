@@ -122,20 +122,20 @@ class LinkSubmitter:
         if page.redirect_target:  # the only link of its page
             redirect_chain = chain = chain + self._hop(page.url)
             if self._rules.keeps_cookies and _sets_cookie(page):
-                chain = _left_with_cookie(chain)
+                chain = _clear_urls(chain)
             why = self._redirect_refusal(page.redirect_target, chain)
             if why is None:
                 self._submit(links, source._replace(chain=chain), redirect_chain=redirect_chain)
             else:
                 self._filters.refused[why] += 1
             return why or ""
-        links = self._followed(page, links)
+        links = self._allowed_links(page, links)
         if any(map(_modified, links)):
-            links = [_since(link, since) for link in links]
+            links = [_keep_hint(link, since) for link in links]
         sitemaps = [link for link in links if link.kind == SITEMAP]
         if sitemaps:
             links = [link for link in links if link.kind != SITEMAP]
-            chain = _indexes(chain) + _index(page.url)
+            chain = _index_hops(chain) + _index_hop(page.url)
             if len(chain) > MAX_SITEMAP_NESTING * _HOP_BYTES:
                 self._filters.refused["sitemap_nesting"] += len(sitemaps)
             else:
@@ -154,17 +154,17 @@ class LinkSubmitter:
         kinds = self._rules.kinds_of(via)
         if kinds is not None and SITEMAP not in kinds:
             return
-        found = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
-        links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(found) if url is not None]
+        normalized = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
+        links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(normalized) if url is not None]
         self.sitemaps += len(links)
         self._submit(links, LinkSource(via, depth, 0, b"", self._clock()))
 
-    def _followed(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
+    def _allowed_links(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
         """Return the links that the page and the rules of its host let crawlers follow."""
         kinds = self._rules.kinds_of(page.url)
         if kinds is not None:
-            found, links = links, [link for link in links if link.kind in kinds]
-            self._filters.refused["link_kinds"] += len(found) - len(links)
+            all_links, links = links, [link for link in links if link.kind in kinds]
+            self._filters.refused["link_kinds"] += len(all_links) - len(links)
         if not self._rules.obeys_nofollow:
             return links
         kept = [] if page.robots.nofollow else followed(links)
@@ -179,39 +179,39 @@ class LinkSubmitter:
 
         *redirect_chain* are the URLs, as in a chain, that redirect to the target.
         """
-        found = [link.url for link in links]
+        originals = [link.url for link in links]
         via = source.url
         # A site may redirect back to the form that is rewritten: then it is not rewritten, or it
         # would be lost.
         urls, answers = self._filters.judge(
-            found, source.depth, via, leads_back=lambda url: _leads_back(url, redirect_chain)
+            originals, source.depth, via, leads_back=lambda url: _leads_back(url, redirect_chain)
         )
-        if urls is not found:
+        if urls is not originals:
             # The page's own links stay as they were found.
             links = [replace(link, url=url) for link, url in zip(links, urls, strict=True)]
         accepted = [link for link, (_, why) in zip(links, answers, strict=True) if why is None]
         hosts = [host for host, why in answers if why is None]
         if not accepted:
             return
-        names = fingerprints(map(self.comparison_form, [link.url for link in accepted]))
+        url_fps = fingerprints(map(self.comparison_form, [link.url for link in accepted]))
         for i, link in enumerate(accepted):
             if redirect_chain:
-                returns = _hops(source.chain).count(_PASSED + names[i].to_bytes(8, "little"))
-                names[i] = forwarded(link.url, names[i], _forms(redirect_chain), returns)
+                times = _hops(source.chain).count(_PASSED + url_fps[i].to_bytes(8, "little"))
+                url_fps[i] = forwarded(link.url, url_fps[i], _form_fps(redirect_chain), times)
             elif link.kind in _FORWARDS and link.url != via:
-                names[i] = forwarded(link.url, names[i], _forms(self._hop(via)))
-        self.sink.submit(LinkBatch(accepted, hosts, names, source))
+                url_fps[i] = forwarded(link.url, url_fps[i], _form_fps(self._hop(via)))
+        self.sink.submit(LinkBatch(accepted, hosts, url_fps, source))
 
     def _hop(self, url: str) -> bytes:
         """Return *url* as a hop of a chain: the fingerprints of the URL and of its form."""
-        names = fingerprint(url), fingerprint(self.comparison_form(url))
-        return b"".join(name.to_bytes(8, "little") for name in names)
+        fps = fingerprint(url), fingerprint(self.comparison_form(url))
+        return b"".join(fp.to_bytes(8, "little") for fp in fps)
 
     def _redirect_refusal(self, target: str, chain: bytes) -> str | None:
         """Return why the redirect to *target* is not followed, None if it is; *chain* led there."""
         if _leads_back(target, chain):
             return "redirect_loop"
-        redirects = (len(chain) - len(_indexes(chain))) // _HOP_BYTES
+        redirects = (len(chain) - len(_index_hops(chain))) // _HOP_BYTES
         return "too_many_redirects" if redirects > self._rules.max_redirects else None
 
     def refuses_seed(self, url: str) -> bool:
@@ -239,23 +239,23 @@ class LinkSubmitter:
         )
 
 
-def _since(link: Link, at: float) -> Link:
-    """Return *link*, keeping its modification time only if that is after *at*.
+def _keep_hint(link: Link, since: float) -> Link:
+    """Return *link*, keeping its modification time only if that is after *since*.
 
-    With 0 for *at*, and for sitemaps, no time is kept: visits for a reason of their own do not know
-    what a sitemap has said before.
+    With 0 for *since*, and for sitemaps, no time is kept: visits for a reason of their own do not
+    know what a sitemap has said before.
     """
-    is_hint = at and link.modified > at and link.kind != SITEMAP
+    is_hint = since and link.modified > since and link.kind != SITEMAP
     return link if is_hint or not link.modified else replace(link, modified=0.0)
 
 
 def _leads_back(url: str, chain: bytes) -> bool:
     """Return whether *url* is in *chain*."""
-    name = fingerprint(url).to_bytes(8, "little")
-    return any(chain.startswith(name, at) for at in range(0, len(chain), _HOP_BYTES))
+    fp = fingerprint(url).to_bytes(8, "little")
+    return any(chain.startswith(fp, at) for at in range(0, len(chain), _HOP_BYTES))
 
 
-def _index(url: str) -> bytes:
+def _index_hop(url: str) -> bytes:
     """Return the sitemap index *url* as a hop. A URL of the same form is not the same sitemap."""
     return fingerprint(url).to_bytes(8, "little") + _NO_FORM
 
@@ -264,12 +264,12 @@ def _hops(chain: bytes) -> list[bytes]:
     return [chain[i : i + _HOP_BYTES] for i in range(0, len(chain), _HOP_BYTES)]
 
 
-def _indexes(chain: bytes) -> bytes:
+def _index_hops(chain: bytes) -> bytes:
     """Return the hops of *chain* that are sitemap indexes, not redirects."""
     return b"".join(hop for hop in _hops(chain) if hop.endswith(_NO_FORM))
 
 
-def _forms(chain: bytes) -> set[int]:
+def _form_fps(chain: bytes) -> set[int]:
     """Return the fingerprints of the forms of the URLs in *chain*."""
     return {int.from_bytes(hop[8:], "little") for hop in _hops(chain)}
 
@@ -278,19 +278,19 @@ def _sets_cookie(page: Page) -> bool:
     return any(name.lower() == b"set-cookie" for name, _ in page.headers)
 
 
-def _left_with_cookie(chain: bytes) -> bytes:
+def _clear_urls(chain: bytes) -> bytes:
     """Clear the URLs of *chain*, because a cookie was set: a redirect back to one is not a loop."""
     return b"".join(_PASSED + hop[8:] for hop in _hops(chain))
 
 
-def forwarded(target: str, name: int, forms: Collection[int], returns: int = 0) -> int:
+def forwarded(target: str, form_fp: int, forms: Collection[int], returns: int = 0) -> int:
     """Return the fingerprint of the URL *target*, which others forward to.
 
-    It is usually *name*, the fingerprint of its form. If one of the forwarding URLs has the same
-    form (*forms*), such as a.test/?b&a forwarding to a.test/?a&b, that name belongs to the
-    redirect. The page behind it has not been fetched, and gets another name. So does a URL each
-    time that redirects with cookies have come back to it (*returns*).
+    It is usually *form_fp*, the fingerprint of its form. If one of the forwarding URLs has the same
+    form (*forms*), such as a.test/?b&a forwarding to a.test/?a&b, that fingerprint belongs
+    to the redirect. The page behind it has not been fetched, and gets another one. So does a URL
+    each time that redirects with cookies have come back to it (*returns*).
     """
     if returns:
         return fingerprint(f"return {returns} to {target}")
-    return fingerprint(f"forwarded to {target}") if name in forms else name
+    return fingerprint(f"forwarded to {target}") if form_fp in forms else form_fp

@@ -29,7 +29,7 @@ class FewHosts:
         #: Whether there have ever been that many hosts.
         self.had_more = False
 
-    def look(self, shards: Shards) -> bool:
+    def has_lasted(self, shards: Shards) -> bool:
         """Look at *shards*, and return whether few hosts have been left for long enough.
         O(shards)."""
         if shards.hosts >= self._fewest:

@@ -66,7 +66,7 @@ def parse_line(line: bytes) -> tuple[str, int | None] | None:
     return url, rank
 
 
-def is_sayable(url: str, rank: int) -> bool:
+def fits_a_line(url: str, rank: int) -> bool:
     """Return whether a seed list can represent *url* and *rank* in a line."""
     try:
         return parse_line(f"{rank},{url}".encode()) == (url, rank)

@@ -18,7 +18,7 @@ from webcrawl.crawl.seeds.line_reader import BrokenGzip, LineReader, SourceCurso
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import replacing
-from webcrawl.urls.registered_domain import in_use
+from webcrawl.urls.registered_domain import current_list
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -167,20 +167,20 @@ class SeedReader:
                 if parsed is not None:
                     url, rank = parsed
                     seeds.append(Seed(url, number if rank is None else rank, source.name, number))
-            cursor.done = should_leave = source.ended
+            cursor.done = is_over = source.ended
         except BrokenGzip as broken:
             # The same bytes would break again: only a changed file is read again.
-            cursor.done = should_leave = True
+            cursor.done = is_over = True
             cursor.damage = str(broken)
             self._report(source, cursor.line + 1, broken.line, str(broken))
         except OSError as error:
             # Not done: the next run continues from here.
-            should_leave = True
+            is_over = True
             logger.error("seeds: cannot read the rest of %s: %s", source.name, _reason(error))  # noqa: TRY400 - a lost mount needs no traceback
         cursor.seeds += len(seeds)
         self.seeds_read += len(seeds)
-        if should_leave:
-            self._leave(source)
+        if is_over:
+            self._finish_source(source)
         return seeds
 
     def snapshot(self) -> bytes:
@@ -279,7 +279,7 @@ class SeedReader:
         elif self._logged == LOGGED_BAD_LINES + 1:
             logger.warning("seeds: further bad lines are only counted")
 
-    def _leave(self, source: LineReader) -> None:
+    def _finish_source(self, source: LineReader) -> None:
         """Close *source* and go to the next one that is not done."""
         source.close()
         cursor = source.cursor
@@ -302,7 +302,7 @@ def _is_seed(name: str) -> bool:
     """
     host = name.partition("/")[0].partition(":")[0]
     return "://" in name or (
-        "." in host and in_use().knows_suffix_of(host) and not os.path.exists(name)  # noqa: PTH110  # no name raises
+        "." in host and current_list().knows_suffix_of(host) and not os.path.exists(name)  # noqa: PTH110  # no name raises
     )
 
 

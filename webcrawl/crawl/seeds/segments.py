@@ -42,7 +42,7 @@ class SegmentQueue:
 
     def __init__(self, *, directory: Path, min_hosts: int, only: Path | None = None) -> None:
         self.directory = directory
-        self._few = FewHosts(min_hosts, secs=0, clock=now)
+        self._few_hosts = FewHosts(min_hosts, secs=0, clock=now)
         self._only = only
 
     @classmethod
@@ -67,7 +67,7 @@ class SegmentQueue:
         """Return the segments to read, the oldest first."""
         return [*map(str, [self._only] if self._only else segments(self.directory))]
 
-    def lets_read(self, seeds: SeedReader, shards: Shards) -> bool:
+    def should_continue(self, seeds: SeedReader, shards: Shards) -> bool:
         """Return whether to go on reading from *seeds*, the reader of the segments.
 
         At the end of the seeds it means whether to end the crawl. Adds segments that were made
@@ -75,10 +75,10 @@ class SegmentQueue:
         """
         if not seeds.begins_source:
             return True
-        if not self._few.look(shards):
+        if not self._few_hosts.has_lasted(shards):
             return False
         seeds.add(self.names())
-        return self._few.had_more or not seeds.exhausted or shards.has_fewer_hosts_than(1)
+        return self._few_hosts.had_more or not seeds.exhausted or shards.has_fewer_hosts_than(1)
 
     def remainder(self, jobdir: Path) -> Path:
         """Return the file for the URLs that the crawl in *jobdir* returns."""

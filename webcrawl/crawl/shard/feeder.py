@@ -30,8 +30,8 @@ _SOON_SECS = 10.0
 class Feeder:
     """Feeds the frontier with the new URLs of the eliminator.
 
-    *clock* gives epoch seconds. Set *is_fed* when there are no more seeds: until then an empty
-    frontier means nothing. *turns* decide when the eliminator merges.
+    *clock* gives epoch seconds. Set *has_all_seeds* when there are no more seeds: until then an
+    empty frontier means nothing. *turns* decide when the eliminator merges.
     """
 
     eliminator: Eliminator
@@ -39,7 +39,7 @@ class Feeder:
     frontier: Frontier
     clock: TimeSource
     turns: MergeTurns
-    is_fed: bool = dataclasses.field(default=False, init=False)
+    has_all_seeds: bool = dataclasses.field(default=False, init=False)
 
     def open(self, *, awaits_seeds: bool) -> None:
         """Start, now that the crawl is open.
@@ -47,10 +47,10 @@ class Feeder:
         *awaits_seeds*: the spider will say when all seeds are read.
         """
         self.admission.open()
-        self.is_fed = not awaits_seeds
+        self.has_all_seeds = not awaits_seeds
 
     @property
-    def may_bring(self) -> bool:
+    def has_pending(self) -> bool:
         """Return whether submitted or parked URLs may still reach the frontier. O(1)."""
         waits = bool(self.eliminator.waiting) or self.admission.may_admit
         return waits or self.frontier.due.is_due
@@ -76,7 +76,7 @@ class Feeder:
 
     def supply(self) -> Supply:
         """Return how soon there is something to fetch here that is not parked."""
-        if not self.is_fed:
+        if not self.has_all_seeds:
             return Supply.NOW
         supply = self.frontier.supply
         if not self.eliminator.waiting:

@@ -48,10 +48,10 @@ MAX_LINES = 1 << 22
 
 
 class Ranks:
-    """Ranks in one version of the file, of its first *most* hosts and URLs."""
+    """Ranks in one version of the file, of its first *limit* hosts and URLs."""
 
-    def __init__(self, *, most: int = MAX_LINES) -> None:
-        self._most = most
+    def __init__(self, *, limit: int = MAX_LINES) -> None:
+        self._limit = limit
         self._pairs = bytearray()
         self._sorted = np.empty(0, _PAIR)
         self._has_urls = False
@@ -67,12 +67,12 @@ class Ranks:
         text = line.strip()
         if not text or text[0] == "#" or text in _HEADINGS:
             return
-        found = _LINE.fullmatch(text)
-        name = _name_in(found) if found else ""
-        if found is None or not name:
+        match = _LINE.fullmatch(text)
+        name = _name_in(match) if match else ""
+        if match is None or not name:
             raise ValueError(f"{text[:80]!r} is not a rank of a host or URL")
-        if len(self) < self._most and (rank := int(found[1])):
-            self._has_urls |= found["url"] is not None
+        if len(self) < self._limit and (rank := int(match[1])):
+            self._has_urls |= match["url"] is not None
             self._pairs += _fingerprint(name) + _pack_rank(min(rank, _MAX_RANK))
 
     def complete(self) -> None:

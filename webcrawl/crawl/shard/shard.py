@@ -213,7 +213,7 @@ class Shard:
                 knows=knows,
                 clock=settings.clock,
             )
-            self.admission.take_over = self.hints.take_over
+            self.admission.select_visits = self.hints.select_visits
         self.feeder = Feeder(
             eliminator=tables.seen,
             admission=self.admission,
@@ -226,8 +226,8 @@ class Shard:
             ranks=tables.ranks,
             domains=SeedDomains(tables.domains) if settings.is_limited else None,
             key_of=POLITENESS_KEYS[settings.key],
-            linked=hosts.records.domains.link,
-            hinted=None if self.hints is None else self.hints.follow,
+            on_linked=hosts.records.domains.link,
+            on_hint=None if self.hints is None else self.hints.follow,
         )
         self._joined: dict[str, OwnedPart] = {}
         self._flushed_at = 0.0
@@ -315,7 +315,7 @@ class Shard:
             trust_done=self.trusts_log and not state.rebooted,
             on_done=self._commit_again,
             # Contacts lost in a power failure happened before the machine booted.
-            forgotten=self.clock() if forgets else self.clock.offset * state.rebooted,
+            unlogged_until=self.clock() if forgets else self.clock.offset * state.rebooted,
         )
         for name, part in self.parts.items():
             state.attach(name, part)
@@ -374,11 +374,11 @@ class Shard:
     @property
     def awaits_seeds(self) -> bool:
         """Return whether no URL may be fetched yet because more of its seeds may come."""
-        return self.settings.needs_all_seeds and not self.feeder.is_fed
+        return self.settings.needs_all_seeds and not self.feeder.has_all_seeds
 
-    def seeds_are_known(self) -> None:
+    def note_all_seeds_known(self) -> None:
         """Mark all of its seeds as known."""
-        self.feeder.is_fed = True
+        self.feeder.has_all_seeds = True
 
     def refusing(self) -> Counter[str]:
         """Count, by outcome, the hosts with URLs that rest because they refused. O(such hosts)."""
@@ -406,9 +406,9 @@ class Shard:
         return self.frontier.acquire(host) if self.can_hand_out else None
 
     @property
-    def may_bring(self) -> bool:
+    def has_pending(self) -> bool:
         """Return whether anything waits, is leased, or may still reach the frontier. O(1)."""
-        return bool(len(self.frontier) or self.frontier.leased or self.feeder.may_bring)
+        return bool(len(self.frontier) or self.frontier.leased or self.feeder.has_pending)
 
     def drain(self, supply: Callable[[], Supply]) -> None:
         """Do a slice of background work: move new URLs to the frontier, write host records.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.clock import now
-from webcrawl.crawl.job.totals import COUNTED, added
+from webcrawl.crawl.job.totals import COUNTED, summed
 from webcrawl.crawl.shard.merge_turns import MergeTurns
 from webcrawl.frontier import Supply
 from webcrawl.urls import host_of
@@ -97,7 +97,7 @@ class Shards:
 
     def remove(self, shard: Shard) -> None:
         """Remove *shard*."""
-        self._counted_before = added(self._counted_before, _counts(shard))
+        self._counted_before = summed(self._counted_before, _counts(shard))
         del self._held[shard.number]
         self._only = None
         self._ready_at.pop(shard.number, None)
@@ -270,9 +270,9 @@ class Shards:
         return any(shard.eliminator.is_full for shard in self._held.values())
 
     @property
-    def may_bring(self) -> bool:
+    def has_pending(self) -> bool:
         """Return whether anything waits, is leased, or may still reach a frontier. O(shards)."""
-        return any(shard.may_bring for shard in self._held.values())
+        return any(shard.has_pending for shard in self._held.values())
 
     @property
     def next_due(self) -> float | None:
@@ -305,7 +305,7 @@ class Shards:
         stats = [shard.stats() for shard in self]
         same = {name: number for one in stats[:1] for name, number in one.items()}
         rounds = {name: number for name, number in same.items() if name in _NOT_SUMMED}
-        return added(self._counted_before, *stats) | rounds
+        return summed(self._counted_before, *stats) | rounds
 
 
 def _counts(shard: Shard) -> dict[str, float]:

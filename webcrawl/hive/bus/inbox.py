@@ -156,7 +156,7 @@ class Inbox:
                     count += len(message.links)
                 elif isinstance(message, SeedsSent):
                     self.knows_all_seeds = True
-                    self.shard.seeds_are_known()
+                    self.shard.note_all_seeds_known()
                     # Now the skipped messages can be read.
                     should_reread |= has_skipped
                     has_skipped = False

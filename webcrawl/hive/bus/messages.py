@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 # message := msgpack array [kind, field, ...]
-#   kind 1: links; names are their fingerprints, u64 little-endian. An empty list of kinds means
+#   kind 1: links; fps are their fingerprints, u64 little-endian. An empty list of kinds means
 #           that all are "a", an empty list of times that there are none. Only seeds have ranks (one
 #           for each link) and sites (the hosts of ``SeedFacts``).
 #   kind 2: an entry, and the fingerprint it is submitted under, or nil if it is requeued
@@ -49,7 +49,7 @@ class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
 
     urls: list[str]
     kinds: list[str]
-    names: bytes
+    fps: bytes
     source: str
     depth: Count
     rank: Count
@@ -105,16 +105,16 @@ SEEDS_SENT = _encode(SeedsSent())
 
 def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
     """Encode *batch*, or its links *at* these indexes. Takes 1 us, and 0.1 us for each link."""
-    links, names, source, seeds = batch.links, batch.fingerprints, batch.source, batch.seeds
+    links, fps, source, seeds = batch.links, batch.fingerprints, batch.source, batch.seeds
     if at is not None:
-        links, names = [links[i] for i in at], [names[i] for i in at]
+        links, fps = [links[i] for i in at], [fps[i] for i in at]
     kinds = [link.kind for link in links]
     times = [link.modified for link in links]
     return _encode(
         _Links(
             [link.url for link in links],
             kinds if kinds.count(_USUAL_KIND) < len(kinds) else [],
-            array("Q", names).tobytes(),
+            array("Q", fps).tobytes(),
             source.url,
             source.depth,
             source.rank,
@@ -162,14 +162,14 @@ def decode(data: bytes) -> Message:
 def _batch_of(message: _Links) -> LinkBatch:
     urls, kinds = message.urls, message.kinds
     count = len(urls)
-    each = (kinds, message.modified)
-    if len(message.names) != 8 * count or any(values and len(values) != count for values in each):
+    lists = (kinds, message.modified)
+    if len(message.fps) != 8 * count or any(values and len(values) != count for values in lists):
         raise MessageError("links without their fingerprints, kinds or times")
     if len(message.chain) % _HOP_BYTES:
         raise MessageError("a redirect chain of the wrong length")
-    names = array("Q", message.names)
+    fps = array("Q", message.fps)
     hosts = [host_of(url) for url in urls]
-    if 0 in names or "" in hosts:
+    if 0 in fps or "" in hosts:
         raise MessageError("a link without a host, or without a fingerprint")
     seeds = None
     if message.ranks is not None:
@@ -184,7 +184,7 @@ def _batch_of(message: _Links) -> LinkBatch:
     return LinkBatch(
         links,
         hosts,
-        names,
+        fps,
         LinkSource(
             message.source,
             message.depth,

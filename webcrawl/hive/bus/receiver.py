@@ -76,20 +76,20 @@ class Receiver:
         back_off = BackOff()
         while not is_cancelled():
             try:
-                found = await self._read()
+                streams = await self._read()
             except UNREACHABLE:
                 await back_off.wait()
                 continue
             self._pause_at = now() + _SLICE_SECS
             try:
-                for stream in found:
+                for stream in streams:
                     await self._take_in(*stream)
             except (OSError, CorruptRecordError, FatalError) as error:
                 self.fail(error)
                 await back_off.wait()
                 continue
             back_off.reset()
-            if found:
+            if streams:
                 await asyncio.sleep(_READ_EVERY_SECS)
 
     async def _read(self) -> list[tuple[int, Inbox, str, _Entries]]:
@@ -128,14 +128,14 @@ class Receiver:
         for stream, cursor in zip(streams, cursors, strict=True):
             pipeline.execute_command("XRANGE", stream, f"({cursor}", "+", "COUNT", _READ_ENTRIES)
         answers = await pipeline.execute()
-        found = [
+        answered = [
             (stream.encode(), entries)
             for stream, entries in zip(streams, answers, strict=True)
             if entries
         ]
-        if not found:
+        if not answered:
             await asyncio.sleep(_IDLE_SECS)
-        return found
+        return answered
 
     async def _take_in(self, number: int, inbox: Inbox, cursor: str, entries: _Entries) -> None:
         """Give *entries* to *inbox*, as long as the shard is held and its cursor is unchanged."""
@@ -143,20 +143,20 @@ class Receiver:
             # The shard may be gone or being closed in a thread.
             if self.inboxes.get(number) is not inbox or inbox.cursor != cursor:
                 return
-            some = [
+            batch = [
                 (stream_id.decode(), fields.get(b"b", b""))
                 for stream_id, fields in entries[start : start + _SLICE_ENTRIES]
             ]
-            links, refused = inbox.take_in(some)
-            cursor = some[-1][0]
+            links, refused = inbox.take_in(batch)
+            cursor = batch[-1][0]
             self._links += links
-            self.received += len(some)
-            self._bytes += sum(len(packed) for _, packed in some)
+            self.received += len(batch)
+            self._bytes += sum(len(packed) for _, packed in batch)
             self.lag = max(0.0, wall_time() - order_of(cursor)[0] / 1000)
             self._lag_max = max(self.lag, self._lag_max)
-            for stat, what in refused.items():
-                if what:
-                    self._refuse(stat, what)
+            for stat, urls in refused.items():
+                if urls:
+                    self._refuse(stat, urls)
             if now() >= self._pause_at:
                 await asyncio.sleep(0)
                 self._pause_at = now() + _SLICE_SECS

@@ -165,10 +165,10 @@ class Sender:
 
     def _gather(self) -> bool:
         """Move messages from the outboxes into the queues; return False if a disk fails."""
-        boxes = [outbox for outbox in self.outboxes.values() if outbox.unsent and outbox.is_open]
-        while boxes and self._bytes < _UNDER_WAY_BYTES:
-            left = []
-            for outbox in boxes:
+        outboxes = [outbox for outbox in self.outboxes.values() if outbox.unsent and outbox.is_open]
+        while outboxes and self._bytes < _UNDER_WAY_BYTES:
+            unfinished = []
+            for outbox in outboxes:
                 try:
                     messages = outbox.take(_TAKE_BYTES)
                 except (OSError, CorruptRecordError) as error:
@@ -178,8 +178,8 @@ class Sender:
                     self._queues.setdefault(message.target, deque()).append((outbox, message))
                     self._bytes += len(message.payload)
                 if messages:
-                    left.append(outbox)
-            boxes = left
+                    unfinished.append(outbox)
+            outboxes = unfinished
         return True
 
     async def _send_all(self) -> None:
@@ -257,13 +257,13 @@ class Sender:
 
 def _entries(target: int, queue: deque[tuple[Outbox, Outgoing]]) -> Iterable[_Entry]:
     """Divide *queue* into entries for the stream of *target*."""
-    some: list[bytes] = []
+    payloads: list[bytes] = []
     size = 0
     for _, message in queue:
-        some.append(message.payload)
+        payloads.append(message.payload)
         size += len(message.payload)
         if size >= _ENTRY_BYTES:
-            yield _Entry(target, len(some), pack_many(some))
-            some, size = [], 0
-    if some:
-        yield _Entry(target, len(some), pack_many(some))
+            yield _Entry(target, len(payloads), pack_many(payloads))
+            payloads, size = [], 0
+    if payloads:
+        yield _Entry(target, len(payloads), pack_many(payloads))

@@ -92,24 +92,24 @@ class HostSplitter:
 
         Links in the cache are not sent; their hosts are noted if the pair of domains is new.
         """
-        names, hosts, cache = batch.fingerprints, batch.hosts, self._cache
+        fps, hosts, cache = batch.fingerprints, batch.hosts, self._cache
         targets = [*map(self._shards.number_of, hosts)]
         leaving = [i for i, target in enumerate(targets) if target != kept]
         if not leaving:
             return batch, []
         domain = registered_domain(host_of(batch.source.url))
         pairs = [hash((domain, registered_domain(hosts[i]))) for i in leaving]
-        missed = {*cache.misses([names[i] for i in leaving])}
+        missed = {*cache.misses([fps[i] for i in leaving])}
         unknown = {*cache.misses(pairs)} if batch.source.score >= 0 else ()
         # By target: the indexes of links, and the cache keys to add on delivery.
-        found: dict[int, tuple[list[int], list[int]]] = {}
+        by_target: dict[int, tuple[list[int], list[int]]] = {}
         # Notes may be lost in a crash, so any outbox will do; using one makes fewer messages.
         note = next(iter(self._outboxes.values())).note
         for n, i in enumerate(leaving):
             if n in missed:
-                at, cache_keys = found.setdefault(targets[i], ([], []))
-                at.append(i)
-                cache_keys += (names[i], pairs[n])
+                indexes, cache_keys = by_target.setdefault(targets[i], ([], []))
+                indexes.append(i)
+                cache_keys += (fps[i], pairs[n])
             elif n in unknown:
                 note(targets[i], domain, hosts[i], pairs[n])
         self._sent += len(missed)
@@ -117,11 +117,11 @@ class HostSplitter:
         messages: _Messages = [
             (
                 target,
-                encode_links(batch, at[start : start + _LINKS]),
+                encode_links(batch, indexes[start : start + _LINKS]),
                 cache_keys[2 * start : 2 * (start + _LINKS)],
             )
-            for target, (at, cache_keys) in found.items()
-            for start in range(0, len(at), _LINKS)
+            for target, (indexes, cache_keys) in by_target.items()
+            for start in range(0, len(indexes), _LINKS)
         ]
         own = [i for i, target in enumerate(targets) if target == kept]
         return batch.only(own) if own else None, messages
@@ -149,7 +149,7 @@ class HostSplitter:
         _, number = min(held)
         return self._outboxes[number]
 
-    def seeds_are_read(self) -> None:
+    def note_all_seeds_read(self) -> None:
         """Tell each shard, including the one that read the seeds, that all seeds were sent."""
         _, outbox = self._source("")
         messages = [(target, SEEDS_SENT, ()) for target in range(self._shards.number)]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
 
 #: Exit codes of ``scrapy crawl`` that a restart cannot help: bad input, the disk, too many errors.
-LASTING = frozenset({2, 3, 4})
+PERMANENT_ERRORS = frozenset({2, 3, 4})
 # Exit codes that end one process but not its hive: finished, or no host has answered in any run.
 _ENDS = frozenset({0, 5})
 # A process is restarted at most this often within this time, each time after a longer wait.
@@ -97,7 +97,7 @@ class ChildProcess:
             except OSError as error:
                 code, how = 1, f"cannot be started: {error}"
             self.read_log()
-            if code in _ENDS or code in LASTING or self._is_stopping.is_set():
+            if code in _ENDS or code in PERMANENT_ERRORS or self._is_stopping.is_set():
                 self.state = "ended" if code == 0 else f"ended with exit code {code}"
                 # Before its signal handlers are set, a signal kills it, and nothing is lost.
                 if code < 0:
@@ -148,8 +148,8 @@ class ChildProcess:
         if len(messages) > _MAX_MESSAGES:
             self.say(f"{self.name}: {len(messages) - _MAX_MESSAGES:,} more in {self.log}")
         for line in lines:
-            if found := _PROGRESS.match(line):
-                self.progress = found[1]
+            if match := _PROGRESS.match(line):
+                self.progress = match[1]
 
     async def _run_once(self) -> int:
         self.log.parent.mkdir(parents=True, exist_ok=True)

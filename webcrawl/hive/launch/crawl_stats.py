@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.crawl.job.state_directory import shard_path
-from webcrawl.crawl.job.totals import OF_SHARDS, PREFIX, added, of_older_job
+from webcrawl.crawl.job.totals import OF_SHARDS, PREFIX, of_older_job, summed
 from webcrawl.frontier.view import FrontierView
 from webcrawl.hive.launch.job_directories import lost_shards
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -59,7 +59,7 @@ def _counts_on_disk(jobdirs: Sequence[Path]) -> Mapping[str, float]:
         checkpoint = read_checkpoint(jobdir, without=lost)
         if checkpoint is None:
             continue
-        older = added(older, of_older_job(checkpoint.own.snapshots.get("totals")))
+        older = summed(older, of_older_job(checkpoint.own.snapshots.get("totals")))
         for name, state in checkpoint.shards.items():
             frontier = FrontierView(
                 path=shard_path(jobdir, name) / "frontier",
@@ -67,7 +67,7 @@ def _counts_on_disk(jobdirs: Sequence[Path]) -> Mapping[str, float]:
                 trust_done=state.trusted,
             )
             counted.append(frontier.crawl_counts)
-    return added(older, *counted)
+    return summed(older, *counted)
 
 
 def merged(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

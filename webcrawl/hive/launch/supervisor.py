@@ -24,7 +24,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from webcrawl.errors import FatalError, refusal
-from webcrawl.hive.launch.child_process import LASTING, ChildProcess, core_of
+from webcrawl.hive.launch.child_process import PERMANENT_ERRORS, ChildProcess, core_of
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 from webcrawl.hive.membership.report import DRONES, drone_name
 from webcrawl.storage.atomic import remove_new
@@ -271,7 +271,7 @@ class Supervisor:
 
     async def _run_drone(self, drone: ChildProcess) -> int:
         code = await drone.run()
-        if code in LASTING:
+        if code in PERMANENT_ERRORS:
             self._stop_once()
         return code
 

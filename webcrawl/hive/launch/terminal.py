@@ -73,24 +73,24 @@ class LocalTable:
         if self._client is None:
             self._client = self._connect(supervisor.redis_url)
         try:
-            found = await look(self._client, self._keys)
+            status = await look(self._client, self._keys)
         except UNREACHABLE:
-            found = HiveStatus(0, 0, 0, (), "Redis does not answer")
+            status = HiveStatus(0, 0, 0, (), "Redis does not answer")
         except FatalError:  # no drone has created the hive yet
-            found = HiveStatus(0, 0, 0, (), CrawlState.STARTING)
+            status = HiveStatus(0, 0, 0, (), CrawlState.STARTING)
         shown = {}
         # While some drones live, those that are gone show no figures: others get their shards.
-        keeps_figures = bool(found.note or not found.drones)
+        keeps_figures = bool(status.note or not status.drones)
         for child in supervisor.drones:
             last = self._drones.get(child.name) or DroneStatus(child.name)
             figures = last.figures if keeps_figures else None
             note = (child.progress if child.pid else "") or child.state
             shown[child.name] = DroneStatus(child.name, figures=figures, note=note)
-        shown |= {drone.name: drone for drone in found.drones}
+        shown |= {drone.name: drone for drone in status.drones}
         self._drones = shown
-        orphans = found.orphans if found.drones else 0  # not shown when all drones have ended
-        found = dataclasses.replace(found, drones=[*shown.values()], orphans=orphans)
-        return table(supervisor.hive.name, found, secs=self._clock() - self._began)
+        orphans = status.orphans if status.drones else 0  # not shown when all drones have ended
+        status = dataclasses.replace(status, drones=[*shown.values()], orphans=orphans)
+        return table(supervisor.hive.name, status, secs=self._clock() - self._began)
 
     async def close(self) -> None:
         """Close the connection to Redis."""

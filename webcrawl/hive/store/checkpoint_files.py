@@ -186,5 +186,5 @@ def checkpoints_in(names: Iterable[str]) -> list[tuple[int, int]]:
 
 def token_of(name: str) -> float:
     """Return the token in the name of a checkpoint or object; infinity for other names."""
-    found = _OF_TOKEN.fullmatch(name)
-    return int(found[1]) if found else math.inf
+    match = _OF_TOKEN.fullmatch(name)
+    return int(match[1]) if match else math.inf

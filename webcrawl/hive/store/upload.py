@@ -187,7 +187,7 @@ class Upload:
             shutil.rmtree(aside)
         make_directory(aside)
         try:
-            database.copy_to(aside, self.may_continue, keeps_track=True)
+            database.copy_to(aside, self.may_continue, track_changes=True)
             self.check()  # the copy may have ended early
             file = self._file(aside / FILE, None, "whole")
             assert file is not None, "no other process uses the directory"
@@ -269,9 +269,9 @@ def _kind_of(path: Path, file: BinaryIO) -> str:
         return "unfinished"
     if magic in _WRITTEN_ONCE:
         return "whole"
-    found = _NUMBERED.fullmatch(path.name)
-    if magic == record_log.MAGIC and found is not None:
-        before, number, suffix = found.groups()
+    match = _NUMBERED.fullmatch(path.name)
+    if magic == record_log.MAGIC and match is not None:
+        before, number, suffix = match.groups()
         following = f"{before}{int(number) + 1:0{len(number)}d}{suffix}"
         if path.with_name(following).exists():
             return "whole"

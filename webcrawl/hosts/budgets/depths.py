@@ -47,7 +47,7 @@ class DepthOrder(Gate):
         self._depth: float = 0
         # The smallest depth that is held, and the most hosts that the current one had.
         self._next = math.inf
-        self._most = 0
+        self._max_hosts = 0
         # When more hosts last had URLs, and when some of them were last not far off.
         self._many_at = self._near_at = clock()
 
@@ -64,13 +64,13 @@ class DepthOrder(Gate):
     def needs_pass(self, supply: Supply) -> bool:
         """Return whether the next depth begins."""
         hosts, now = self._hosts(), self._clock()
-        self._most = max(self._most, hosts)
+        self._max_hosts = max(self._max_hosts, hosts)
         if supply < Supply.LATER:
             self._near_at = now
-        if supply is Supply.NOW or hosts > _LARGEST_HOSTS * self._most or self._coming():
+        if supply is Supply.NOW or hosts > _LARGEST_HOSTS * self._max_hosts or self._coming():
             self._many_at = now
         is_over = now >= self._many_at + _SETTLE_SECS or now >= self._near_at + _FAR_SECS
         if self._next == math.inf or not is_over:
             return False
-        self._depth, self._next, self._most = self._next, math.inf, 0
+        self._depth, self._next, self._max_hosts = self._next, math.inf, 0
         return True

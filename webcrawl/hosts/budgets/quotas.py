@@ -38,7 +38,7 @@ class Ledger:
     def __init__(self, records: HostRecords) -> None:
         self._records = records
 
-    def begun(self, entry: Entry) -> None:
+    def note_start(self, entry: Entry) -> None:
         """Count the download of *entry*, which begins; a retry is not counted again."""
         if not entry.attempts:
             self._count(entry, 1, 0)
@@ -48,7 +48,7 @@ class Ledger:
         if not entry.attempts:
             self._count(entry, -1, 0)
 
-    def received(self, entry: Entry, size_bytes: int) -> None:
+    def note_received(self, entry: Entry, size_bytes: int) -> None:
         """Add received bytes of the body of *entry*."""
         self._count(entry, 0, size_bytes)
 

@@ -49,7 +49,7 @@ class HostAddresses:
             return known
         return self.guard.permitted(known)
 
-    def again_in(self, host: str) -> float:
+    def retry_in(self, host: str) -> float:
         """Return in how many seconds the name servers are queried for *host* again."""
         return self.resolver.ttl(host)
 

@@ -122,16 +122,16 @@ class RestTimes(msgspec.Struct, frozen=True, gc=False):
     - *origin* is the rest of the origin alone.
     - *wait* is the stat that counts how long the host had not been contacted before that contact,
       "" if it had no contact in this run.
-    - *alone*: only the origin has failed, and its host rests as if that had taken no time.
-    - *for_all*: *secs* is not a pause between contacts, but applies to all parts of the host.
+    - *is_alone*: only the origin has failed, and its host rests as if that had taken no time.
+    - *for_all_parts*: *secs* is not a pause between contacts, but applies to all parts of the host.
     """
 
     secs: float
     min_rest: float
     origin: float
     wait: str
-    alone: bool
-    for_all: bool
+    is_alone: bool
+    for_all_parts: bool
 
 
 @dataclasses.dataclass(slots=True)
@@ -181,7 +181,7 @@ class Politeness:
     def __post_init__(self) -> None:
         self.refusals = Refusals(self.clock)
 
-    def after(
+    def rest_after(
         self,
         key: str,
         url: str,
@@ -208,11 +208,11 @@ class Politeness:
         failed = not excused and rule.failures > 0
         unproven = not has_answered and host.is_unproven(origin.host)
         has_other_answered = record.answered not in ("", origin.host)
-        alone = failed and outcome not in _ABOUT_CRAWLER and (unproven or has_other_answered)
+        is_alone = failed and outcome not in _ABOUT_CRAWLER and (unproven or has_other_answered)
         times = [*record.took, took][-REMEMBERED_TIMES:]
         if not excused:
             self._count_failure(origin, outcome, rule)
-            if not alone:
+            if not is_alone:
                 self._count_failure(host, outcome, rule)
             host.lookups_failed = 0
             if has_answered:
@@ -241,26 +241,26 @@ class Politeness:
         is_given_up = self._give_up(origin, secs, origins=0 if unproven else 1) | self._give_up(
             host, secs, origins=_ORIGINS_PER_HOST
         )
-        origin_rest = secs if alone and not is_given_up else 0.0
+        origin_rest = secs if is_alone and not is_given_up else 0.0
         origin.ready_at = self.clock() + origin_rest if origin_rest else 0.0
-        if alone or is_given_up:
+        if is_alone or is_given_up:
             # URLs of a given-up origin need not wait long for their end, nor do the others.
-            facts = HostFacts(record.took if alone else times, crawl_delay)
+            facts = HostFacts(record.took if is_alone else times, crawl_delay)
             rest = self.policy.rest(host.host, facts)
             secs = self._with_jitter(rest)
         self._put(record, host)
         if had_failed or origin.failures:
             self.records.put(origin)
         min_rest = self._min_rest(host.host, facts.times, crawl_delay, facts.failures)
-        for_all = not alone and (failed or retry_after > 0)
-        if for_all or outcome in _ABOUT_CRAWLER:
+        for_all_parts = not is_alone and (failed or retry_after > 0)
+        if for_all_parts or outcome in _ABOUT_CRAWLER:
             self.refusals.note(key, outcome, secs)
         return RestTimes(
-            secs + _HANG_UP_SECS * hung_up, min_rest, origin_rest, waited, alone, for_all
+            secs + _HANG_UP_SECS * hung_up, min_rest, origin_rest, waited, is_alone, for_all_parts
         )
 
     def shared_rest(self, took: float, *, hung_up: bool) -> float:
-        """Return the rest of an address's clock after a contact like that of ``after``."""
+        """Return the rest of an address's clock after a contact like that of ``rest_after``."""
         return self.policy.rest("", HostFacts((took,))) + _HANG_UP_SECS * hung_up
 
     def _waited(self, record: HostRecord, took: float) -> str:
@@ -284,8 +284,8 @@ class Politeness:
         """Return the shortest rest after a contact for *url* that begins now, even if cut off."""
         record = self.records.get(key)
         host, origin = self._host_and_origin(record, url)
-        alone = record.answered not in ("", origin.host) or host.is_unproven(origin.host)
-        failures = 0 if alone else origin.failures
+        is_alone = record.answered not in ("", origin.host) or host.is_unproven(origin.host)
+        failures = 0 if is_alone else origin.failures
         return self._min_rest(host.host, record.took, self._honoured(crawl_delay), failures)
 
     def _min_rest(
@@ -318,7 +318,7 @@ class Politeness:
         """Record that the name servers failed for the host of *url*, and return the rest of *key*.
 
         *key* backs off without a contact, at least *at_least* seconds, until they would be queried
-        again. *excused* as in ``after``.
+        again. *excused* as in ``rest_after``.
         """
         record = self.records.get(key)
         host, _ = self._host_and_origin(record, url)

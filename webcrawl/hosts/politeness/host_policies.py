@@ -27,7 +27,7 @@ from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.values import words
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
-from webcrawl.frontier.host_parts import MOST_PARTS
+from webcrawl.frontier.host_parts import MAX_PARTS
 from webcrawl.hosts.politeness.delays import profile_of
 from webcrawl.hosts.politeness.exclusions import host_in
 from webcrawl.net.http.request import Additions, additions
@@ -69,7 +69,7 @@ class HostPolicy(
     """
 
     delay: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
-    parallel: Annotated[int, msgspec.Meta(ge=1, le=MOST_PARTS)] = 1
+    parallel: Annotated[int, msgspec.Meta(ge=1, le=MAX_PARTS)] = 1
     budget: Annotated[int, msgspec.Meta(ge=0)] | None = None
     headers: dict[str, str] = {}
     cookies: dict[str, str] = {}
@@ -214,7 +214,7 @@ class HostDelays:
         """Return how many seconds *host* rests; see ``DelayPolicy.rest``."""
         if not self.rules.has_delays:
             return self.policy.rest(facts)
-        table, pace = self.rules.of(host), self.rules.pace_of(host)
+        table, pace = self.rules.host_policy(host), self.rules.pace_of(host)
         if table is NO_POLICY and pace == 1.0:
             return self.policy.rest(facts)
         pause = self.policy.rest(facts._replace(retry_after=0.0, failures=0))
@@ -231,8 +231,8 @@ class HostDelays:
         """Return the pause below which no pace may go."""
         if table.owner_allows and table.delay is not None:
             return table.delay
-        least = self.policy.rest(HostFacts(_NO_TIMES, facts.crawl_delay))
-        return max(table.delay or 0.0, least)
+        lowest = self.policy.rest(HostFacts(_NO_TIMES, facts.crawl_delay))
+        return max(table.delay or 0.0, lowest)
 
 
 def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits) -> None:

@@ -67,5 +67,5 @@ class Pauses:
         return {**secs, "pauses/now": " ".join(self.sentences)} if names else {}
 
     def _secs_of(self, name: str) -> float:
-        held = self._held.get(name)
-        return self._secs.get(name, 0.0) + (0.0 if held is None else self._clock() - held[0])
+        pause = self._held.get(name)
+        return self._secs.get(name, 0.0) + (0.0 if pause is None else self._clock() - pause[0])

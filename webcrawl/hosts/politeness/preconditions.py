@@ -56,7 +56,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
       read.
     """
 
-    verdict: FetchAction
+    action: FetchAction
     outcome: str = ""
     secs: float = 0.0
     address: str = ""
@@ -88,7 +88,7 @@ class Preconditions:
         if failure:
             return Decision(FetchAction.REFUSE, failure)
         address = ""
-        if self.addresses is not None and host and not self.rules.of(host).proxy:
+        if self.addresses is not None and host and not self.rules.host_policy(host).proxy:
             found = self.addresses.look(host)
             if not isinstance(found, list) or not found:
                 return self._without_address(host, found)
@@ -106,7 +106,7 @@ class Preconditions:
             if self.politeness.is_lost(host):
                 return Decision(FetchAction.REFUSE, "dns_failed")
             assert self.addresses is not None
-            return Decision(FetchAction.RETRY, "dns_failed", self.addresses.again_in(host))
+            return Decision(FetchAction.RETRY, "dns_failed", self.addresses.retry_in(host))
         return Decision(FetchAction.REFUSE, "dns_not_found")
 
     def _by_robots(self, entry: Entry, address: str) -> Decision:

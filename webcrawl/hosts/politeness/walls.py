@@ -140,25 +140,25 @@ class Walls:
 
     def _is_known(self, record: HostRecord, url: str, body: bytes) -> bool:
         """Return whether a recent page of the host had this outline and sample; add them."""
-        seen = outline_of(body) + sample_of(body, url)
-        is_known = seen in record.samples
+        sample = outline_of(body) + sample_of(body, url)
+        is_known = sample in record.samples
         if is_known:
-            record.samples.remove(seen)
-        record.samples = [*record.samples, seen][-_SAMPLES:]
+            record.samples.remove(sample)
+        record.samples = [*record.samples, sample][-_SAMPLES:]
         self._records.put(record)
         return is_known
 
 
 def _find_or_add(shapes: list[WallShape], fingerprint: int, outcome: str) -> WallShape:
     """Return the shape with this fingerprint and outcome, or a new one, and move it to the end."""
-    for one in shapes:
-        if one.fingerprint == fingerprint and one.outcome == outcome:
-            shapes.remove(one)
+    for shape in shapes:
+        if shape.fingerprint == fingerprint and shape.outcome == outcome:
+            shapes.remove(shape)
             break
     else:
-        one = WallShape(fingerprint, outcome)
-    shapes.append(one)
-    return one
+        shape = WallShape(fingerprint, outcome)
+    shapes.append(shape)
+    return shape
 
 
 def _is_html(response: Response) -> bool:

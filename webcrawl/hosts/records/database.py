@@ -158,7 +158,7 @@ class Database:
         self._last_key: tuple[int, str] | None = None
         # Rows and bytes of the log.
         self._log_rows = self._log_bytes = 0
-        #: Changes since the last ``copy_to`` with *keeps_track*; None if there were too many.
+        #: Changes since the last ``copy_to`` with *track_changes*; None if there were too many.
         self.changes: Changes | None = None
         self._lock = threading.Lock()
 
@@ -282,8 +282,8 @@ class Database:
     @property
     def log_is_full(self) -> bool:
         """Whether all logged facts should be written now."""
-        most = _LOG_SHARE * self._cache_kib * 1024
-        return self._log_rows >= _LOG_ROWS or self._log_bytes >= most
+        max_bytes = _LOG_SHARE * self._cache_kib * 1024
+        return self._log_rows >= _LOG_ROWS or self._log_bytes >= max_bytes
 
     def forget_log(self) -> None:
         """Delete the log, after all of its facts were written. Blocks."""
@@ -338,17 +338,18 @@ class Database:
         self._writer.execute(_replacement(len(batch)), values)
 
     def copy_to(
-        self, directory: Path, go_on: Callable[[], bool], *, keeps_track: bool = False
+        self, directory: Path, may_continue: Callable[[], bool], *, track_changes: bool = False
     ) -> None:
         """Copy all committed facts into a file of the same name in *directory*, and sync it.
 
-        With *keeps_track*, ``changes`` has the facts logged from then on; only one such copy at a
+        With *track_changes*, ``changes`` has the facts logged from then on; only one such copy at a
         time.
 
-        For any thread; blocks about 1 s for 200 MB. Ends early, with an unusable copy, when *go_on*
-        returns False. The write-ahead log grows meanwhile. Raises CorruptRecordError, OSError.
+        For any thread; blocks about 1 s for 200 MB. Ends early, with an unusable copy, when
+        *may_continue* returns False. The write-ahead log grows meanwhile. Raises
+        CorruptRecordError, OSError.
         """
-        if keeps_track:
+        if track_changes:
             with self._lock:
                 self._end_changes()
                 log = RecordLog.open(self.path / _CHANGES_NOW, size=0)
@@ -361,7 +362,7 @@ class Database:
             source.execute("BEGIN")
             source.execute("SELECT * FROM sqlite_master").fetchall()
             with suppress(_EndedEarly):
-                source.backup(target, pages=_PAGES_PER_STEP, progress=_stop_unless(go_on))
+                source.backup(target, pages=_PAGES_PER_STEP, progress=_stop_unless(may_continue))
 
     def _end_changes(self) -> None:
         if self.changes is not None:
@@ -435,9 +436,9 @@ class _EndedEarly(Exception):  # noqa: N818  # not an error
     """Raised to end a copy early."""
 
 
-def _stop_unless(go_on: Callable[[], bool]) -> Callable[[int, int, int], None]:
+def _stop_unless(may_continue: Callable[[], bool]) -> Callable[[int, int, int], None]:
     def progress(_status: int, _remaining: int, _total: int) -> None:
-        if not go_on():
+        if not may_continue():
             raise _EndedEarly
 
     return progress

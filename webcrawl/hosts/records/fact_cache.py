@@ -5,7 +5,7 @@ memory first. Recording each use would cost more, for the two dozen reads of a p
 facts that are read from disk again.
 
 The cache is for one thread. Another thread writes what it is given: every second the changes, which
-it logs, and from time to time a batch, which it stores. A fact is in up to four places: ``_held``
+it logs, and from time to time a batch, which it stores. A fact is in up to four places: ``_cached``
 (in the order of eviction), ``_changed`` (put since the last changes were taken), ``_dirty``
 (encoded since the last batch was taken) and ``_writing`` (that batch). Invariants: a fact that is
 not known to be stored is in one of the last three, which evict nothing. One that is not known to be
@@ -53,9 +53,9 @@ class FactCache(Generic[T]):
         self._encode, self._decode = codec
         self._size = size
         self._max_bytes = max_bytes
-        self._held: OrderedDict[str, T] = OrderedDict()
+        self._cached: OrderedDict[str, T] = OrderedDict()
         #: Return the value of a key if it is held in memory, else None: a shortcut for ``get``.
-        self.held = self._held.get
+        self.cached = self._cached.get
         self._bytes = 0
         self._changed: dict[str, T] = {}
         self._dirty: dict[str, bytes] = {}
@@ -68,7 +68,7 @@ class FactCache(Generic[T]):
 
     def __len__(self) -> int:
         """Return the number of facts in memory; some of them may wait to be written, too."""
-        return len(self._held)
+        return len(self._cached)
 
     @property
     def size_bytes(self) -> int:
@@ -91,7 +91,7 @@ class FactCache(Generic[T]):
         A caller that changes the value must put it, and must not keep it, as it may be evicted. At
         most one look-up on disk. Raises CorruptRecordError, OSError.
         """
-        value = self._held.get(key)
+        value = self._cached.get(key)
         if value is not None:
             return value
         value = self.unstored(key)
@@ -108,7 +108,7 @@ class FactCache(Generic[T]):
 
     def in_memory(self, key: str) -> T | None:
         """Return the value of *key* if it is in memory as an object."""
-        value = self._held.get(key)
+        value = self._cached.get(key)
         return self._changed.get(key) if value is None else value
 
     def unstored(self, key: str) -> T | None:
@@ -125,7 +125,7 @@ class FactCache(Generic[T]):
     def put(self, key: str, value: T) -> None:
         """Replace the value of *key*. Its state at the next flush is written then."""
         self._changed[key] = value
-        if self._size and self._held.get(key) is not value:
+        if self._size and self._cached.get(key) is not value:
             self.hold(key, value)
 
     def hold(self, key: str, value: T) -> None:
@@ -133,11 +133,11 @@ class FactCache(Generic[T]):
 
         This is also for keys without a value on disk. It is written only when it is put.
         """
-        held = self._held
-        self._bytes += _bytes_of(value) - _bytes_of(held.pop(key, None))
-        held[key] = value
-        while len(held) > self._size or self._bytes > self._max_bytes:
-            self._bytes -= _bytes_of(held.popitem(last=False)[1])
+        cached = self._cached
+        self._bytes += _bytes_of(value) - _bytes_of(cached.pop(key, None))
+        cached[key] = value
+        while len(cached) > self._size or self._bytes > self._max_bytes:
+            self._bytes -= _bytes_of(cached.popitem(last=False)[1])
 
     def restore(self, key: str, data: bytes) -> None:
         """Restore *data*, which the log has for *key*."""

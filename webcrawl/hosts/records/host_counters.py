@@ -156,7 +156,7 @@ class HostCounters:
 
     def find(self, name: str) -> HostCounter:
         """Return the counter of *name*, or a new one. Raises like ``FactCache.get``."""
-        counter = self._counters.held(name) or self._counters.get(name)
+        counter = self._counters.cached(name) or self._counters.get(name)
         if not isinstance(counter, HostCounter):
             counter = self.new(name)
             self._counters.hold(name, counter)
@@ -217,10 +217,10 @@ class HostCounters:
         """
         file, names = self._file, sorted({**counters, **links})
         for start in range(0, len(names), _MERGED_AT_ONCE):
-            some = names[start : start + _MERGED_AT_ONCE]
-            found = stored([name for name in some if name not in counters])
-            for name in some:
-                data = counters.get(name) or found.get(name) or _NEW
+            group = names[start : start + _MERGED_AT_ONCE]
+            on_disk = stored([name for name in group if name not in counters])
+            for name in group:
+                data = counters.get(name) or on_disk.get(name) or _NEW
                 if name in links:
                     counter = _decode(data, name, file)
                     assert isinstance(counter, HostCounter), "no page links to it"

@@ -142,7 +142,7 @@ class HostRecords:
         from disk, 1 us for an unknown host; during a write 99 in 100 calls take less than 0.2 ms.
         Raises CorruptRecordError, OSError.
         """
-        record = self._hosts.held(host) or self._hosts.get(host)
+        record = self._hosts.cached(host) or self._hosts.get(host)
         if record is None:
             record = HostRecord(host)
             self._hosts.hold(host, record)

@@ -150,12 +150,12 @@ class _Reader:
     def delay(self, value: str) -> None:
         """Use the number at the start of *value*. The longest of several delays counts."""
         self._delayed = True
-        found = _SECONDS.match(value[:_DELAY_CHARS])
+        match = _SECONDS.match(value[:_DELAY_CHARS])
         for group in self._delayed_groups:
-            if found is None:
+            if match is None:
                 group.bad_delay = _text(value[:_DELAY_CHARS])
             else:
-                seconds = min(float(found[0].replace(",", ".")), MAX_CRAWL_DELAY)
+                seconds = min(float(match[0].replace(",", ".")), MAX_CRAWL_DELAY)
                 group.crawl_delay = max(seconds, group.crawl_delay or 0.0)
 
 
@@ -170,8 +170,8 @@ def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
         if kind is None and (words := _TWO_WORDS.fullmatch(line)):
             name, value = words.groups()
             kind = _kind(name)
-        if kind is None and not has_agent and (found := _FIRST_AGENT.search(line)):
-            kind, value = _AGENT, found[1]
+        if kind is None and not has_agent and (match := _FIRST_AGENT.search(line)):
+            kind, value = _AGENT, match[1]
         if kind is not None:
             has_agent = has_agent or kind is _AGENT
             yield kind, value.strip(_BLANK), line

@@ -151,7 +151,7 @@ class RobotsSearch:
         """Return for how many seconds the robots redirect of *url* has been under way."""
         return self.clock() + _REDIRECT_SECS - self._search(origin_of(url)).until
 
-    def asked(self, url: str) -> None:
+    def note_request(self, url: str) -> None:
         """Note that robots.txt for *url* was requested just now."""
         origin = origin_of(url)
         self._asked[origin] = self.clock()
@@ -172,7 +172,7 @@ class RobotsSearch:
         """Return the robots.txt to fetch for *url*: its origin's, or the target of a redirect."""
         return self._search(origin_of(url)).url
 
-    def answered(
+    def note_answer(
         self, url: str, outcome: str, response: Response | None, *, is_final: bool = False
     ) -> str | None:
         """Record that robots.txt for *url* ended in *outcome*, with *response* if any.

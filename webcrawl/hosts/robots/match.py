@@ -99,16 +99,16 @@ class RuleSet:
     def _best(self, path: str, best: _Found) -> _Found:
         """Return the rule of highest rank that matches *path*, or *best* if none is higher."""
         size = len(path)
-        found = self._whole.get(path, _NOTHING)
-        if found[0] > best[0]:
-            best = found
+        rule = self._whole.get(path, _NOTHING)
+        if rule[0] > best[0]:
+            best = rule
         for length, ceiling in self._lengths:
             if ceiling <= best[0]:
                 break
             if length <= size:
-                found = self._prefixes.get(path[:length], _NOTHING)
-                if found[0] > best[0]:
-                    best = found
+                rule = self._prefixes.get(path[:length], _NOTHING)
+                if rule[0] > best[0]:
+                    best = rule
         steps = _MAX_STEPS
         for length, ceiling in self._heads:
             if ceiling <= best[0]:
@@ -141,13 +141,13 @@ class _Build:
         if pattern[0] not in "/*":
             pattern = "/" + pattern
         pattern = spelled(pattern)
-        found = (2 * len(pattern) + allow, line)
+        rule = (2 * len(pattern) + allow, line)
         ends = pattern[-1] == "$"
         if not ends and "*" not in pattern:
-            self._add_best(self.prefixes, pattern, found)
+            self._add_best(self.prefixes, pattern, rule)
             loose = loosened(pattern)
             if loose != pattern:
-                self._add_best(self.prefixes, loose, found)
+                self._add_best(self.prefixes, loose, rule)
             return
         if ends:
             pattern = pattern[:-1]
@@ -157,10 +157,10 @@ class _Build:
         if "**" in pattern:
             pattern = _STARS.sub("*", pattern)
         pieces = pattern.split("*")
-        self._place(pieces, found, ends=ends)
+        self._place(pieces, rule, ends=ends)
         loose_pieces = _loosened(pieces) if "%" in pattern else pieces
         if loose_pieces != pieces:
-            self._place(loose_pieces, found, ends=ends)
+            self._place(loose_pieces, rule, ends=ends)
 
     def _place(self, pieces: list[str], found: _Found, *, ends: bool) -> None:
         head = pieces[0]

@@ -54,7 +54,7 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return is_unreachable(self.status)
 
 
-def after(
+def record_after(
     earlier: RobotsRecord | None, status: int | None, body: bytes, *, now: float, longest_gap: float
 ) -> RobotsRecord:
     """Return the record that follows from an answer with *status* and *body* at *now*.

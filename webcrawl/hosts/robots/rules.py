@@ -123,10 +123,10 @@ def user_agent_token(settings: BaseSettings) -> str:
     FatalError if there is none, as no host could address this crawler.
     """
     text = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or ""
-    found = _COMPATIBLE.search(text)
-    if found is not None:
-        return found[1]
-    found = _PRODUCT.match(text.strip())
-    if found is None:
+    match = _COMPATIBLE.search(text)
+    if match is not None:
+        return match[1]
+    match = _PRODUCT.match(text.strip())
+    if match is None:
         raise FatalError(f"USER_AGENT must begin with a product name, not {text!r}.")
-    return found[0]
+    return match[0]

@@ -32,8 +32,8 @@ from webcrawl.hosts.robots.robots_record import (
     COMMON_BYTES,
     COMMON_FILES,
     RobotsRecord,
-    after,
     pack,
+    record_after,
     unpack,
 )
 from webcrawl.hosts.robots.rules import RobotsRules, is_unreachable, user_agent_token
@@ -172,7 +172,7 @@ class RobotsCache:
         allows too much.
         """
         now = self._clock()
-        entry = after(
+        entry = record_after(
             self._entry(origin, now) if is_unreachable(status) else None,
             status,
             body,

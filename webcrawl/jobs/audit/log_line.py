@@ -55,19 +55,19 @@ def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
     """
     if text.startswith("{"):
         return _own_contact(text, log=log, line=line)
-    found = _SIMWEB.fullmatch(text)
-    if found is None:
+    match = _SIMWEB.fullmatch(text)
+    if match is None:
         return None
-    start, end = _micros(found["start"]), _micros(found["end"])
+    start, end = _micros(match["start"]), _micros(match["end"])
     if end < start:
         return None
-    words = found["request"].split(" ")
+    words = match["request"].split(" ")
     return LoggedRequest(
         start=start,
         end=end,
-        host=intern(host_of(found["origin"])[:_HOST_CHARS]),
-        address=intern(found["address"][:_HOST_CHARS]),
-        url=_shortened(found["origin"] + (words[1] if len(words) > 1 else words[0])),
+        host=intern(host_of(match["origin"])[:_HOST_CHARS]),
+        address=intern(match["address"][:_HOST_CHARS]),
+        url=_shortened(match["origin"] + (words[1] if len(words) > 1 else words[0])),
         log=log,
         line=line,
     )

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def of_job(jobdir: Path) -> list[Figure]:
     """Return the figures of the measurements in *jobdir*."""
-    found = []
+    figures = []
     for suffix in STREAMS:
-        found += of_measurements(read_csv(stream_file(jobdir / FILE, suffix)), suffix)
-    return found
+        figures += of_measurements(read_csv(stream_file(jobdir / FILE, suffix)), suffix)
+    return figures
 
 
 def of_measurements(found: Sequence[Measurement], suffix: str) -> list[Figure]:
@@ -35,9 +35,9 @@ def of_measurements(found: Sequence[Measurement], suffix: str) -> list[Figure]:
     rates: dict[str, dict[int, float]] = {}
     for one in found:
         rates.setdefault(one.policy, {})[one.size] = 100 * one.miss_rate
-    least = rates.get("min", {})
+    optimal = rates.get("min", {})
     to_min = {
-        policy: {size: rate / least[size] for size, rate in one.items() if least.get(size)}
+        policy: {size: rate / optimal[size] for size, rate in one.items() if optimal.get(size)}
         for policy, one in rates.items()
     }
     figures = []
@@ -75,12 +75,12 @@ def of_trace(counts: NDArray[np.int64], distances: NDArray[np.int64], suffix: st
     figures = []
     ranks = ("url-popularity", "Popularity of URLs", "For ranks 1, 2, 4, ...", "rank")
     lead = "Number of other URLs since the last request for a URL: LRU with k entries hits up to k."
-    since = ("stack-distances", "Stack distances", lead, "stack distance")
-    for (name, title, lead, x), ys in ((ranks, counts[powers - 1]), (since, sums)):
-        met = ys > 0
-        if met.any():
-            series = {x: (powers[met].tolist(), ys[met].tolist())}
+    stacks = ("stack-distances", "Stack distances", lead, "stack distance")
+    for (name, title, lead, x), ys in ((ranks, counts[powers - 1]), (stacks, sums)):
+        nonzero = ys > 0
+        if nonzero.any():
+            series = {x: (powers[nonzero].tolist(), ys[nonzero].tolist())}
             chart = lines(series, x=x, y="requests", log="xy")
-            whole = f"{title}: {STREAMS[suffix]}"
-            figures.append(Figure(f"{name}{suffix}", whole, lead, chart=chart))
+            full_title = f"{title}: {STREAMS[suffix]}"
+            figures.append(Figure(f"{name}{suffix}", full_title, lead, chart=chart))
     return figures

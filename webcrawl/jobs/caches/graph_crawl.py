@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Limit for a graph: each link takes 50 bytes of memory, and each page 0.5 kB.
-MOST_LINKS = 1 << 27
+MAX_LINKS = 1 << 27
 # Numbers have no host. Lists of pages are usually sorted by URL, so a run of numbers is a host.
 _HOST_NUMBERS = 100
 _LEVELS = 16
@@ -77,8 +77,8 @@ def read_graph(path: Path, *, on_progress: Callable[[int, str], object]) -> Grap
                 continue
             if len(names) < 2:
                 raise FatalError(f"{path}, line {count}: a link must be two names, SOURCE TARGET.")
-            if len(ends[0]) == MOST_LINKS:
-                raise FatalError(f"{path} has more than {MOST_LINKS:,} links: shorten it.")
+            if len(ends[0]) == MAX_LINKS:
+                raise FatalError(f"{path} has more than {MAX_LINKS:,} links: shorten it.")
             ends[0].append(number_of(names[0], len(numbers)))
             ends[1].append(number_of(names[1], len(numbers)))
             if count % _TOLD == 0:

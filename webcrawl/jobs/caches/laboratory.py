@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: In the order of columns and figures. "static" holds the most popular URLs of this same trace and,
 #: as in the paper, loading them is free; "static-charged" counts a miss for each of them.
 POLICIES = "infinite", "min", "lru", "clock", "random", "static", "static-charged"
-_MOST_SIZE = 1 << 28
+_MAX_SIZE = 1 << 28
 
 
 class Laboratory:
@@ -104,11 +104,11 @@ def sizes_of(text: str) -> list[int]:
     """
     sizes = []
     for part in text.split(","):
-        if found := re.fullmatch(r"2\^(\d{1,2})\.\.2\^(\d{1,2})", part):
-            sizes += [1 << power for power in range(int(found[1]), int(found[2]) + 1)]
-        elif found := re.fullmatch(r"(2\^)?(\d{1,9})", part):
-            sizes.append(1 << min(int(found[2]), 64) if found[1] else int(found[2]))
-    if not sizes or "" in text.split(",") or not all(1 <= size <= _MOST_SIZE for size in sizes):
+        if match := re.fullmatch(r"2\^(\d{1,2})\.\.2\^(\d{1,2})", part):
+            sizes += [1 << power for power in range(int(match[1]), int(match[2]) + 1)]
+        elif match := re.fullmatch(r"(2\^)?(\d{1,9})", part):
+            sizes.append(1 << min(int(match[2]), 64) if match[1] else int(match[2]))
+    if not sizes or "" in text.split(",") or not all(1 <= size <= _MAX_SIZE for size in sizes):
         raise FatalError(
             f"--sizes must be like 2^0..2^25 or 1000,2^16, each from 1 to 2^28, not {text!r}."
         )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 FILE = "cachelab.csv"
 #: The paper's full trace and cross sub-trace, by the suffix of their file names.
 STREAMS = {"": "all links", "-cross": "links that leave the page's host"}
-_MOST_BYTES = 1 << 24
+_MAX_BYTES = 1 << 24
 
 
 class Measurement(NamedTuple):
@@ -47,7 +47,7 @@ def read_csv(path: Path) -> list[Measurement]:
     """Read measurements written by ``write_csv``; empty if the file is missing or damaged."""
     try:
         with path.open(newline="", encoding="ascii") as file:
-            head, *rows = csv.reader(file.read(_MOST_BYTES).splitlines())
+            head, *rows = csv.reader(file.read(_MAX_BYTES).splitlines())
         found = [Measurement(policy, *map(int, row)) for policy, *row in rows]
     except (OSError, ValueError, TypeError, csv.Error):
         return []

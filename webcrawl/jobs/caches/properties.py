@@ -45,7 +45,7 @@ def properties_of(trace: Trace) -> Properties:
         requests=number,
         distinct=distinct,
         repeated=1 - distinct / number,
-        leaving=int(trace.leave.sum()),
+        leaving=int(trace.leaves.sum()),
         begun=trace.begun,
         ended=trace.ended,
         exponent=exponent_of(ranks, counts),

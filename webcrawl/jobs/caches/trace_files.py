@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Limit for a trace: each request takes 40 bytes of memory.
-MOST_REQUESTS = 1 << 28
+MAX_REQUESTS = 1 << 28
 _BLOCK_BYTES = 1 << 22
 _LINE_BYTES = 1 << 16
 
@@ -41,7 +41,7 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
                 lines = (line.decode("utf-8", "backslashreplace") for line in some)
                 fps.extend(fingerprints(line.rstrip("\r") for line in lines))
                 on_progress(len(fps))
-                if len(fps) > MOST_REQUESTS:
+                if len(fps) > MAX_REQUESTS:
                     break
             leave = np.zeros(len(fps), dtype=np.bool_)
             trace = Trace(np.frombuffer(fps, dtype=np.uint64), leave, 0.0, 0.0)
@@ -49,8 +49,8 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
         raise FatalError(f"The trace {path} cannot be read: {error}.") from error
     if not len(trace.fps):
         raise FatalError(f"The trace {path} is empty: give one with requests.")
-    if len(trace.fps) > MOST_REQUESTS:
-        raise FatalError(f"{path} has more than {MOST_REQUESTS:,} requests: shorten it.")
+    if len(trace.fps) > MAX_REQUESTS:
+        raise FatalError(f"{path} has more than {MAX_REQUESTS:,} requests: shorten it.")
     return trace
 
 

@@ -60,7 +60,7 @@ def _queues_on_disk(path: Path, state: FrontierSnapshot) -> Iterator[QueueOnDisk
 def _check_queue(queue: QueueOnDisk, findings: Findings) -> None:
     """Check the files of one queue."""
     damaged: list[tuple[Path, int, str]] = []
-    found = 0
+    entries = 0
     for file, piece in scan_fifo(queue.path, queue.fifo):
         findings.on_progress(piece.end - piece.start)
         if isinstance(piece, Gap):
@@ -73,10 +73,10 @@ def _check_queue(queue: QueueOnDisk, findings: Findings) -> None:
         except ValueError as error:
             damaged.append((file, piece.start, str(error)))
             continue
-        found += len(items)
-    missing = queue.fifo.overflow - found
+        entries += len(items)
+    missing = queue.fifo.overflow - entries
     if missing and not damaged:
-        what = f"{found:,} entries instead of {queue.fifo.overflow:,}"
+        what = f"{entries:,} entries instead of {queue.fifo.overflow:,}"
         damaged.append((queue.path, 0, what))
     length = counted(length_of(queue.fifo), "URL")
     consequence = f"{missing:,} of {length} waiting in {queue.name} cannot be read"

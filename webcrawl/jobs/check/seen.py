@@ -80,5 +80,5 @@ def _check_runs(
         file = run_path(path, number)
         for block in scan_run(file, count=count):
             findings.on_progress(block.size)
-            if block.wrong:
-                findings.add(file, block.offset, block.wrong, consequence)
+            if block.damage:
+                findings.add(file, block.offset, block.damage, consequence)

@@ -103,7 +103,7 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
         shares=shares_of(stats, PREFIX),
         secs=float(stats.get(f"{PREFIX}elapsed_time_seconds", 0.0)),
         busy=busy,
-        changes=[change.told for change in in_force([jobdir])],
+        changes=[change.as_sentence for change in in_force([jobdir])],
     )
 
 
@@ -119,7 +119,7 @@ def doctor_lines(jobdir: Path) -> Iterator[Line]:
 def examination_text(found: Examination, *, now: float) -> str:
     """Return *found* as lines of text."""
     record, diagnosis = found.record, found.diagnosis
-    rows = [("state", found.state.told(moment(found.state.until, now)))]
+    rows = [("state", found.state.in_words(moment(found.state.until, now)))]
     ended = found.state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
     rows.append(("limited by", str(diagnosis)))
     if found.shares:

@@ -19,8 +19,8 @@ from scrapy.settings import Settings
 from webcrawl.clock import wall_time
 from webcrawl.configuration.equivalences import equivalence_of, rules_of
 from webcrawl.configuration.values import whole
-from webcrawl.crawl.job.control_journal import in_force, put_on
-from webcrawl.crawl.job.saved_settings import as_given
+from webcrawl.crawl.job.control_journal import apply_host_rules, in_force
+from webcrawl.crawl.job.saved_settings import with_saved
 from webcrawl.crawl.links.submission import forwarded
 from webcrawl.crawl.links.url_rules import OPEN, filters_of, own_filters, scope_of
 from webcrawl.crawl.seeds.domains import SeedDomains
@@ -149,33 +149,33 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
 
     Raises FatalError if it is not a URL.
     """
-    settings = as_given(settings, view.own.facts)
+    settings = with_saved(settings, view.own.facts)
     normalized = normalize_seed(url)
     if normalized is None:
         raise FatalError(f"{url[:_SHOWN_CHARS]!r} is not a URL that this crawler can fetch.")
     form = equivalence_of(settings).comparison_form(normalized)
-    name = fingerprint(form)
-    names = {name, forwarded(normalized, name, {name})}
-    places = _places(view, settings, normalized, form, names)
-    outcomes = _lines(view, lambda one: find_outcomes(one, form=hexadecimal(name)))
+    fp = fingerprint(form)
+    fps = {fp, forwarded(normalized, fp, {fp})}
+    places = _places(view, settings, normalized, form, fps)
+    outcomes = _lines(view, lambda one: find_outcomes(one, form=hexadecimal(fp)))
     known = bool(places or outcomes)
     redirects = [] if known else _lines(view, lambda one: find_redirects(one, target=normalized))
-    found = places[0] if places else outcomes[-1] if outcomes else None
+    latest = places[0] if places else outcomes[-1] if outcomes else None
     key = POLITENESS_KEYS[view.politeness_key](host_of(normalized))
     shard = view.shard_of(key)
-    refused_by, judged_as = _refusal(shard, settings, normalized, found, redirects)
+    refused_by, judged_as = _refusal(shard, settings, normalized, latest, redirects)
     hostname, changes = host_of(normalized), in_force(view.jobdirs)
     host_rules = HostRules.from_settings(settings)
     host_rules.open()
-    put_on(host_rules, changes)
+    apply_host_rules(host_rules, changes)
     parts = host_rules.parts_of(hostname)
     robots = robots_state(shard, normalized, settings=settings)
     host = host_state(shard, key, url=normalized, parts=parts, crawl_delay=robots.crawl_delay)
     excluded = host_rules.excluded_by(hostname, normalized) or next(
         filter(None, map(host_rules.excluded_by, host.addresses)), ""
     )
-    state = _state(view, places, outcomes, names, refused_by)
-    budget = host_rules.of(hostname).budget
+    state = _state(view, places, outcomes, fps, refused_by)
+    budget = host_rules.host_policy(hostname).budget
     budget = whole(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget
     reason, until = _reason(state, places, host, budget)
     return Explanation(
@@ -200,7 +200,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         duplicate_of=_original(view, outcomes),
         known_since=info_log.known_since(view.path),
         changes=[
-            *(one.told for one in changes if one.name == "pause"),
+            *(one.as_sentence for one in changes if one.name == "pause"),
             *host_rules.commands_for(hostname),
         ],
     )
@@ -214,8 +214,8 @@ def as_of(view: JobView) -> AsOf:
 
 def _lines(view: JobView, find: Callable[[Path], Iterable[OutcomeLine]]) -> list[OutcomeLine]:
     """Return the last lines that *find* finds in the logs of all processes, the oldest first."""
-    found = chain.from_iterable(map(find, view.jobdirs))
-    return sorted(found, key=lambda one: one.at)[-_OUTCOMES:]
+    lines = chain.from_iterable(map(find, view.jobdirs))
+    return sorted(lines, key=lambda one: one.at)[-_OUTCOMES:]
 
 
 def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
@@ -238,7 +238,7 @@ def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
 
 
 def _places(
-    view: JobView, settings: BaseSettings, url: str, form: str, names: set[int]
+    view: JobView, settings: BaseSettings, url: str, form: str, fps: set[int]
 ) -> list[Place]:
     form_of = equivalence_of(settings).comparison_form
 
@@ -253,7 +253,7 @@ def _places(
         queued = shard.frontier.find(wanted, finished, containing=host)
         places += map(_place, islice(queued, _PLACES - len(places)))
         if not places:
-            entries = (decode(submitted.payload) for submitted in shard.seen.undecided(names))
+            entries = (decode(submitted.payload) for submitted in shard.seen.undecided(fps))
             places += [
                 _place_of(entry, where="eliminator")
                 for entry in entries

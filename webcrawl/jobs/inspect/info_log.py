@@ -175,14 +175,14 @@ def _opened(path: Path, full: Path, *, is_last: bool) -> BinaryIO:
     return found[-1] if found else full.open("rb", buffering=0)  # raises FileNotFoundError
 
 
-def _whole_lines(file: BinaryIO, most: int | None) -> Iterator[bytes]:
-    """Yield the next *most* bytes, or all, in large pieces of complete lines.
+def _whole_lines(file: BinaryIO, size: int | None) -> Iterator[bytes]:
+    """Yield the next *size* bytes, or all, in large pieces of complete lines.
 
     A torn last line is left out.
     """
     rest = b""
-    while data := file.read(_READ_BYTES if most is None else min(_READ_BYTES, most)):
-        most = None if most is None else most - len(data)
+    while data := file.read(_READ_BYTES if size is None else min(_READ_BYTES, size)):
+        size = None if size is None else size - len(data)
         cut = data.rfind(b"\n") + 1
         if cut:
             yield rest + data[:cut]

@@ -192,8 +192,8 @@ def process_of(jobdir: Path) -> int | None:
     except OSError:
         return _holder(jobdir)
     # 1: FLOCK  ADVISORY  WRITE 708 08:01:13112 0 EOF
-    found = re.search(rf": FLOCK +\S+ +\S+ +(-?\d+) {device} ", locks)
-    return int(found[1]) if found else None
+    match = re.search(rf": FLOCK +\S+ +\S+ +(-?\d+) {device} ", locks)
+    return int(match[1]) if match else None
 
 
 def _holder(jobdir: Path) -> int | None:

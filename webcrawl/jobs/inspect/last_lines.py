@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Takes: TypeAlias = Callable[[OutcomeLine], bool]
+LineFilter: TypeAlias = Callable[[OutcomeLine], bool]
 OnProgress: TypeAlias = Callable[[int, str], None]
 _PASS_BYTES = 1 << 32
 _TOLD_EVERY = 10_000
@@ -55,17 +55,21 @@ def digest(url: str) -> int:
 
 
 def last_lines(
-    logs: Sequence[Log], takes: Takes, *, among: Takes = lambda _: True, on_progress: OnProgress
+    logs: Sequence[Log],
+    selects: LineFilter,
+    *,
+    among: LineFilter = lambda _: True,
+    on_progress: OnProgress,
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
     """Yield, for each part of the URLs, the numbers of their last lines and the URLs' digests.
 
-    Only lines for which *among* is true count, and of the last lines only those for which *takes*
-    is true. The numbers are ascending.
+    Only lines that *among* accepts count, and of the last lines only those that *selects* accepts.
+    The numbers are ascending.
     """
     files = chain.from_iterable(log_files(one.jobdir / INFO_LOG) for one in logs)
     parts = 1 + sum(file.stat().st_size for file in files if file.exists()) // _PASS_BYTES
     for part in range(parts):
-        names, numbers, times, is_selected = array("Q"), array("Q"), array("d"), bytearray()
+        names, numbers, times, selected = array("Q"), array("Q"), array("d"), bytearray()
         for number, line in enumerate(_lines(logs)):
             if number % _TOLD_EVERY == 0:
                 on_progress(number, "lines of the log read")
@@ -74,12 +78,12 @@ def last_lines(
                 names.append(name)
                 numbers.append(number)
                 times.append(line.at)
-                is_selected.append(takes(line))
+                selected.append(selects(line))
         found, places = np.frombuffer(names, np.uint64), np.frombuffer(numbers, np.uint64)
         order = np.lexsort((np.frombuffer(times) if len(logs) > 1 else places, found))
         is_last = np.append(found[order][1:] != found[order][:-1], True)[: len(order)]  # NumPy's
         last = np.sort(order[is_last])
-        last = last[np.frombuffer(is_selected, np.bool_)[last]]
+        last = last[np.frombuffer(selected, np.bool_)[last]]
         yield places[last], found[last]
 
 

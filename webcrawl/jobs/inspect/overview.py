@@ -103,10 +103,10 @@ def overview(view: JobView, *, top: int) -> Overview:
     levels, in_host_queues = lengths[Where.LEVEL], sum(lengths[Where.HOST_QUEUE].values())
     leased, requeued = (sum(lengths[where].values()) for where in (Where.LEASED, Where.REQUEUED))
     new = sum(1 for shard in view.shards for _ in shard.seen.undecided())
-    gone = sum(frontier.finished_keys().size for frontier in frontiers)
+    removed = sum(frontier.finished_keys().size for frontier in frontiers)
     return Overview(
         as_of=as_of(view),
-        waiting=max(sum(levels.values()) + in_host_queues + leased + requeued + new - gone, 0),
+        waiting=max(sum(levels.values()) + in_host_queues + leased + requeued + new - removed, 0),
         levels=levels,
         in_host_queues=in_host_queues,
         hosts=dict(states),
@@ -185,7 +185,7 @@ def _row_text(rows: list[HostRow], now: float) -> str:
     text = ""
     for row in rows:
         until = row.ready_at if row.state == HostState.RESTING else 0.0
-        state = State(row.state, until=until).told(moment(until, now))
+        state = State(row.state, until=until).in_words(moment(until, now))
         text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {state}\n"
     return text
 

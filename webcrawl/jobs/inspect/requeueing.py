@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job_state import JobState
     from webcrawl.frontier.view import Found
     from webcrawl.jobs.inspect.job_view import JobView
-    from webcrawl.jobs.inspect.last_lines import OnProgress, Takes
+    from webcrawl.jobs.inspect.last_lines import LineFilter, OnProgress
 
 # Limit of URLs in a list (0.2 kB each), and the number of those whose text is kept.
-_MOST_DUE = 1 << 23
-_MOST_NAMED = 10_000
+_MAX_DUE = 1 << 23
+_MAX_NAMED = 10_000
 _SHOWN = 20
 _PROGRESS_EVERY = 10_000
 _PUSH_SIZE = 1_000
@@ -78,7 +78,7 @@ class PutBack(msgspec.Struct):
     unknown: list[str] = []
 
     @property
-    def told(self) -> str:
+    def in_words(self) -> str:
         """The counts in words."""
         if self == PutBack():
             return "0 URLs put back in line: the log has no such finished URLs"
@@ -90,7 +90,7 @@ class PutBack(msgspec.Struct):
         return f"{put}; {waiting}; {left_out}{unknown}"
 
 
-def given_up_with(text: str) -> Takes:
+def given_up_with(text: str) -> LineFilter:
     """Select URLs that were given up with one of the outcomes in *text*, separated by commas.
 
     Raises FatalError if one is not an outcome of URLs that are given up.
@@ -106,7 +106,7 @@ def given_up_with(text: str) -> Takes:
     return lambda line: line.outcome in names
 
 
-def answered(words: Sequence[str]) -> Takes:
+def answered(words: Sequence[str]) -> LineFilter:
     """Select answered URLs by *words*: ``all``, ``older-than 7d``, or a URL pattern with ``*``.
 
     ``*`` stands for any text. Raises FatalError.
@@ -128,7 +128,7 @@ def answered(words: Sequence[str]) -> Takes:
     return lambda line: _is_document(line) and matches(line.url) is not None
 
 
-class Named:
+class UrlList:
     """Selection of the answered URLs in *lines*. Raises FatalError if there are too many."""
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -136,9 +136,9 @@ class Named:
         self._answered: set[int] = set()
         for line in filter(None, map(str.strip, lines)):
             url = normalize_seed(line) or line
-            self._names[digest(url)] = url if len(self._names) < _MOST_NAMED else ""
-            if len(self._names) > _MOST_DUE:
-                raise FatalError(f"The list has more than {_MOST_DUE:,} URLs: split it.")
+            self._names[digest(url)] = url if len(self._names) < _MAX_NAMED else ""
+            if len(self._names) > _MAX_DUE:
+                raise FatalError(f"The list has more than {_MAX_DUE:,} URLs: split it.")
 
     def __call__(self, line: OutcomeLine) -> bool:
         name = digest(line.url)
@@ -156,10 +156,12 @@ def _is_document(line: OutcomeLine) -> bool:
     return bool(line.visit) or line.outcome.startswith("http_")
 
 
-def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnProgress) -> PutBack:
+def put_back(
+    crawler: Crawler, selects: LineFilter, *, visits: bool, on_progress: OnProgress
+) -> PutBack:
     """Put URLs back in line, in the stopped job of *crawler*'s settings.
 
-    They are those for whose last line *takes* is true. With *visits* they are visited, otherwise
+    They are those whose last line *selects* accepts. With *visits* they are visited, otherwise
     tried again. *on_progress* is called with a count and its unit. Raises FatalError with one
     sentence.
     """
@@ -167,10 +169,10 @@ def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnPro
     ask(jobdir, lambda _: None)  # FatalError if there is no crawl
     done = PutBack()
     with opened(crawler) as stopped:
-        for entry in _due(jobdir, takes, done) if visits else ():
+        for entry in _due(jobdir, selects, done) if visits else ():
             stopped.state.shards.of(entry.url).frontier.requeue(entry)
             done.urls += 1
-        for line in _last(jobdir, takes, done, on_progress, visits=visits):
+        for line in _last(jobdir, selects, done, on_progress, visits=visits):
             _requeue(stopped.state, line, visits=visits)
             done.urls += 1
             if done.urls % _PROGRESS_EVERY == 0:
@@ -181,7 +183,7 @@ def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnPro
 
 def push(
     jobdir: Path,
-    takes: Takes,
+    selects: LineFilter,
     pushed: Callable[[list[bytes]], object],
     *,
     on_progress: OnProgress,
@@ -193,9 +195,9 @@ def push(
     *encoded*, by default as live seeds of a hive.
     """
     done, items = PutBack(), list[bytes]()
-    lines = _last(jobdir, takes, done, on_progress, visits=True)
+    lines = _last(jobdir, selects, done, on_progress, visits=True)
     others = (entry_of(line, "", rank=0, visits=True) for line in lines)
-    for entry in chain(_due(jobdir, takes, done), others):
+    for entry in chain(_due(jobdir, selects, done), others):
         items.append(encoded(entry))
         done.urls += 1
         if len(items) == _PUSH_SIZE:
@@ -221,20 +223,20 @@ def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
             due = visits.next(entry, line.history, found, outcome=line.outcome, at=line.at)
             if due is not None:
                 shard.frontier.postpone(*due)
-                shard.frontier.answered(0.0, line.at)
+                shard.frontier.count_answer(0.0, line.at)
                 done.urls += 1
     return done
 
 
 def _last(
-    jobdir: Path, takes: Takes, done: PutBack, on_progress: OnProgress, *, visits: bool
+    jobdir: Path, selects: LineFilter, done: PutBack, on_progress: OnProgress, *, visits: bool
 ) -> Iterator[OutcomeLine]:
-    """Yield the last lines of URLs that do not wait and for which *takes* is true.
+    """Yield the last lines of URLs that do not wait and that *selects* accepts.
 
     The others are counted in *done*. With *visits*, due URLs are not: ``_due`` handles them.
     """
     logs = logs_of(jobdir)
-    for numbers, names in last_lines(logs, takes, on_progress=on_progress):
+    for numbers, names in last_lines(logs, selects, on_progress=on_progress):
         wait, due = ask(jobdir, _waiting) if len(names) else (names, names)
         waits, is_due = np.isin(names, wait), np.isin(names, due)
         done.waiting += int((waits & ~is_due if visits else waits | is_due).sum())
@@ -243,8 +245,8 @@ def _last(
                 done.left_out += 1
             else:
                 yield line
-    if isinstance(takes, Named):
-        done.unknown = takes.unknown()
+    if isinstance(selects, UrlList):
+        done.unknown = selects.unknown()
 
 
 def _waiting(view: JobView) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -262,8 +264,8 @@ def _entries(view: JobView) -> Iterator[Found]:
                 yield one
 
 
-def _due(jobdir: Path, takes: Takes, done: PutBack) -> Iterator[Entry]:
-    """Yield immediate visits of URLs that are due later and for which *takes* is true.
+def _due(jobdir: Path, selects: LineFilter, done: PutBack) -> Iterator[Entry]:
+    """Yield immediate visits of URLs that are due later and that *selects* accepts.
 
     They are marked like hints, so that the later visits know about them (revisit/hints.py). URLs
     that already wait are counted in *done*. Takes 0.2 kB of memory for each.
@@ -271,7 +273,7 @@ def _due(jobdir: Path, takes: Takes, done: PutBack) -> Iterator[Entry]:
 
     def selected(view: JobView) -> list[bytes]:
         visited = (one.entry for one in _entries(view) if one.queue.where is Where.DUE)
-        return [encode(entry) for entry in visited if takes(_line_of(entry))]
+        return [encode(entry) for entry in visited if selects(_line_of(entry))]
 
     found, now = ask(jobdir, selected), int(wall_time())
     wait, _ = ask(jobdir, _waiting)
@@ -284,7 +286,7 @@ def _due(jobdir: Path, takes: Takes, done: PutBack) -> Iterator[Entry]:
 
 
 def _line_of(entry: Entry) -> OutcomeLine:
-    """Return a line for a due URL, with the fields that ``Takes`` reads."""
+    """Return a line for a due URL, with the fields that ``LineFilter`` reads."""
     at = (history_of(entry) or History()).at
     visit = UNCHANGED if at else ""
     return OutcomeLine(at=at, url=entry.url, host=entry.host, outcome="", form="", visit=visit)

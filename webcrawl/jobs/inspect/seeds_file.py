@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import msgspec
 
-from webcrawl.crawl.seeds.seed_line import is_sayable
+from webcrawl.crawl.seeds.seed_line import fits_a_line
 from webcrawl.errors import DiskError, FatalError, is_disk_failing
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.jobs.inspect.job_view import running
@@ -110,7 +110,7 @@ def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
             continue
         if entry.extra:
             counts.requests += 1
-        elif not is_sayable(entry.url, entry.rank):
+        elif not fits_a_line(entry.url, entry.rank):
             counts.unsayable += 1
         else:
             counts.urls += 1

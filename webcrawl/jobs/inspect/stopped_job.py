@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.crawl.builder import ProcessBuilder
-from webcrawl.crawl.job.jobdir import unopened
+from webcrawl.crawl.job.jobdir import resume_error
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.errors import FatalError, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -92,7 +92,7 @@ def opened(crawler: Crawler) -> Iterator[StoppedJob]:
                 f"The disk of JOBDIR {job.path} is full: free some space and run the same command "
                 "again."
             ) from error
-        raise unopened(error, job.path) from error
+        raise resume_error(error, job.path) from error
     finally:
         state.close(failures.append)
         job.close()

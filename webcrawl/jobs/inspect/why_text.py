@@ -94,7 +94,7 @@ def _sentence(explanation: Explanation, now: float) -> str:
         return f"It {done} {moment(outcome.at, now)}: {outcome.outcome}{more}{visit}."
     if state == "waiting":
         why = State(explanation.reason, until=explanation.until)
-        return f"It waits, {_where(explanation.places[0])}; {why.told(moment(why.until, now))}."
+        return f"It waits, {_where(explanation.places[0])}; {why.in_words(moment(why.until, now))}."
     if state == "parked":
         waits_for = _WAITS_FOR.get(explanation.places[0].queue, "it will be checked again")
         return f"It is parked ({explanation.reason}): {waits_for}."
@@ -158,7 +158,7 @@ def _redirect(outcome: OutcomeLine, now: float) -> str:
 def host_text(host: HostReport, now: float) -> str:
     """Return the state of a host in words."""
     until = host.ready_at if host.state == HostState.RESTING else 0.0
-    text = f"{host.name}: {State(host.state, host.because, until).told(moment(until, now))}"
+    text = f"{host.name}: {State(host.state, host.because, until).in_words(moment(until, now))}"
     if host.contact_since:
         text += f" since {moment(host.contact_since, now)}"
     text += f"; {counted(host.waiting, 'URL')} in its queue at the checkpoint"

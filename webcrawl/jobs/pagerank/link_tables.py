@@ -128,13 +128,13 @@ class LinkTables:
             db.execute(_NAMES)
             yield cls(db, links=links)
 
-    def rank(self, most: int = MAX_PAIRS) -> None:
-        """Rank the names. Raises FatalError if there are more than *most* pairs, or none."""
+    def rank(self, limit: int = MAX_PAIRS) -> None:
+        """Rank the names. Raises FatalError if there are more than *limit* pairs, or none."""
         if not self.pairs:
             raise FatalError("The link graph has no links yet, so nothing was ranked.")
-        if self.pairs > most:
+        if self.pairs > limit:
             raise FatalError(
-                f"The link graph has {self.pairs:,} distinct links, but at most {most:,} can be "
+                f"The link graph has {self.pairs:,} distinct links, but at most {limit:,} can be "
                 "ranked: rank hosts instead of pages."
             )
         import pyarrow as pa  # noqa: PLC0415  # of `make modules`
@@ -173,7 +173,7 @@ class LinkTables:
 @contextmanager
 def _directory(work: Path) -> Iterator[str]:
     """Make a temporary directory in *work*; delete it at the end, and leftover ones first."""
-    with work_directory(work, of="The links are being ranked"):
+    with work_directory(work, activity="The links are being ranked"):
         for left in work.glob("tables-*"):
             shutil.rmtree(left)
         with TemporaryDirectory(prefix="tables-", dir=work) as path:

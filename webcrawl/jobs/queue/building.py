@@ -10,7 +10,7 @@ import msgspec
 from webcrawl.clock import now
 from webcrawl.crawl.links.page_intake import PageIntake, PageResult
 from webcrawl.crawl.seeds import BadLine, parse_line
-from webcrawl.crawl.seeds.seed_line import is_sayable
+from webcrawl.crawl.seeds.seed_line import fits_a_line
 from webcrawl.frontier.entry import decode
 from webcrawl.hosts.robots.grammar import read
 from webcrawl.items import is_success
@@ -218,7 +218,7 @@ class _Run:
     def _take(self) -> int:
         """Put some of the new URLs into the segment, and return their number."""
         entries = [decode(payload) for payload in self._shard.eliminator.take(_TAKEN_AT_ONCE)]
-        urls = [(one.url, one.rank) for one in entries if is_sayable(one.url, one.rank)]
+        urls = [(one.url, one.rank) for one in entries if fits_a_line(one.url, one.rank)]
         self.built.new += len(urls)
         self.built.unsayable += len(entries) - len(urls)
         self._queue.add(urls)

@@ -115,7 +115,7 @@ class QueueDirectory:
         urls = domains = 0
         last = ""
         with replacing(path) as growing, growing.open("w", encoding="ascii") as file:
-            for line in sorted_lines([self._new], *_BY_URL, beside=self.path, of=_SELF):
+            for line in sorted_lines([self._new], *_BY_URL, directory=self.path, feature=_SELF):
                 domain, url, rank = line.decode("ascii").removesuffix("\n").split("\t")
                 file.write(f"{rank},{url}\n")
                 urls += 1

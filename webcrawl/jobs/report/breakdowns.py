@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _SIZES = ["0", *(scaled(1 << power, by=1024).upper() for power in range(21))]
 _DEPTHS = 20
 # Number of pages with dead links that are shown.
-_MOST_PAGES = 50
+_MAX_PAGES = 50
 # Classes of outcomes by prefix; the first that matches counts.
 _CLASSES = {
     "HTTP 4xx": ("http_4",),
@@ -59,7 +59,7 @@ _CLASSES = {
     "other": ("",),
 }
 # Number of lines in one chart.
-_MOST_LINES = 4
+_MAX_LINES = 4
 # Ages of visited documents, in days.
 _WITHIN = (1, 7, 30)
 _DAY = 86_400
@@ -128,7 +128,7 @@ def errors(crawl: Crawl) -> Figure:
 
 def dead_links(crawl: Crawl) -> Figure:
     """Return the table of the pages with the most dead links."""
-    dead, title = crawl.log.worst(_MOST_PAGES), "Dead links"
+    dead, title = crawl.log.worst(_MAX_PAGES), "Dead links"
     if not dead:
         return Figure("dead-links", title, "No dead links were found.")
     lead = (
@@ -261,7 +261,7 @@ def politeness(crawl: Crawl) -> Figure:
         return Figure("politeness", title, "No host was contacted twice in one run yet.")
     rows = []
     series = {}
-    commonest = sorted(waits, key=lambda took: sum(waits[took].values()))[-_MOST_LINES:]
+    commonest = sorted(waits, key=lambda took: sum(waits[took].values()))[-_MAX_LINES:]
     for took, counts in sorted(waits.items()):
         edges = sorted({*counts, 2 * max(counts)})
         longer = [sum(n for one, n in counts.items() if one >= edge) for edge in edges]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import whole
-from webcrawl.crawl.job.control_journal import in_force, put_on
+from webcrawl.crawl.job.control_journal import apply_host_rules, in_force
 from webcrawl.crawl.job.kept_checkpoints import DIRECTORY
-from webcrawl.crawl.job.saved_settings import as_given
+from webcrawl.crawl.job.saved_settings import with_saved
 from webcrawl.doctor.states import State
 from webcrawl.errors import FatalError
 from webcrawl.hosts.host_rules import HostRules
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.figures import Cell
 
 # Number of hosts with the longest queues that are shown.
-_MOST_HOSTS = 15
+_MAX_HOSTS = 15
 
 
 class CheckpointFacts(NamedTuple):
@@ -62,10 +62,10 @@ def read_facts(
 
 def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Table:
     """Return the table of the hosts *names*. Raises FatalError if a rules file cannot be read."""
-    settings = as_given(settings, view.own.facts)
+    settings = with_saved(settings, view.own.facts)
     rules = HostRules.from_settings(settings)
     rules.open()
-    put_on(rules, in_force(view.jobdirs))
+    apply_host_rules(rules, in_force(view.jobdirs))
     most, now = whole(settings, "BUDGET_HOST_PAGES", at_least=0), wall_time()
     rows: list[dict[str, Cell]] = []
     for name in names:
@@ -75,11 +75,11 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
         robots = robots_state(shard, url, settings=settings)
         delay, parts = robots.crawl_delay, rules.parts_of(name)
         state = host_state(shard, name, url=url, parts=parts, crawl_delay=delay)
-        budget = rules.of(name).budget
+        budget = rules.host_policy(name).budget
         budget = most if budget is None else budget
         until = state.ready_at if state.ready_at > now else 0.0
         row: dict[str, Cell] = {"host": name, "waiting": state.waiting, "downloads": record.pages}
-        row["state"] = State(state.state, state.because, until).told(stamp(until))
+        row["state"] = State(state.state, state.because, until).in_words(stamp(until))
         row["robots.txt"] = f"{robots.verdict}{f', Crawl-delay {delay:g}' if delay else ''}"
         row["last request"] = stamp(record.ended_at) if record.ended_at else "none"
         failed = f"{state.failures:,} in a row: {record.failed_with}"
@@ -92,7 +92,7 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
 
 def _with_longest_queues(view: JobView) -> list[str]:
     clocks = chain.from_iterable(shard.frontier.hosts() for shard in view.shards)
-    longest = nlargest(_MOST_HOSTS, clocks, key=lambda one: one[1].length)
+    longest = nlargest(_MAX_HOSTS, clocks, key=lambda one: one[1].length)
     return [name for name, times in longest if times.length]
 
 

@@ -23,8 +23,8 @@ UNKNOWN = "not known"
 #: Name of the sum of everything that is not listed.
 OTHERS = "all others"
 
-_MOST_BARS = 12
-_MOST_ROWS = 50
+_MAX_BARS = 12
+_MAX_ROWS = 50
 
 
 class Table(NamedTuple):
@@ -117,16 +117,16 @@ def shares(
     if not total:
         return Figure(name, title, why)
 
-    def largest(most: int) -> list[tuple[str, int, str]]:
-        rows = [(one, -count) for count, one in found[:most]]
-        if len(found) > most:
-            rows.append((OTHERS, -sum(count for count, _ in found[most:])))
+    def largest(limit: int) -> list[tuple[str, int, str]]:
+        rows = [(one, -count) for count, one in found[:limit]]
+        if len(found) > limit:
+            rows.append((OTHERS, -sum(count for count, _ in found[limit:])))
         return [(one, count, share(count, total)) for one, count in rows]
 
     first = found[0][1]
     lead = lead.format(total=total, kinds=len(found), first=first, part=share(counts[first], total))
-    table = Table((what, of, "share"), largest(_MOST_ROWS))
-    return Figure(name, title, lead, table, bars(largest(_MOST_BARS)))
+    table = Table((what, of, "share"), largest(_MAX_ROWS))
+    return Figure(name, title, lead, table, bars(largest(_MAX_BARS)))
 
 
 def histogram(name: str, title: str, counts: Mapping[str, int], *, what: str, lead: str) -> Figure:

@@ -93,10 +93,10 @@ MINUTE = 60
 _AT_ONCE = 1 << 19
 # Limit of content types, and of pages with dead links. If it is reached, far more are kept than are
 # shown.
-_MOST_TYPES = 20_000
+_MAX_TYPES = 20_000
 _KEPT_TYPES = 1_000
 # Limit of times at which documents were seen; after that only one document in sixteen is kept.
-_MOST_SEEN = 100_000
+_MAX_SEEN = 100_000
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False):
@@ -178,7 +178,7 @@ class LogTotals:
         self.types.update([line.type or NO_TYPE for line in pages])
         self.sizes.update([(line.decoded or line.bytes).bit_length() for line in pages])
         self.depths.update([line.depth for line in pages])
-        if len(self.types) > _MOST_TYPES:
+        if len(self.types) > _MAX_TYPES:
             kept = Counter(dict(self.types.most_common(_KEPT_TYPES)))
             kept[OTHERS] += self.types.total() - kept.total()
             self.types = kept
@@ -186,7 +186,7 @@ class LogTotals:
             if line.via and line.outcome in DEAD:
                 count = self.dead.get(line.via, (0,))[0]
                 self.dead[line.via] = (count + 1, line.url, line.outcome)
-        if len(self.dead) > _MOST_TYPES:
+        if len(self.dead) > _MAX_TYPES:
             self.dead = dict(self.worst(_KEPT_TYPES))
         hosts: dict[str, list[float]] = {}
         for line in lines:
@@ -217,7 +217,7 @@ class LogTotals:
         self.recent = {at: one for at, one in self.recent.items() if at > newest - MINUTE}
 
     def _see(self, line: _Line) -> None:
-        if line.outcome == "robots_denied" and line.stored and len(self.denied) < _MOST_TYPES:
+        if line.outcome == "robots_denied" and line.stored and len(self.denied) < _MAX_TYPES:
             self.denied[line.form] = line.url
         elif self.denied:
             self.denied.pop(line.form, None)
@@ -228,14 +228,14 @@ class LogTotals:
         elif is_document(line.outcome) or line.outcome == "http_304":
             self.seen.setdefault(line.form, []).append(line.at)
             self._times += 1
-            if self._times > _MOST_SEEN:
+            if self._times > _MAX_SEEN:
                 self._part += "0"
                 self.seen = {one: at for one, at in self.seen.items() if one.endswith(self._part)}
                 self._times = sum(map(len, self.seen.values()))
 
-    def worst(self, most: int) -> list[tuple[str, tuple[int, str, str]]]:
+    def worst(self, limit: int) -> list[tuple[str, tuple[int, str, str]]]:
         """Return the pages with the most dead links."""
-        return nsmallest(most, self.dead.items(), key=lambda one: (-one[1][0], one[0]))
+        return nsmallest(limit, self.dead.items(), key=lambda one: (-one[1][0], one[0]))
 
 
 def _column_of(kind: str) -> int:

@@ -23,7 +23,7 @@ _BAD_CAUSES = (Cause.OUTAGE, Cause.DISK, Cause.NAME_SERVERS)
 # Beginnings of the reasons of a stop that the user requested.
 _REQUESTED = ("shutdown", "hive_stopped", "control_stopped", "closespider_")
 # An alarm is shown if this share of the URLs was given up, of at least so many.
-_MOST_GIVEN_UP, _FEWEST_URLS = 0.1, 100
+_MAX_GIVEN_UP, _FEWEST_URLS = 0.1, 100
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Live(msgspec.Struct, frozen=True):
 
     token: hidden value of its forms; "" if the reader may only look. Then there is a link to
         ``token``, where the token is requested.
-    said: answer to the last command.
+    answer: answer to the last command.
     url, host: what was asked on the page itself, as ``?url=`` and ``?host=``.
     why: answer about the URL, as ``scrapy why`` prints it.
     hosts: answer about the host.
@@ -63,7 +63,7 @@ class Live(msgspec.Struct, frozen=True):
 
     token: str
     commands: list[NextCommand]
-    said: str = ""
+    answer: str = ""
     url: str = ""
     why: str = ""
     host: str = ""
@@ -119,20 +119,20 @@ def alarms_of(
     *given_up* were given up. *denied* are pages that were fetched before and that robots.txt now
     denies.
     """
-    found = []
+    alarms = []
     for one in processes:
-        of = f"{one.name}: " if one.name else ""
+        label = f"{one.name}: " if one.name else ""
         ended = one.state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
         was_stopped = one.state.name == CrawlState.STOPPED
         if was_stopped and one.state.reason.startswith(_REQUESTED):
             continue
         if one.state.name in {CrawlState.PAUSED, CrawlState.STOPPED}:
-            found.append(f"{of}{one.state.told()}")
+            alarms.append(f"{label}{one.state.in_words()}")
         elif not ended and one.diagnosis.cause in _BAD_CAUSES:
-            found.append(f"{of}{one.diagnosis.brief}")
-    if urls >= _FEWEST_URLS and given_up >= _MOST_GIVEN_UP * urls:
-        found.append(f"{given_up / urls:.0%} of {urls:,} URLs were given up")
+            alarms.append(f"{label}{one.diagnosis.brief}")
+    if urls >= _FEWEST_URLS and given_up >= _MAX_GIVEN_UP * urls:
+        alarms.append(f"{given_up / urls:.0%} of {urls:,} URLs were given up")
     if denied:
         pages = counted(len(denied), "page")
-        found.append(f"robots.txt now denies {pages} fetched before, such as {denied[-1]}")
-    return found + [f"{name} failed on {number:,} pages" for name, number in modules.items()]
+        alarms.append(f"robots.txt now denies {pages} fetched before, such as {denied[-1]}")
+    return alarms + [f"{name} failed on {number:,} pages" for name, number in modules.items()]

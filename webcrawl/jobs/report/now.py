@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawl.figures.counts import Counts, behind
+from webcrawl.crawl.figures.counts import Counts, with_prefix
 from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.doctor.diagnosis import BUDGETS
 from webcrawl.jobs.report.figures import Figure, Table, over_time, share, shares, stamp
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts
     from webcrawl.jobs.report.sources import Crawl
 
-_MOST_ROWS = 8
+_MAX_ROWS = 8
 #: Added to figures of outcomes if some URLs were visited again.
 BEFORE_VISITS = " Each URL counts with its first result; results of later visits are not included."
 # Stats by what they count.
@@ -46,7 +46,7 @@ def gauges(crawl: Crawl) -> Iterator[Figure]:
 def held(stats: Mapping[str, Any]) -> Figure:
     """Return the table of what waits, pauses and is parked, from the *stats* of a crawl."""
     rows = [(one, int(stats.get(_HELD[one], 0)), "") for one in _HELD]
-    for gate, number in behind("frontier/parked/", stats).items():
+    for gate, number in with_prefix("frontier/parked/", stats).items():
         release = f"raise {BUDGETS[gate]}" if gate in BUDGETS else ""
         rows.append((f"URLs parked by {gate}", number, release))
     table = Table(("what", "now", "how to release them"), rows)
@@ -60,7 +60,7 @@ def given_up(crawl: Crawl) -> Figure:
     if not failed:
         return Figure("failures", title, "No URL was given up.")
     worst = sorted(failed, key=lambda one: (-failed[one], one))
-    rows = [(crawl.log.examples.get(one, ""), one, failed[one]) for one in worst[:_MOST_ROWS]]
+    rows = [(crawl.log.examples.get(one, ""), one, failed[one]) for one in worst[:_MAX_ROWS]]
     part = share(sum(failed.values()), crawl.urls)
     lead = f"{part} of the finished URLs. The example is the latest one."
     return Figure("failures", title, lead, Table(("example", "outcome", "URLs"), rows))

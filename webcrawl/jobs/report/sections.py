@@ -130,8 +130,8 @@ def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
     """
     counts = Counts.of(crawl.stats)
     for column, (name, count) in enumerate((("pages", counts.pages), ("visits", counts.visits))):
-        lately = [one[column] for then, one in crawl.log.recent.items() if then > at - MINUTE]
-        now = f"{sum(lately) / MINUTE:,.1f} in the last minute" * (crawl.state == "running")
+        recent = [pair[column] for then, pair in crawl.log.recent.items() if then > at - MINUTE]
+        now = f"{sum(recent) / MINUTE:,.1f} in the last minute" * (crawl.state == "running")
         average = f"{count / crawl.secs:,.1f} on average" if crawl.secs else ""
         if (now or average) and (column == 0 or count):
             yield f"{name} per second", ", ".join(filter(None, (now, average)))

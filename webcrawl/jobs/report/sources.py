@@ -18,7 +18,7 @@ import msgspec
 
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError, json_lines_decoder
-from webcrawl.crawl.figures.counts import behind
+from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.figures.summary import finished
 from webcrawl.crawl.job.control_journal import JOURNAL, damaged_lines, last_changes
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
@@ -107,7 +107,7 @@ class Crawl(NamedTuple):
 
     def counts(self, prefix: str) -> dict[str, int]:
         """Return the stats that begin with *prefix*, without it; zeros are left out."""
-        return behind(prefix, self.stats)
+        return with_prefix(prefix, self.stats)
 
 
 class CrawlReader:
@@ -172,10 +172,10 @@ class CrawlReader:
         own = {name: value for name, value in stats.items() if not name.startswith(PREFIX)}
         return Crawl(
             path=path,
-            state=_state(jobdirs, found, behind("frontier/parked/", stats)),
+            state=_state(jobdirs, found, with_prefix("frontier/parked/", stats)),
             drones=len(jobdirs) if jobdirs[0] != path else 0,
             stats=own | totals | present,
-            outcomes=behind("outcome/", shard_counts(jobdirs)) or log.outcomes,
+            outcomes=with_prefix("outcome/", shard_counts(jobdirs)) or log.outcomes,
             log=log,
             servers=servers,
             damage=[

@@ -72,14 +72,14 @@ def make(
     OSError.
     """
     busy, aside = f"{output} is being made", output.with_name(f"{output.name}.work")
-    with work_directory(aside, of=busy) as work, replacing(output) as new:
+    with work_directory(aside, activity=busy) as work, replacing(output) as new:
         read = [read_warc(warc, work, on_progress=on_progress) for warc in warcs]
         captures = 0
 
         def index() -> Iterable[bytes]:
             nonlocal captures
             lines = [one.cdxj for one in read]
-            for line in sorted_lines(lines, beside=work, of="An index of WARC files"):
+            for line in sorted_lines(lines, directory=work, feature="An index of WARC files"):
                 captures += 1
                 yield line
 

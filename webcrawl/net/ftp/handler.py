@@ -218,13 +218,13 @@ class _FtpVisit:
 def target_of(url: str) -> FtpTarget:
     """Parse *url*; raise BadUrlError if it cannot be requested."""
     parts, port, path = parts_of(url, _PORT)
-    found = _TYPE.search(path)
-    if found is not None:
-        path = path[: found.start()]
+    match = _TYPE.search(path)
+    if match is not None:
+        path = path[: match.start()]
     decoded = unquote_to_bytes(path[1:])
     if re.search(rb"[\r\n\0]", decoded):
         raise outcomes.BadUrlError(f"{url} has a line break in its path")
-    is_listing = decoded[-1:] in (b"", b"/") or (found is not None and found[1] in "dD")
+    is_listing = decoded[-1:] in (b"", b"/") or (match is not None and match[1] in "dD")
     return FtpTarget(
         host=parts.hostname or "",
         port=port,

@@ -70,17 +70,17 @@ class Session:
 
     async def reply(self) -> FtpReply:
         """Return the next reply; raise BadAnswerError if it is not valid."""
-        found = await self._line()
-        match = _REPLY.fullmatch(found)
+        line = await self._line()
+        match = _REPLY.fullmatch(line)
         if match is None:
-            raise outcomes.BadAnswerError(f"not an FTP reply: {found[:80]!r}")
+            raise outcomes.BadAnswerError(f"not an FTP reply: {line[:80]!r}")
         code, text = match[1], match[3] or b""
         # More lines follow until one begins with the same code and a space (RFC 959, 4.2).
         is_open = match[2] == b"-"
         while is_open:
-            found = await self._line()
-            if found[:3] == code and found[3:4] in (b" ", b""):
-                text = found[4:]
+            line = await self._line()
+            if line[:3] == code and line[3:4] in (b" ", b""):
+                text = line[4:]
                 is_open = False
         return FtpReply(int(code), text)
 

@@ -109,8 +109,8 @@ def row_of(item: Item) -> Row | None:
 
 
 def _href(item: Item) -> str:
-    if item.kind == "h" and (found := _URL.fullmatch(item.selector)):
-        return found[1]
+    if item.kind == "h" and (match := _URL.fullmatch(item.selector)):
+        return match[1]
     host, port = item.host.strip(), item.port.strip()
     if not is_document(item.kind) or _HOST.fullmatch(host) is None:
         return ""

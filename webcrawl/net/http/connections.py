@@ -34,7 +34,7 @@ _SWEEP_SECS = 0.1
 # If an origin twice closed an idle connection just as a request was sent, it gets a new connection
 # for each request for this many seconds. The second number is how many such origins are remembered.
 _FRESH_SECS = 600.0
-_MOST_CLOSING = 4096
+_MAX_CLOSING_ORIGINS = 4096
 
 
 class IdleConnections:
@@ -43,14 +43,14 @@ class IdleConnections:
     It has at most one per endpoint. One that was idle for *keepalive* seconds is not used.
     """
 
-    def __init__(self, *, most: int, keepalive: float, loop: asyncio.AbstractEventLoop) -> None:
-        self._most = most
+    def __init__(self, *, capacity: int, keepalive: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._capacity = capacity
         self._keepalive = keepalive
         self._loop = loop
-        # With the time since when each is idle, the longest first.
-        self._waiting: OrderedDict[Endpoint, tuple[Exchange, float]] = OrderedDict()
+        # Each with the time at which it became idle; the longest idle first.
+        self._pool: OrderedDict[Endpoint, tuple[Exchange, float]] = OrderedDict()
         # Those that no request waits for yet, in the same order.
-        self._unwanted: OrderedDict[Endpoint, None] = OrderedDict()
+        self._spare: OrderedDict[Endpoint, None] = OrderedDict()
         self._sweep: asyncio.TimerHandle | None = None
 
     def take(self, endpoint: Endpoint, address: str) -> Exchange | None:
@@ -58,11 +58,11 @@ class IdleConnections:
 
         It must be to *address*, unless that is empty.
         """
-        if endpoint not in self._waiting:
+        if endpoint not in self._pool:
             return None
         exchange, since = self._take(endpoint)
-        fresh = now() - since < self._keepalive
-        if fresh and exchange.is_connected() and (not address or exchange.is_to(address)):
+        is_fresh = now() - since < self._keepalive
+        if is_fresh and exchange.is_connected() and (not address or exchange.is_to(address)):
             return exchange
         exchange.abort()
         return None
@@ -73,15 +73,15 @@ class IdleConnections:
         If the pool is full and a request waits for this connection, it replaces one that no request
         waits for. Which of those would be used next is unknown, and all expire within seconds.
         """
-        if endpoint in self._waiting:
+        if endpoint in self._pool:
             return False
-        if len(self._waiting) >= self._most:
-            if not (is_wanted and self._unwanted):
+        if len(self._pool) >= self._capacity:
+            if not (is_wanted and self._spare):
                 return False
-            self._take(next(iter(self._unwanted)))[0].abort()
-        self._waiting[endpoint] = exchange, now()
+            self._take(next(iter(self._spare)))[0].abort()
+        self._pool[endpoint] = exchange, now()
         if not is_wanted:
-            self._unwanted[endpoint] = None
+            self._spare[endpoint] = None
         if self._sweep is None:
             self._sweep = self._loop.call_later(self._keepalive, self._close_expired)
         return True
@@ -90,16 +90,16 @@ class IdleConnections:
         """Close all connections."""
         if self._sweep is not None:
             self._sweep.cancel()
-        for exchange, _ in self._waiting.values():
+        for exchange, _ in self._pool.values():
             exchange.abort()
-        self._waiting.clear()
-        self._unwanted.clear()
+        self._pool.clear()
+        self._spare.clear()
 
     def _close_expired(self) -> None:
         self._sweep = None
         latest = now() - self._keepalive
-        while self._waiting:
-            endpoint, (exchange, since) = next(iter(self._waiting.items()))
+        while self._pool:
+            endpoint, (exchange, since) = next(iter(self._pool.items()))
             if since > latest:
                 # Several are closed together, instead of one timer for each.
                 secs = max(since - latest, _SWEEP_SECS)
@@ -109,8 +109,8 @@ class IdleConnections:
             exchange.abort()
 
     def _take(self, endpoint: Endpoint) -> tuple[Exchange, float]:
-        self._unwanted.pop(endpoint, None)
-        return self._waiting.pop(endpoint)
+        self._spare.pop(endpoint, None)
+        return self._pool.pop(endpoint)
 
 
 class HttpConnections:
@@ -122,13 +122,13 @@ class HttpConnections:
         self._loop = asyncio.get_running_loop()
         self._new_exchange = partial(Exchange, loop=self._loop, limits=limits)
         self._idle = {
-            scheme: IdleConnections(most=most, keepalive=limits.keepalive, loop=self._loop)
-            for scheme, most in limits.idle_by_scheme.items()
+            scheme: IdleConnections(capacity=capacity, keepalive=limits.keepalive, loop=self._loop)
+            for scheme, capacity in limits.idle_by_scheme.items()
         }
         self._busy: set[Exchange] = set()
         # Origins that closed an idle connection just as a request was sent, and until when no
         # connection to them is kept.
-        self._closing: OrderedDict[Endpoint, float] = OrderedDict()
+        self._closing_origins: OrderedDict[Endpoint, float] = OrderedDict()
         self._closed = False
 
     async def send(self, request: WireRequest, seconds: float) -> Exchange:
@@ -187,15 +187,15 @@ class HttpConnections:
 
     def _note_closing(self, endpoint: Endpoint) -> None:
         """Note that the server of *endpoint* closed an idle connection as a request was sent."""
-        is_first = endpoint not in self._closing
-        self._closing[endpoint] = 0.0 if is_first else now() + _FRESH_SECS
-        self._closing.move_to_end(endpoint)
-        if len(self._closing) > _MOST_CLOSING:
-            self._closing.popitem(last=False)
+        is_first = endpoint not in self._closing_origins
+        self._closing_origins[endpoint] = 0.0 if is_first else now() + _FRESH_SECS
+        self._closing_origins.move_to_end(endpoint)
+        if len(self._closing_origins) > _MAX_CLOSING_ORIGINS:
+            self._closing_origins.popitem(last=False)
 
     def _is_closing(self, endpoint: Endpoint) -> bool:
         """Return whether connections to *endpoint* are not kept at present."""
-        until = self._closing.get(endpoint)
+        until = self._closing_origins.get(endpoint)
         return until is not None and now() < until
 
     def _connect(self, endpoint: Endpoint, until: float) -> Awaitable[Exchange]:

@@ -530,9 +530,9 @@ class Exchange(asyncio.Protocol):
 def _last_head(received: bytes, answers: int) -> tuple[bytes, int]:
     """Return the last of the *answers* headers at the start of *received*, and the size of all."""
     rest = received
-    while found := HEAD_END.search(rest):
+    while match := HEAD_END.search(rest):
         answers -= 1
         if answers < 1:
-            return rest[: found.end()], len(received) - len(rest) + found.end()
-        rest = rest[found.end() :].lstrip(b"\r\n")
+            return rest[: match.end()], len(received) - len(rest) + match.end()
+        rest = rest[match.end() :].lstrip(b"\r\n")
     return b"", 0

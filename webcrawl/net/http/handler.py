@@ -61,7 +61,7 @@ from webcrawl.net.http.large_bodies import free_bytes, larger_limit
 from webcrawl.net.http.request import wire_request
 from webcrawl.net.http.tls import TlsContext, UnclosedError
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
-from webcrawl.signals import is_heard
+from webcrawl.signals import has_receivers
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -135,7 +135,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
     async def _receive(self, answer: Exchange, request: Request) -> Response:
         """Read the body, up to the limit, and build the response."""
         headers = headers_of(answer.headers)
-        if is_heard(self.crawler.signals, signals.headers_received):
+        if has_receivers(self.crawler.signals, signals.headers_received):
             length = headers.get(b"Content-Length")
             stop = self._stop_by(
                 signals.headers_received,
@@ -150,7 +150,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             types = dict.get(headers, b"Content-Type", ())
             self.limits.check_type(b",".join(types), request)
         limit = free_bytes(request, self.limits.max_bytes)
-        has_listener = is_heard(self.crawler.signals, signals.bytes_received)
+        has_listener = has_receivers(self.crawler.signals, signals.bytes_received)
         chunks: list[bytes] = []
         size = 0
         while chunk := await answer.read():

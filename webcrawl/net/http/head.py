@@ -49,8 +49,8 @@ def may_be_head(received: bytes, start: int) -> bool:
 
 def end_of_head(received: bytes, start: int) -> int:
     """Return where the head that begins at *start* of *received* ends; -1 if that has not come."""
-    found = HEAD_END.search(received, start)
-    return -1 if found is None else found.end()
+    match = HEAD_END.search(received, start)
+    return -1 if match is None else match.end()
 
 
 def mended_head(head: bytes) -> MendedHead:
@@ -64,9 +64,9 @@ def mended_head(head: bytes) -> MendedHead:
     if start < 0:
         raise ValueError("no status line")
     first, *lines = _LINES.split(head[start:].rstrip(b"\r\n"))
-    found = _STATUS_LINE.fullmatch(first)
-    assert found is not None, first
-    major, minor, digits, reason = found.groups()
+    match = _STATUS_LINE.fullmatch(first)
+    assert match is not None, first
+    major, minor, digits, reason = match.groups()
     status = int(digits[:_MAX_DIGITS] or _OK) if digits is not None else int(_OK)
     if not 100 <= status <= 999:
         raise ValueError(f"{status} is not a status")

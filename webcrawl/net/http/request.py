@@ -38,7 +38,7 @@ _NOT_ADDED = frozenset(
     {"connection", "content-length", "cookie", "host", "proxy-authorization", "transfer-encoding"}
     | {"user-agent"}
 )
-_MOST_ADDED = 100
+_MAX_ADDED = 100
 _COOKIE_VALUE = re.compile(r"[!-:<-~]*")  # without spaces and semicolons
 # Servers assume that these have no body if no length is given (RFC 9110, section 8.6).
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -85,8 +85,8 @@ def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> A
 
     Raises ValueError for anything that cannot be sent; its message contains none of the values.
     """
-    if len(headers) + len(cookies) > _MOST_ADDED:
-        raise ValueError(f"it has more than {_MOST_ADDED} headers and cookies")
+    if len(headers) + len(cookies) > _MAX_ADDED:
+        raise ValueError(f"it has more than {_MAX_ADDED} headers and cookies")
     fields = {}
     for name, value in headers.items():
         if name.lower() in _NOT_ADDED:
@@ -206,10 +206,10 @@ def _joined(
 
 def _parts(url: str) -> tuple[str, str | None, str, int, str]:
     """Return scheme, credentials, host, port, and path and query of *url*, as written."""
-    found = _URL.fullmatch(url)
-    if found is None:
+    match = _URL.fullmatch(url)
+    if match is None:
         raise ValueError("not an http or https URL with a host")
-    scheme, credentials, host, digits, path = found.groups()
+    scheme, credentials, host, digits, path = match.groups()
     scheme = scheme.lower()
     port = int(digits) if digits else _PORTS[scheme]
     if port > 65535:

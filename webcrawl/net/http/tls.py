@@ -50,7 +50,7 @@ _SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_
 #: Shared by all connections for OpenSSL's output: twice what the loops receive in one read.
 _BUFFER = _FFI.new("char[]", 512 * 1024)
 #: Handshakes of a connection after the first. IIS and Apache start one to ask for a certificate.
-_MOST_RENEGOTIATIONS = 4
+_MAX_RENEGOTIATIONS = 4
 
 
 class UnclosedError(ssl.SSLError):
@@ -310,7 +310,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             size += result
         error = _LIB.SSL_get_error(tls, result)
         failure: ssl.SSLError | None = None
-        if _LIB.SSL_total_renegotiations(tls) > _MOST_RENEGOTIATIONS:
+        if _LIB.SSL_total_renegotiations(tls) > _MAX_RENEGOTIATIONS:
             failure = ssl.SSLError("too many renegotiations")
         elif error not in (_LIB.SSL_ERROR_WANT_READ, _LIB.SSL_ERROR_ZERO_RETURN):
             failure = _failure()
@@ -357,10 +357,10 @@ _CIPHER = re.compile(
 @lru_cache(256)
 def cipher_suite(name: str) -> str:
     """Return the IANA name of the cipher suite that OpenSSL calls *name*; *name* for a rare one."""
-    found = _CIPHER.fullmatch(name)
-    if found is None:
+    match = _CIPHER.fullmatch(name)
+    if match is None:
         return name
-    exchange, cipher, bits, gcm, ccm, tag, digest = found.groups()
+    exchange, cipher, bits, gcm, ccm, tag, digest = match.groups()
     parts = ["TLS", (exchange or "RSA").replace("-", "_"), "WITH"]
     if cipher is None:
         parts.append("CHACHA20_POLY1305_SHA256")

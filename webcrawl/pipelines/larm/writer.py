@@ -167,7 +167,7 @@ class LarmWriter:
                     raise LarmError(f"{self._store} is not a log of LARM: {error}") from error
         cut_torn_line(self._store)
         cut_torn_line(self._links)
-        last = self._last_page()
+        last = self._recover_last_page()
         number, end = (last.number, last.offset + last.size) if last else (1, 0)
         if page_file(self._directory, number).exists():
             os.truncate(page_file(self._directory, number), end)
@@ -176,7 +176,7 @@ class LarmWriter:
         self._cut_links(last)
         return last
 
-    def _last_page(self) -> StoredFile | None:
+    def _recover_last_page(self) -> StoredFile | None:
         """Return the last page in store.log whose body is complete in its page file.
 
         Lines after it are cut off: a power failure loses what was not synced. Raises LarmError if a
@@ -191,21 +191,21 @@ class LarmWriter:
                 lines = file.read(end - start).splitlines(keepends=True)
                 # The first line may begin before this block.
                 while last is None and len(lines) > bool(start):
-                    last = self._whole_page(lines[-1])
+                    last = self._complete_page(lines[-1])
                     end -= 0 if last else len(lines.pop())
             file.truncate(end)
         return last
 
-    def _whole_page(self, line: bytes) -> StoredFile | None:
+    def _complete_page(self, line: bytes) -> StoredFile | None:
         """Return the page that *line* of store.log lists, or None if it is not complete."""
         try:
-            found = parsed(line)
+            stored = parsed(line)
         except LarmError:
             return None
-        path = page_file(self._directory, found.number)
+        path = page_file(self._directory, stored.number)
         if not path.exists():
             raise LarmError(f"{path}, which store.log lists, is missing: restore it")
-        return found if path.stat().st_size >= found.offset + found.size else None
+        return stored if path.stat().st_size >= stored.offset + stored.size else None
 
     def _cut_links(self, last: StoredFile | None) -> None:
         """Cut off the links of pages that are not in store.log.

@@ -181,8 +181,8 @@ def _resource_type(page: Page) -> str:
     """Return the media type of what came over the wire."""
     if page.wire_body is not page.body and page.content_type == "text/html":
         return _LISTING_TYPES.get(page.protocol, "application/octet-stream")
-    found = _MEDIA_TYPE.fullmatch(page.header("Content-Type") or "")
-    return found[0] if found else "application/octet-stream"
+    match = _MEDIA_TYPE.fullmatch(page.header("Content-Type") or "")
+    return match[0] if match else "application/octet-stream"
 
 
 def _truncation_field(page: Page, head: bytes = b"") -> str:

@@ -88,5 +88,5 @@ def trace_seed(value: str) -> int | None:
 
 
 @lru_cache(maxsize=1)  # for each shard
-def _popular(path: Path, most: int) -> list[int]:
-    return most_popular(read_trace(path).fps, most)
+def _popular(path: Path, limit: int) -> list[int]:
+    return most_popular(read_trace(path).fps, limit)

@@ -51,13 +51,13 @@ class Foreign:
 
     def note_root(self, start: int) -> None:
         """Note the start or end tag of ``<svg>`` or ``<math>`` at *start*; ignore other tags."""
-        found = _ROOT.match(self._body, start)
-        if found is None:
+        match = _ROOT.match(self._body, start)
+        if match is None:
             return
-        if not found[1]:
+        if not match[1]:
             self._roots.append(start)
-            self._latest = found[2]
-        elif len(self._roots) == 1 and found[2] == self._latest and not self._open:
+            self._latest = match[2]
+        elif len(self._roots) == 1 and match[2] == self._latest and not self._open:
             self._roots.clear()
 
     def is_foreign(self, start: int) -> bool:

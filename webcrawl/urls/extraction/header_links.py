@@ -76,11 +76,11 @@ def _parameters(value: str, position: int) -> tuple[dict[str, str], int]:
     The first one of each name counts.
     """
     parameters: dict[str, str] = {}
-    while (found := _PARAMETER.match(value, position)) is not None:
-        name, quoted, plain = found.groups()
+    while (match := _PARAMETER.match(value, position)) is not None:
+        name, quoted, plain = match.groups()
         text = plain or "" if quoted is None else _QUOTED_PAIR.sub(r"\1", quoted)
         parameters.setdefault(name.lower(), text)
-        position = found.end()
+        position = match.end()
     return parameters, position
 
 

@@ -57,8 +57,8 @@ def root_of(document: MarkupDocument) -> str:
 
     It may be compressed with gzip; only its beginning is read.
     """
-    found = _ROOT.search(next(texts(document), "")[:_ROOT_CHARS])
-    return found[1].lower() if found is not None else ""
+    match = _ROOT.search(next(texts(document), "")[:_ROOT_CHARS])
+    return match[1].lower() if match is not None else ""
 
 
 def texts(document: MarkupDocument) -> Iterator[str]:

@@ -90,26 +90,26 @@ class ReferenceResolver:
         for all others. Never raises.
         """
         if reference[:4] == "http":
-            found = _WHOLE.fullmatch(reference)
-            if found is not None and found[2] in self._schemes:
-                return found[1]
+            match = _WHOLE.fullmatch(reference)
+            if match is not None and match[2] in self._schemes:
+                return match[1]
         if self._plain:
-            found = _PLAIN.fullmatch(reference)
-            if found is not None:
-                path = found[1]
+            match = _PLAIN.fullmatch(reference)
+            if match is not None:
+                path = match[1]
                 if path[:1] == "/":
                     return self._origin + path
                 if path and path[0] != "?":
                     return self._directory + path
         if reference[:1] == ".":
             cut = reference.rfind("/") + 1
-            found = _NAME.fullmatch(reference, cut)
+            match = _NAME.fullmatch(reference, cut)
             if (
                 cut
-                and found is not None
+                and match is not None
                 and (directory := self._resolved_directory(reference[:cut]))
             ):
-                return directory + found[1]
+                return directory + match[1]
         if reference.startswith(_HOPELESS):
             return None
         return normalize(in_encoding(reference, self._codec), self._base, schemes=self._schemes)

@@ -39,10 +39,10 @@ _CANDIDATE = re.compile(
 
 def refresh_target(content: str) -> str:
     """Return the reference in the *content* of a meta refresh or ``Refresh`` header, or ""."""
-    found = _REFRESH.match(content)
-    if found is None:
+    match = _REFRESH.match(content)
+    if match is None:
         return ""
-    return (found[1] or found[2] or found[3] or "").strip()
+    return (match[1] or match[2] or match[3] or "").strip()
 
 
 def srcset_references(value: str) -> Iterator[str]:

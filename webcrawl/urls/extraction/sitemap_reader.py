@@ -28,7 +28,7 @@ MAX_URLS = 50_000
 # A plain list may only have absolute URLs.
 _URL = re.compile(r"[a-z][a-z0-9+.-]{0,63}://", re.ASCII | re.IGNORECASE)
 _NAMES = frozenset({"url", "sitemap", "loc", "link", "lastmod"})
-_MOST_TIME_CHARS = 40
+_MAX_TIME_CHARS = 40
 _LAST_SECOND = 86_399
 
 
@@ -75,7 +75,7 @@ def _elements(sitemap: MarkupDocument) -> Iterator[Link | None]:
 def _time(text: str) -> float:
     """Return the epoch seconds of a W3C date, for a day its last second; 0.0 if it is not valid."""
     try:
-        at = datetime.fromisoformat(text[:_MOST_TIME_CHARS])
+        at = datetime.fromisoformat(text[:_MAX_TIME_CHARS])
         seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return 0.0

@@ -232,22 +232,22 @@ class _Thinning:
         return end
 
     def _link(self, start: int) -> int:
-        found = _USUAL.match(self._body, start)
-        if found is not None and found.end() - start < SAFE_TAG_BYTES:
+        match = _USUAL.match(self._body, start)
+        if match is not None and match.end() - start < SAFE_TAG_BYTES:
             self._tags += 1
-            self._kept.append(found[0])
-            return found.end()
+            self._kept.append(match[0])
+            return match.end()
         tag, position = self._tag(start)
         if tag:
             self._kept.append(self._body[start:position])
         return position
 
     def _anchor(self, start: int) -> int:
-        found = _USUAL_ANCHOR.match(self._body, start)
-        if found is not None and len(tag := found[0]) < SAFE_TAG_BYTES:
+        match = _USUAL_ANCHOR.match(self._body, start)
+        if match is not None and len(tag := match[0]) < SAFE_TAG_BYTES:
             self._tags += 1
             self._kept.append(tag)
-            self._in_anchor = found.lastindex is None
+            self._in_anchor = match.lastindex is None
             return start + len(tag)
         tags = self._tags
         position = self._link(start)
@@ -278,12 +278,12 @@ class _Thinning:
         return self._other(start) if self._foreign.is_foreign(start) else self._link(start)
 
     def _template(self, start: int) -> int:
-        found = TEMPLATE.match(self._body, start)
-        if found is not None and found[1]:
+        match = TEMPLATE.match(self._body, start)
+        if match is not None and match[1]:
             if self._templates:
                 self._leave_template()
-        elif found is not None and not self._foreign.is_foreign(start):
-            self._templates.append((len(self._kept), self._in_anchor, found[2] is not None))
+        elif match is not None and not self._foreign.is_foreign(start):
+            self._templates.append((len(self._kept), self._in_anchor, match[2] is not None))
         return self._other(start)
 
     def _leave_template(self) -> None:
@@ -349,21 +349,21 @@ class _Thinning:
         """
         body, first = self._body, start + 1
         end = _next_tag(body, first)
-        found = FINISHED.match(body, first, end)
+        match = FINISHED.match(body, first, end)
         more = 1
-        while found is None:
+        while match is None:
             more = min(8 * more, self._budget)
             till = end
             for _ in range(more):
                 till = _next_tag(body, till + 1)
-            found = FINISHED.match(body, first, till)
-            if found is not None:
-                self._budget -= body.count(b"<", first, found.end())
-                end = _next_tag(body, found.end())
+            match = FINISHED.match(body, first, till)
+            if match is not None:
+                self._budget -= body.count(b"<", first, match.end())
+                end = _next_tag(body, match.end())
             elif more == self._budget or till >= len(body):
                 self._budget -= more
                 return b"", till
-        tag = found[0]
+        tag = match[0]
         if len(tag) > SAFE_TAG_BYTES and _attributes(tag) > SAFE_ATTRIBUTES:
             return b"", end
         self._tags += 1
@@ -489,19 +489,19 @@ def _end_of(body: bytes, mark: bytes, start: int) -> int:
 
 def _attributes(tag: bytes) -> int:
     """Return the number of attributes of *tag*."""
-    found = FINISHED.match(tag)
-    assert found is not None  # as only complete tags are passed
-    return len(ATTRIBUTE.findall(tag, found.end(1), found.end() - 1))
+    match = FINISHED.match(tag)
+    assert match is not None  # as only complete tags are passed
+    return len(ATTRIBUTE.findall(tag, match.end(1), match.end() - 1))
 
 
 def _styled(piece: bytes) -> bytes:
     """Return a tag that has ``url()`` or a background, renamed to ``wbr``, or b""."""
     if b"url(" not in piece and b"URL(" not in piece and _BACKGROUND.match(piece) is None:
         return b""
-    found = FINISHED.match(piece)
+    match = FINISHED.match(piece)
     name = NAME.match(piece)
-    if found is None or name is None:
+    if match is None or name is None:
         return b""
-    if len(found[0]) > SAFE_TAG_BYTES and _attributes(found[0]) > SAFE_ATTRIBUTES:
+    if len(match[0]) > SAFE_TAG_BYTES and _attributes(match[0]) > SAFE_ATTRIBUTES:
         return b""
-    return b"<wbr " + found[0][name.end() :]
+    return b"<wbr " + match[0][name.end() :]

@@ -49,8 +49,8 @@ def comment_end(body: bytes, start: int) -> int:
     for short in (b">", b"->"):
         if body.startswith(short, first):
             return first + len(short)
-    found = _COMMENT_END.search(body, first)
-    return len(body) if found is None else found.end()
+    match = _COMMENT_END.search(body, first)
+    return len(body) if match is None else match.end()
 
 
 def raw_text_end(body: bytes, start: int, name: bytes) -> int:

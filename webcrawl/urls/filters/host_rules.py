@@ -45,12 +45,12 @@ class UrlHostRules:
     """The rules of one file. Without rules, no two hosts count as the same."""
 
     def __init__(self) -> None:
-        self._starts: dict[str, str] = {}
-        self._ends: dict[str, str] = {}
+        self._prefixes: dict[str, str] = {}
+        self._suffixes: dict[str, str] = {}
         self._synonyms: dict[str, str] = {}
         # The lengths in use, the longest first. A search takes one lookup per length.
-        self._start_lengths: list[int] = []
-        self._end_lengths: list[int] = []
+        self._prefix_lengths: list[int] = []
+        self._suffix_lengths: list[int] = []
 
     @classmethod
     def read(cls, path: Path) -> UrlHostRules:
@@ -81,13 +81,13 @@ class UrlHostRules:
                 rules._add(line)
             except ValueError as error:
                 raise ValueError(f"{name}, line {number}: {error}.") from None
-        rules._start_lengths = sorted({len(part) for part in rules._starts}, reverse=True)
-        rules._end_lengths = sorted({len(part) for part in rules._ends}, reverse=True)
+        rules._prefix_lengths = sorted({len(part) for part in rules._prefixes}, reverse=True)
+        rules._suffix_lengths = sorted({len(part) for part in rules._suffixes}, reverse=True)
         return rules
 
     def __len__(self) -> int:
         """Return the number of rules."""
-        return len(self._starts) + len(self._ends) + len(self._synonyms)
+        return len(self._prefixes) + len(self._suffixes) + len(self._synonyms)
 
     def canonical(self, host: str) -> str:
         """Return the host that *host*, in the form of ``host_of``, counts as.
@@ -95,15 +95,15 @@ class UrlHostRules:
         A rule that would leave a name without a dot is not applied: www.com does not become com.
         Never raises. Takes 1 µs, so the caller should cache it.
         """
-        for length in self._start_lengths:
-            to = self._starts.get(host[:length])
-            if to is not None and length <= len(host):
-                host = _name_or(to + host[length:], host)
+        for length in self._prefix_lengths:
+            replacement = self._prefixes.get(host[:length])
+            if replacement is not None and length <= len(host):
+                host = _name_or(replacement + host[length:], host)
                 break
-        for length in self._end_lengths:
-            to = self._ends.get(host[-length:])
-            if to is not None and length <= len(host):
-                host = _name_or(host[:-length] + to, host)
+        for length in self._suffix_lengths:
+            replacement = self._suffixes.get(host[-length:])
+            if replacement is not None and length <= len(host):
+                host = _name_or(host[:-length] + replacement, host)
                 break
         return self._synonyms.get(host, host)
 
@@ -115,16 +115,16 @@ class UrlHostRules:
             raise ValueError(f"a file may have at most {MAX_RULES} rules")
         if "\\" in line:
             line = _ESCAPED.sub(_unescaped, line)
-        found = _RULE.fullmatch(line)
-        if found is None:
+        match = _RULE.fullmatch(line)
+        if match is None:
             raise ValueError(f"{line[:80]!r} is not a rule such as startsWith(www.)=")
-        keyword, part, value = found[1], _part_of(found[2]), _part_of(found[3])
+        keyword, part, value = match[1], _part_of(match[2]), _part_of(match[3])
         if not part:
             raise ValueError(f"{keyword}() has no host")
         if keyword == "startsWith":
-            self._starts[part] = value
+            self._prefixes[part] = value
         elif keyword == "endsWith":
-            self._ends[part] = value
+            self._suffixes[part] = value
         elif keyword == "synonym":
             if not value:
                 raise ValueError(f"synonym({part}) has no other host")

@@ -31,8 +31,8 @@ MAX_PATTERN = 300
 
 _CACHED_SEGMENTS = 1 << 14
 _LONGEST_SEGMENT = 48
-_MOST_SEGMENTS = 10
-_MOST_PARAMETERS = 16
+_MAX_SEGMENTS = 10
+_MAX_PARAMETERS = 16
 _LONGEST_QUERY = 1000
 # A segment with this many separators, as-they-are-used-in-titles, is a title.
 _TITLE_PARTS = 3
@@ -64,9 +64,9 @@ def patterns_of(url: str) -> Patterns:
     scheme, _, rest = before.partition("://")
     server, _, path = rest.partition("/")
     origin = f"{scheme}://{server}"
-    segments = path.split("/", _MOST_SEGMENTS)
-    parts = [_general(segment) for segment in segments[:_MOST_SEGMENTS]]
-    if len(segments) > _MOST_SEGMENTS:
+    segments = path.split("/", _MAX_SEGMENTS)
+    parts = [_general(segment) for segment in segments[:_MAX_SEGMENTS]]
+    if len(segments) > _MAX_SEGMENTS:
         parts.append("{*}")
     shape = f"{origin}/{'/'.join(parts)}"
     branch = ""
@@ -75,7 +75,7 @@ def patterns_of(url: str) -> Patterns:
     elif mark:
         branch = _bounded(f"{shape}?{{*}}")
     if mark:
-        pieces = query[:_LONGEST_QUERY].split("&", _MOST_PARAMETERS)[:_MOST_PARAMETERS]
+        pieces = query[:_LONGEST_QUERY].split("&", _MAX_PARAMETERS)[:_MAX_PARAMETERS]
         names = sorted({_general(piece.partition("=")[0]) for piece in pieces})
         shape = f"{shape}?{'&'.join(names)}"
     return Patterns(_bounded(shape), branch)

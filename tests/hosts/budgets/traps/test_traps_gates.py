@@ -68,7 +68,7 @@ NEITHER = "http_200 http_301 http_429 http_503 timeout robots_denied host_failin
     ],
 )
 def test_an_outcome_counts_for_or_against_its_host(keeper, records, outcome, got, counts):
-    keeper.ended(entry(1), outcome, **got)
+    keeper.note_end(entry(1), outcome, **got)
     record = records.get("a.test")
     assert (record.fresh, record.fruitless) == counts
 
@@ -80,7 +80,7 @@ def test_urls_wait_for_the_first_gate_that_holds_them(keeper):
     assert len(frontier.pushed) == 10
     assert frontier.counts == {"url_space": 5}
     for number in range(5):
-        keeper.ended(entry(number), "http_200", **SEEN)
+        keeper.note_end(entry(number), "http_200", **SEEN)
     # The pattern is parked: those that were let in are stopped, and give their room back.
     assert [admission.stops(entry(number)) for number in range(5, 10)] == 5 * ["learned_trap"]
     admission.push([encode(entry(number)) for number in range(20, 25)])
@@ -100,13 +100,13 @@ def test_requests_of_a_spider_itself_pass_and_take_no_room(keeper):
     admission.push([encode(entry(number)) for number in range(15)])
     assert (len(frontier.pushed), frontier.counts) == (60, {"url_space": 5})
     for number in range(50):
-        keeper.ended(entry(number), "http_200", **SEEN)
+        keeper.note_end(entry(number), "http_200", **SEEN)
     before = keeper.learned.stats()
     admission.push([encode(own[0])])
     assert len(frontier.pushed) == 61
     assert admission.stops(own[0]) == ""
     for one in own:
-        keeper.ended(one, "http_200", **SEEN)
+        keeper.note_end(one, "http_200", **SEEN)
     assert keeper.learned.stats() == before
 
 
@@ -114,7 +114,7 @@ def test_an_excepted_host_is_held_by_neither(keeper):
     gates = keeper.gates()
     admission = Admission(frontier=Parked(), gates=gates)
     for number in range(20):
-        keeper.ended(entry(number), "http_200", **SEEN)
+        keeper.note_end(entry(number), "http_200", **SEEN)
     assert [gate.holds(entry(1)) for gate in gates] == [True, True]
     assert admission.stops(entry(1))
     for gate in gates:
@@ -136,7 +136,7 @@ def test_each_host_has_its_own_account_with_any_politeness_key(keeper, records):
         gate.let_in(www)
     assert gate.holds(www)
     assert not gate.holds(shop)
-    keeper.ended(www, "http_404", **NO_DOCUMENT)
+    keeper.note_end(www, "http_404", **NO_DOCUMENT)
     assert {host: record.fruitless for host, record in records.hosts.items()} == {"www.a.test": 1}
     keeper.test_exceptions.rules.add("www.a.test")
     assert not gate.holds(www)

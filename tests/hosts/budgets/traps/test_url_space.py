@@ -40,7 +40,7 @@ def let_in(space, count, host="a.test", entry=None):
 
 def ended(space, count=1, *, fresh=False, fruitless=False):
     for _ in range(count):
-        space.ended(A, fresh=fresh, fruitless=fruitless)
+        space.note_end(A, fresh=fresh, fruitless=fruitless)
 
 
 def test_links_of_soft_errors_must_lead_to_new_content():
@@ -50,9 +50,9 @@ def test_links_of_soft_errors_must_lead_to_new_content():
     assert let_in(space, 20, entry=found) == 10
     assert let_in(space, 200) == 100  # its own account is as ever
     for _ in range(9):
-        space.ended(found, fresh=False, fruitless=False)  # a redirect, or the same once more
+        space.note_end(found, fresh=False, fruitless=False)  # a redirect, or the same once more
     assert let_in(space, 20, entry=found) == 0
-    space.ended(found, fresh=True, fruitless=False)
+    space.note_end(found, fresh=True, fruitless=False)
     assert let_in(space, 20, entry=found) == 11
     assert let_in(space, 1) == 0
     # After a restart what it was counts still.
@@ -101,7 +101,7 @@ class Crawl:
             self.waiting.popleft()
             fresh, fruitless, links = self.page(self.fetched)
             self.fetched += 1
-            self.space.ended(A, fresh=fresh, fruitless=fruitless)
+            self.space.note_end(A, fresh=fresh, fruitless=fruitless)
             self.found(links)
         return self
 
@@ -262,7 +262,7 @@ def test_the_account_is_never_overdrawn(events, base, per_page):
         if event == "out":
             space.let_out(A)
             continue
-        space.ended(A, fresh=event == "fresh", fruitless=event == "fruitless")
+        space.note_end(A, fresh=event == "fresh", fruitless=event == "fruitless")
         fresh += event == "fresh"
         fruitless += event == "fruitless"
 

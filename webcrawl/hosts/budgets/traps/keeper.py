@@ -76,7 +76,7 @@ class TrapKeeper:
         """Return the gates that each new URL passes."""
         return [self.learned, self.space]
 
-    def ended(self, entry: Entry, outcome: str, *, tested: bool, seen: bool) -> None:
+    def note_end(self, entry: Entry, outcome: str, *, tested: bool, seen: bool) -> None:
         """Note that *entry* has ended.
 
         *tested* says whether it had a document that the content-seen test judged, *seen* whether
@@ -89,4 +89,4 @@ class TrapKeeper:
         missing = (
             outcome.startswith("http_4") and outcome not in _TEMPORARY
         ) or outcome == SOFT_ERROR
-        self.space.ended(entry, fresh=tested and not seen, fruitless=seen or missing)
+        self.space.note_end(entry, fresh=tested and not seen, fruitless=seen or missing)

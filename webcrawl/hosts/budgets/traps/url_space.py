@@ -123,7 +123,7 @@ class UrlSpace(Gate):
             account.waiting = max(0, account.waiting - 1)
             self._has_room = True
 
-    def ended(self, entry: Entry, *, fresh: bool, fruitless: bool) -> None:
+    def note_end(self, entry: Entry, *, fresh: bool, fruitless: bool) -> None:
         """Count a URL that has ended: with new content, without result, or neither."""
         self.let_out(entry)
         if not self._base:
