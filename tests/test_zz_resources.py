@@ -8,7 +8,10 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
+import pytest
 import warm
 from conftest import Resources
 from crawling import ROOT
@@ -40,6 +43,20 @@ def test_testers_report_what_fails_and_who_died(tmp_path):
     assert run.returncode == 1
     assert run.stdout.count("A tester ended with -9.") >= 2
     assert "4 failed, 2 passed" in run.stdout
+
+
+def test_a_time_out_while_a_process_starts_gives_it_to_no_later_caller(monkeypatch):
+    def ended(code):
+        return warm.run([sys.executable, "-c", f"raise SystemExit({code})"]).returncode
+
+    assert ended(1) == 1
+    orders = warm._server._orders
+    cut_short = SimpleNamespace(sendmsg=orders.sendmsg, recv=Mock(side_effect=TimeoutError))
+    with monkeypatch.context() as patch:
+        patch.setattr(warm._server, "_orders", cut_short)
+        with pytest.raises(TimeoutError):
+            ended(2)
+    assert (ended(3), ended(4)) == (3, 4)
 
 
 def test_leftovers_of_each_kind_would_be_seen():

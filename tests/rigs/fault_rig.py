@@ -50,6 +50,7 @@ from crawling import (
     access_log,
     is_robots,
     pages_asked_for,
+    stats_of,
     unstored_documents,
     url_of_hit,
 )
@@ -99,6 +100,8 @@ _CHANGING = {
     "FRONTIER_LEVELS": (1, 4),
     "FRONTIER_BACK_QUEUES": (1, 12),
 }
+# Scrapy's own words.
+_HAS_FINISHED = "Spider closed (finished)"
 # Statuses that a fault puts in place of a page's own, such as a redirect.
 _OF_FAULTS = (429, 500, 502, 503)
 # Those that say something of a document.
@@ -337,7 +340,7 @@ class FaultRig:
         elif ended.returncode < 0:
             self._killed.append(told.ended)
         self.check()
-        return "finished: nothing is left to fetch" in ended.stdout, told
+        return _HAS_FINISHED in ended.stdout, told
 
     def go_back(self):
         """The job goes back to the oldest of its checkpoints, if any was kept."""
@@ -674,6 +677,9 @@ class FaultRig:
     def judge(self):
         """The crawl has fetched everything."""
         hits = access_log(self._log)
+        stats = stats_of(self.job)
+        held = {name: stats[name] for name in stats if name.startswith("frontier/parked/")}
+        assert self._visits is not None or not any(held.values()), held
         assert set(pages_asked_for(hits)) == allowed_urls(self.world, USER_AGENT)
         late = [*self._late(hits)]
         if self._visits is not None:
@@ -700,12 +706,11 @@ def _check_end(fault, ended, told, *, goes_on):
     assert ended.returncode in (0, 3, 5), (ended.returncode, said)
     assert "Traceback" not in said, said
     if ended.returncode == 5:
-        assert "stopped: no host has ever answered; look at the network" in said, said
+        assert "Spider closed (no_answer)" in said, said
     elif ended.returncode == 3:
-        assert "run the same command again" in said.splitlines()[-1], said
+        assert said.splitlines()[-1].startswith("webcrawl: "), said
     else:
-        last = "Spider closed (closespider_timeout)" if goes_on else "finished: nothing is left to"
-        assert last in said, said
+        assert ("Spider closed (closespider_timeout)" if goes_on else _HAS_FINISHED) in said, said
 
 
 def _lose_sqlite(disk, after, power, rng):

@@ -16,6 +16,7 @@ import contextlib
 import ctypes
 import gc
 import importlib
+import itertools
 import os
 import pickle
 import pkgutil
@@ -51,6 +52,7 @@ class _Server:
         self._orders = orders
         self._orders.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
         self._process = process
+        self._numbers = itertools.count()
 
     @classmethod
     def started(cls):
@@ -72,8 +74,13 @@ class _Server:
     def fork(self, order, descriptors):
         """The process id of a new process that runs *order* with *descriptors* as 0, 1, 2."""
         with self._one_at_a_time:
-            socket.send_fds(self._orders, [pickle.dumps(order)], descriptors)
-            return int(self._orders.recv(20))
+            number = next(self._numbers)
+            socket.send_fds(self._orders, [pickle.dumps(order | {"number": number})], descriptors)
+            while True:
+                answered, process = map(int, self._orders.recv(40).split())
+                if answered == number:
+                    return process
+                os.kill(process, signal.SIGKILL)  # a time-out interrupted the call that wanted it
 
     def stop(self):
         self._orders.close()
@@ -190,6 +197,7 @@ def _next_order(orders):
         if not data:
             os._exit(0)
         order = pickle.loads(data)
+        number = order.pop("number")
         for seed in (1, int(order["env"].get("SIMWEB_SEED", 1))):  # two are kept, 1 always
             sys.modules["webcrawl.simweb.text_stock"].stock(seed)
         child = _fork_sibling()
@@ -211,7 +219,7 @@ def _next_order(orders):
             for standard in range(3):
                 os.dup2(nowhere, standard)
             continue
-        orders.send(str(child).encode())
+        orders.send(f"{number} {child}".encode())
         for descriptor in descriptors:
             os.close(descriptor)
 
