@@ -238,7 +238,7 @@ class Drone:
             await self._exchange.keep({n: one for n, one in leases if beat.leases.get(n) != one})
             if not holding.is_good():
                 self._break_off()  # the loop may have come too late to see it
-            holding.confirm(beat.began)
+            holding.confirm(beat.began, beat.incarnation)
             self._beat = beat
             hive.sender.on_heartbeat(beat.incarnation, beat.acks)
             hive.receiver.incarnation = beat.incarnation

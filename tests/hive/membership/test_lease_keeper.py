@@ -108,3 +108,17 @@ async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, cap
         await told(caplog, r"has lapsed \(Redis cannot be reached: .*, nor HIVE_STORE: no store\)")
         assert not holding.is_good()
         server.resume()
+
+
+@pytest.mark.parametrize("lapses", [False, True])
+async def test_a_lapsed_lease_is_confirmed_by_a_new_redis_a_lease_later(server, lapses):
+    """Those who have claimed the shards since can register them there by then."""
+    async with kept(server) as (keeper, holding):
+        if lapses:
+            holding.revoke()
+        since = now()
+        while not holding.is_good() or now() < since + 0.5 * LEASE_SECS:
+            holding.confirm((await keeper.beat(Report())).began, "new")
+            assert lapses or holding.is_good()
+            await asyncio.sleep(0.1)
+        assert (now() - since >= LEASE_SECS) is lapses

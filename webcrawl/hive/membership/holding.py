@@ -41,6 +41,9 @@ class Holding:
     _kept_until: float = 0.0
     # The beginning of the last beat by which all shards are the drone's.
     _confirmed_at: float = -math.inf
+    # The incarnation that the last beat saw, and since when what it says of shards counts.
+    _incarnation: str = ""
+    _trusted_since: float = -math.inf
 
     def is_good(self) -> bool:
         """Whether nobody else can have the shards."""
@@ -66,11 +69,20 @@ class Holding:
         with self._lock:
             self._kept_until = 0.0
 
-    def confirm(self, began: float) -> None:
-        """By a beat that *began* then all shards are the drone's."""
+    def confirm(self, began: float, incarnation: str = "") -> None:
+        """By a beat that *began* then all shards are the drone's.
+
+        After a break another *incarnation* may have forgotten that others have claimed them: it is
+        trusted a lease later, when those have registered them again.
+        """
         with self._lock:
-            self._confirmed_at = began
-            self._extend()
+            if incarnation != self._incarnation:
+                self._incarnation = incarnation
+                is_certain = self.is_good() or not self.leases
+                self._trusted_since = -math.inf if is_certain else began + self.lease_secs
+            if began >= self._trusted_since:
+                self._confirmed_at = began
+                self._extend()
 
     def revoke(self) -> None:
         """Others may have the shards, whatever Redis has said: it must ``confirm`` them again."""
