@@ -302,7 +302,7 @@ class HiveCrawl:
         for drone in self.drones:
             if not drone.is_lost and not drone.has_left:
                 self._wait_for_end(drone, _END_SECS)
-                assert "finished: nothing is left to fetch" in drone.said, drone.said[-4000:]
+                assert "    end  finished" in drone.said, drone.said[-4000:]
 
     def _wait_for_end(self, drone, secs):
         try:
