@@ -51,9 +51,14 @@ class ShardExchange:
         self._publication = publication
         # Counters of drones that beat in the store only, and since when they have stood still.
         self._watched: dict[str, tuple[str, float]] = {}
+        #: Shards are being handed over: the drone is not idle before others can take them.
+        self.is_handing_over = False
 
-    async def work(self, beat: Beat) -> None:
-        """Do what *beat*, the latest, asks for. UNREACHABLE; done again with the next."""
+    async def work(self, beat: Beat, *, is_ending: bool = False) -> None:
+        """Do what *beat*, the latest, asks for. UNREACHABLE; done again with the next.
+
+        With *is_ending* nothing is handed over: the crawl may have ended before others take it.
+        """
         if not all((self._path(one) / "CURRENT").exists() for one in self._holding.outboxes):
             self._process.checkpoints.start()  # adopted while the last one was made
         share, leases = beat.state.share, self._holding.leases
@@ -64,8 +69,12 @@ class ShardExchange:
                 await self._take(beat, stray, share - len(leases))
         elif stray:
             await self._hive.membership.release(stray)
-        elif len(leases) > share > 0:
-            await self._hand_over(sorted(leases)[share:])
+        elif len(leases) > share > 0 and not is_ending:
+            self.is_handing_over = True
+            try:
+                await self._hand_over(sorted(leases)[share:])
+            finally:
+                self.is_handing_over = False
 
     async def keep(self, leases: Mapping[int, int]) -> None:
         """Register *leases*, of which Redis does not know; abandon those that were lost."""
