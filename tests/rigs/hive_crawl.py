@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections import Counter, defaultdict
@@ -273,7 +274,16 @@ class HiveCrawl:
         began = time.time()
         since = min(drone.published_until(began) for drone in drones or self.drones)
         yield
+        self._settle()
         self._losses.append((since, began, time.time()))
+
+    def _settle(self):
+        """Return when the server, which may be late, has read all that was sent to it before."""
+        world = self._web.world
+        at = world.host(0).address, world.http_port
+        with socket.create_connection(at) as probe:
+            probe.sendall(b"GET / HTTP/1.1\r\nHost: nowhere.test\r\n\r\n")
+            assert b" 421 " in probe.recv(1000)
 
     def explains(self, before, again):
         """Whether a URL that was fetched at *before* is fetched *again* because of a loss."""
