@@ -228,6 +228,8 @@ class Drone:
             beat = await hive.keeper.beat(self._report())
             unreadable = hive.membership.unreadable + hive.keeper.membership.unreadable
             hive.stats.set_value("hive/unreadable", unreadable)
+            if holding.leases and holding.is_in_doubt(beat.incarnation):
+                self._exchange.abandon({*holding.leases})  # the store tells who had them last
             if beat.state.born != self._born:
                 await self._enter_again()
                 return

@@ -80,7 +80,7 @@ class ShardExchange:
         """Register *leases*, of which Redis does not know; abandon those that were lost."""
         accepted = await self._hive.membership.register(leases) if leases else leases
         if lost := leases.keys() - accepted.keys():
-            self._abandon(lost)
+            self.abandon(lost)
 
     async def _take(self, beat: Beat, stray: Mapping[int, int], most: int) -> None:
         """Claim and adopt up to *most* shards: all *stray* ones, then a few others."""
@@ -239,9 +239,9 @@ class ShardExchange:
         self._hive.stats.inc_value("hive/shards/handed_over", len(leases))
         await self._hive.membership.release(leases)
 
-    def _abandon(self, lost: Collection[int]) -> None:
-        """The shards *lost* are other drones'. If Requests of pages of any shard may be in the
-        outbox of one, all shards are given up."""
+    def abandon(self, lost: Collection[int]) -> None:
+        """The shards *lost* are other drones', or may be. If Requests of pages of any shard may be
+        in the outbox of one, all shards are given up."""
         holding = self._holding
         gone = {*holding.leases} if any(map(self._has_requests, lost)) else {*lost}
         logger.error(

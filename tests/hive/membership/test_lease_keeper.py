@@ -35,7 +35,7 @@ async def kept(server, *, in_store=lambda: None):
         fail=failures.append,
     )
     keeper.start()
-    holding.confirm((await keeper.beat(Report())).began)
+    holding.confirm((await keeper.beat(Report())).began, "old")
     assert holding.is_good()
     yield keeper, holding
     await keeper.stop()
@@ -74,7 +74,7 @@ async def test_a_loop_that_hangs_loses_its_lease(server, caplog):
         await told(caplog, cause)
         # It turns again: what a renewal alone would say is not enough.
         assert not holding.is_good()
-        holding.confirm((await keeper.beat(Report())).began)
+        holding.confirm((await keeper.beat(Report())).began, "old")
         assert holding.is_good()
 
 
@@ -85,7 +85,7 @@ async def test_a_lease_that_redis_has_lost_is_good_to_its_end_or_the_next_beat(s
         beat = await keeper.beat(Report())
         assert not beat.had_lease
         assert holding.is_good()  # it was promised
-        holding.confirm(beat.began)
+        holding.confirm(beat.began, "old")
         with server.client() as client:
             client.delete(KEYS.lease("a"))
         await told(caplog, r"has lapsed \(Redis has lost it\): no host of them is contacted")

@@ -69,20 +69,21 @@ class Holding:
         with self._lock:
             self._kept_until = 0.0
 
-    def confirm(self, began: float, incarnation: str = "") -> None:
-        """By a beat that *began* then all shards are the drone's.
-
-        After a break another *incarnation* may have forgotten that others have claimed them: it is
-        trusted a lease later, when those have registered them again.
-        """
+    def confirm(self, began: float, incarnation: str) -> None:
+        """By a beat that *began* then all shards are the drone's. A Redis that is in doubt is
+        trusted a lease later, when others have registered theirs again."""
         with self._lock:
-            if incarnation != self._incarnation:
-                self._incarnation = incarnation
-                is_certain = self.is_good() or not self.leases
-                self._trusted_since = -math.inf if is_certain else began + self.lease_secs
+            if self.is_in_doubt(incarnation):
+                self._trusted_since = began + self.lease_secs
+            self._incarnation = incarnation
             if began >= self._trusted_since:
                 self._confirmed_at = began
                 self._extend()
+
+    def is_in_doubt(self, incarnation: str) -> bool:
+        """Whether Redis may have forgotten that others have claimed the shards: it has another
+        *incarnation* than before the leases lapsed."""
+        return bool(self._incarnation) and incarnation != self._incarnation and not self.is_good()
 
     def revoke(self) -> None:
         """Others may have the shards, whatever Redis has said: it must ``confirm`` them again."""
