@@ -51,6 +51,8 @@ class ShardExchange:
         self._publication = publication
         # Counters of drones that beat in the store only, and since when they have stood still.
         self._watched: dict[str, tuple[str, float]] = {}
+        # Since when Redis, by its word, does not know a shard.
+        self._unknown: dict[tuple[str, int], float] = {}
         #: Shards are being handed over: the drone is not idle before others can take them.
         self.is_handing_over = False
 
@@ -126,10 +128,22 @@ class ShardExchange:
             # The drones that Redis has forgotten may be cut off from it.
             unknown = [one for one in owners if one not in beat.owners]
             owners |= await asyncio.to_thread(self._last_owners, unknown)
-        # Its own too that it does not hold, as the last process in its directory did.
+            names = ((state.born, one) for one in unknown)
+            self._unknown = {name: self._unknown.get(name, now()) for name in names}
+        # Who is alive and has not entered a shard for a lease does not hold it; nor does this drone
+        # its own, as the last process in its directory did.
         me, held = self._hive.name, self._holding.leases
         gone = {owner.drone for owner in owners.values()} - beat.alive | {me}
-        free = {n: owner for n, owner in owners.items() if owner.drone in gone and n not in held}
+        since = now() - self._lease_secs
+        left = {
+            one for (born, one), at in self._unknown.items() if born == state.born and at < since
+        }
+        left -= beat.owners.keys()
+        free = {
+            n: owner
+            for n, owner in owners.items()
+            if (owner.drone in gone or n in left) and n not in held
+        }
         if not self._holding.is_steady:
             free = {one: owner for one, owner in free.items() if owner.drone in ("", me)}
         suspects = {owner.drone for owner in free.values()} - {"", me}
