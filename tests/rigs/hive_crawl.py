@@ -19,7 +19,7 @@ import time
 from collections import Counter, defaultdict
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import warm
 from crawling import (
@@ -62,6 +62,12 @@ _SETTINGS = {
     # A contact cut off by a kill counts as lasting until its shard is adopted.
     "POLITENESS_MAX_DELAY": 1.0,
 }
+# What a drone says whose machine was too busy for it to keep its leases.
+_LATE = (
+    " has lapsed (the process did not run for ",
+    " has lapsed (Redis or HIVE_STORE answered too late)",
+    "The leases had lapsed when Redis changed",
+)
 _STOP_SECS = 100.0
 _END_SECS = 200.0
 
@@ -285,10 +291,12 @@ class HiveCrawl:
             probe.sendall(b"GET / HTTP/1.1\r\nHost: nowhere.test\r\n\r\n")
             assert b" 421 " in probe.recv(1000)
 
-    def explains(self, before, again):
-        """Whether a URL that was fetched at *before* is fetched *again* because of a loss."""
+    def explains(self, before, again, *, lasted=0.0):
+        """Whether a URL that was fetched at *before*, which *lasted* so long, is fetched *again*
+        because of a loss."""
         return any(
-            since <= before <= ended and again >= began for since, began, ended in self._losses
+            since <= before + lasted and before <= ended and again >= began
+            for since, began, ended in self._losses
         )
 
     # --- progress
@@ -339,7 +347,7 @@ class HiveCrawl:
         asked = Counter(pages_asked_for(hits))
         fetchable = fetchable_urls(world, USER_AGENT)
         for drone in self.drones:  # a machine may be too busy for it to keep its leases
-            for at in drone.times_of(" has lapsed (the process did not run for "):
+            for at in chain.from_iterable(map(drone.times_of, _LATE)):
                 since = drone.published_until(at)
                 self._losses.append((since, since, at + 1))
         # Each page counts once, whichever drones had it.
@@ -370,12 +378,12 @@ class HiveCrawl:
         times = defaultdict(list)
         for hit in hits:
             if not is_robots(hit) and url_of_hit(hit) in fetchable:
-                times[url_of_hit(hit)].append(hit.start)
+                times[url_of_hit(hit)].append((hit.start, hit.end))
         return [
             f"{url} {again - before:.1f} s later"
             for url, asked_at in times.items()
-            for before, again in pairwise(sorted(asked_at))
-            if not self.explains(before, again)
+            for (before, end), (again, _) in pairwise(sorted(asked_at))
+            if not self.explains(before, again, lasted=end - before)
         ]
 
 
