@@ -207,8 +207,7 @@ class Drone:
             await self._beat_once()
             beat = self._beat
             is_new = beat is not None and beat.now < beat.state.begun_at + 2 * self._joining_secs
-            is_ending = self._is_idle and not self._hive.keeps_open
-            await asyncio.sleep(self._pause / (_SHORT if is_new or is_ending else 1))
+            await asyncio.sleep(self._pause / (_SHORT if is_new or self._is_ending else 1))
 
     async def _keep_fence(self) -> None:
         """Break off all contacts in the moment in which the leases lapse."""
@@ -229,6 +228,9 @@ class Drone:
             beat = await hive.keeper.beat(self._report())
             unreadable = hive.membership.unreadable + hive.keeper.membership.unreadable
             hive.stats.set_value("hive/unreadable", unreadable)
+            if holding.leases and holding.is_in_doubt(beat.incarnation):
+                logger.warning("The leases had lapsed when Redis changed: shards are claimed again")
+                self._exchange.abandon({*holding.leases})  # the store tells who had them last
             if beat.state.born != self._born:
                 await self._enter_again()
                 return
@@ -238,7 +240,7 @@ class Drone:
             await self._exchange.keep({n: one for n, one in leases if beat.leases.get(n) != one})
             if not holding.is_good():
                 self._break_off()  # the loop may have come too late to see it
-            holding.confirm(beat.began)
+            holding.confirm(beat.began, beat.incarnation)
             self._beat = beat
             hive.sender.on_heartbeat(beat.incarnation, beat.acks)
             hive.receiver.incarnation = beat.incarnation
@@ -283,7 +285,7 @@ class Drone:
             ):
                 continue
             try:
-                await self._exchange.work(beat)
+                await self._exchange.work(beat, is_ending=self._is_ending)
             except UNREACHABLE as error:
                 logger.warning("No shards were exchanged: %s", str(error) or type(error).__name__)
 
@@ -365,10 +367,16 @@ class Drone:
         hive = self._hive
         return (
             hive.sender.is_idle
+            and not self._exchange.is_handing_over
             and not hive.shards.may_bring
             and all(shard.feeder.is_fed for shard in hive.shards)
             and (0 not in self._holding.inboxes or hive.live_seeds.is_idle)
         )
+
+    @property
+    def _is_ending(self) -> bool:
+        """Whether the crawl may have ended, or be found to have, at any moment."""
+        return self._is_idle and not self._hive.keeps_open
 
     def _report(self) -> Report:
         hive = self._hive

@@ -51,9 +51,16 @@ class ShardExchange:
         self._publication = publication
         # Counters of drones that beat in the store only, and since when they have stood still.
         self._watched: dict[str, tuple[str, float]] = {}
+        # Since when Redis, by its word, does not know a shard.
+        self._unknown: dict[tuple[str, int], float] = {}
+        #: Shards are being handed over: the drone is not idle before others can take them.
+        self.is_handing_over = False
 
-    async def work(self, beat: Beat) -> None:
-        """Do what *beat*, the latest, asks for. UNREACHABLE; done again with the next."""
+    async def work(self, beat: Beat, *, is_ending: bool = False) -> None:
+        """Do what *beat*, the latest, asks for. UNREACHABLE; done again with the next.
+
+        With *is_ending* nothing is handed over: the crawl may have ended before others take it.
+        """
         if not all((self._path(one) / "CURRENT").exists() for one in self._holding.outboxes):
             self._process.checkpoints.start()  # adopted while the last one was made
         share, leases = beat.state.share, self._holding.leases
@@ -64,14 +71,18 @@ class ShardExchange:
                 await self._take(beat, stray, share - len(leases))
         elif stray:
             await self._hive.membership.release(stray)
-        elif len(leases) > share > 0:
-            await self._hand_over(sorted(leases)[share:])
+        elif len(leases) > share > 0 and not is_ending:
+            self.is_handing_over = True
+            try:
+                await self._hand_over(sorted(leases)[share:])
+            finally:
+                self.is_handing_over = False
 
     async def keep(self, leases: Mapping[int, int]) -> None:
         """Register *leases*, of which Redis does not know; abandon those that were lost."""
         accepted = await self._hive.membership.register(leases) if leases else leases
         if lost := leases.keys() - accepted.keys():
-            self._abandon(lost)
+            self.abandon(lost)
 
     async def _take(self, beat: Beat, stray: Mapping[int, int], most: int) -> None:
         """Claim and adopt up to *most* shards: all *stray* ones, then a few others."""
@@ -117,10 +128,22 @@ class ShardExchange:
             # The drones that Redis has forgotten may be cut off from it.
             unknown = [one for one in owners if one not in beat.owners]
             owners |= await asyncio.to_thread(self._last_owners, unknown)
-        # Its own too that it does not hold, as the last process in its directory did.
+            names = ((state.born, one) for one in unknown)
+            self._unknown = {name: self._unknown.get(name, now()) for name in names}
+        # Who is alive and has not entered a shard for a lease does not hold it; nor does this drone
+        # its own, as the last process in its directory did.
         me, held = self._hive.name, self._holding.leases
         gone = {owner.drone for owner in owners.values()} - beat.alive | {me}
-        free = {n: owner for n, owner in owners.items() if owner.drone in gone and n not in held}
+        since = now() - self._lease_secs
+        left = {
+            one for (born, one), at in self._unknown.items() if born == state.born and at < since
+        }
+        left -= beat.owners.keys()
+        free = {
+            n: owner
+            for n, owner in owners.items()
+            if (owner.drone in gone or n in left) and n not in held
+        }
         if not self._holding.is_steady:
             free = {one: owner for one, owner in free.items() if owner.drone in ("", me)}
         suspects = {owner.drone for owner in free.values()} - {"", me}
@@ -230,9 +253,9 @@ class ShardExchange:
         self._hive.stats.inc_value("hive/shards/handed_over", len(leases))
         await self._hive.membership.release(leases)
 
-    def _abandon(self, lost: Collection[int]) -> None:
-        """The shards *lost* are other drones'. If Requests of pages of any shard may be in the
-        outbox of one, all shards are given up."""
+    def abandon(self, lost: Collection[int]) -> None:
+        """The shards *lost* are other drones', or may be. If Requests of pages of any shard may be
+        in the outbox of one, all shards are given up."""
         holding = self._holding
         gone = {*holding.leases} if any(map(self._has_requests, lost)) else {*lost}
         logger.error(

@@ -41,6 +41,9 @@ class Holding:
     _kept_until: float = 0.0
     # The beginning of the last beat by which all shards are the drone's.
     _confirmed_at: float = -math.inf
+    # The incarnation that the last beat saw, and since when what it says of shards counts.
+    _incarnation: str = ""
+    _trusted_since: float = -math.inf
 
     def is_good(self) -> bool:
         """Whether nobody else can have the shards."""
@@ -66,11 +69,21 @@ class Holding:
         with self._lock:
             self._kept_until = 0.0
 
-    def confirm(self, began: float) -> None:
-        """By a beat that *began* then all shards are the drone's."""
+    def confirm(self, began: float, incarnation: str) -> None:
+        """By a beat that *began* then all shards are the drone's. A Redis that is in doubt is
+        trusted a lease later, when others have registered theirs again."""
         with self._lock:
-            self._confirmed_at = began
-            self._extend()
+            if self.is_in_doubt(incarnation):
+                self._trusted_since = began + self.lease_secs
+            self._incarnation = incarnation
+            if began >= self._trusted_since:
+                self._confirmed_at = began
+                self._extend()
+
+    def is_in_doubt(self, incarnation: str) -> bool:
+        """Whether Redis may have forgotten that others have claimed the shards: it has another
+        *incarnation* than before the leases lapsed."""
+        return bool(self._incarnation) and incarnation != self._incarnation and not self.is_good()
 
     def revoke(self) -> None:
         """Others may have the shards, whatever Redis has said: it must ``confirm`` them again."""
