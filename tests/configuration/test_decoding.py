@@ -7,6 +7,8 @@ import importlib
 import json
 import math
 import random
+import subprocess
+import sys
 from base64 import b64encode
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +18,7 @@ import pytest
 from msgspec.inspect import type_info
 from test_imports import modules
 
-from webcrawl.configuration.decoding import MOST, UndecodableError, converted
+from webcrawl.configuration.decoding import MOST, UndecodableError, converter
 from webcrawl.crawl.job.control_journal import Journal, last_changes
 from webcrawl.crawl.job.ports import ports_of
 from webcrawl.crawl.seeds import BadLine
@@ -197,7 +199,26 @@ def test_the_largest_numbers_of_an_entry_are_read():
 @pytest.mark.parametrize("value", [[], {"born_at": "nan"}, {"shards": "-1"}, {"round": "9" * 30}])
 def test_a_value_of_another_type_is_refused(value):
     with pytest.raises(UndecodableError):
-        converted(value, HiveState, strict=False)
+        converter(HiveState, strict=False)(value)
+
+
+def test_threads_that_are_the_first_to_convert_a_struct_crash_no_process():
+    code = """
+import sys, threading
+from msgspec import defstruct
+from webcrawl.configuration.decoding import Count, converter
+sys.setswitchinterval(1e-9)
+for _ in range(1000):
+    names = [f"f{n}" for n in range(8)]
+    convert = converter(defstruct("Some", [(name, Count) for name in names]))
+    threads = [
+        threading.Thread(target=convert, args=[dict.fromkeys(names, 1)]) for _ in range(4)
+    ]
+    for step in (threading.Thread.start, threading.Thread.join):
+        for thread in threads:
+            step(thread)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def _manifest(data, path):

@@ -70,6 +70,49 @@ async def test_a_drone_claims_again_what_it_had_in_a_redis_that_was_emptied(tmp_
         assert [*a.shards] == [0]
 
 
+async def test_a_drone_that_hands_shards_over_is_not_idle_and_an_idle_one_keeps_them(
+    tmp_path, server, monkeypatch
+):
+    """A shard that nobody holds when the crawl ends is in no job directory."""
+    async with drone(tmp_path, server.url, shards=2) as a:
+        await a.exchange.work(await a.membership.beat(Report()))
+        await a.membership.order(share=1)
+        beat = await a.membership.beat(Report())
+        await a.exchange.work(beat, is_ending=True)
+        assert sorted(a.parts.holding.leases) == [0, 1]
+        seen = []
+
+        async def release(_, numbers):
+            seen.append(a.exchange.is_handing_over)
+            return numbers
+
+        monkeypatch.setattr(Publication, "release", release)
+        await a.exchange.work(beat)
+        assert seen == [True]
+        assert not a.exchange.is_handing_over
+        assert [*a.parts.holding.leases] == [0]
+
+
+async def test_what_a_living_drone_does_not_enter_in_a_new_redis_is_taken(tmp_path, server):
+    """It had published the shard, and has its share of others."""
+    async with (
+        drone(tmp_path, server.url, lease_secs=LEASE_SECS, shards=1) as a,
+        drone(tmp_path, server.url) as b,
+    ):
+        last = Living(tmp_path / "last")
+        last.save(a.parts.store, drone=b.parts.name)
+        last.end()
+        a.parts.holding.has_all = False
+        await b.membership.beat(Report())
+        for adopted in ([], [0]):
+            for _ in range(12):
+                beat = await a.membership.beat(Report())
+                a.parts.holding.renewed(beat.began, had_lease=beat.had_lease)
+                await asyncio.sleep(0.1 * LEASE_SECS)
+            await a.exchange.work(beat)
+            assert [*a.shards] == adopted
+
+
 async def adopted_by_a(directory, url, *, is_paused):
     """The shards that a drone adopts, which is paused or not while it brings the only one."""
     brings, goes_on = asyncio.Event(), asyncio.Event()
@@ -127,17 +170,21 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
     parts = SimpleNamespace(
         name=drone,
         settings=SimpleNamespace(lease_secs=lease_secs),
-        holding=Holding(valid_until=math.inf, is_redis_complete=True),
+        holding=Holding(lease_secs=lease_secs, valid_until=math.inf, is_redis_complete=True),
         client=client,
         membership=membership,
         store=store,
-        shard_of=lambda number: SimpleNamespace(number=number, join=lambda *_: None),
+        shard_of=lambda number: SimpleNamespace(
+            number=number, join=lambda *_: None, is_idle=True, is_abandoned=False
+        ),
         live_seeds=SimpleNamespace(begin=lambda: None),
         sender=SimpleNamespace(forget=lambda: None),
         job=SimpleNamespace(path=directory / drone),
         shards=HeldShards(),
         lifecycle=SimpleNamespace(
-            until_gone=until_gone, adopt=adopt, abandon=lambda shard: held.pop(shard.number)
+            until_gone=until_gone,
+            adopt=adopt,
+            abandon=lambda shard, **_: held.pop(shard.number),
         ),
         stats=SimpleNamespace(inc_value=lambda *_: None),
         process=SimpleNamespace(

@@ -95,6 +95,28 @@ def test_a_drone_stopped_within_a_publication_harms_no_adopter(tmp_path, monkeyp
         hive.judge()
 
 
+def test_a_paused_drone_goes_on_from_what_another_has_published_since(tmp_path):
+    """The other one is dead when it continues, and Redis was emptied: nobody says so but the
+    store."""
+    store = CheckpointStore(url=str(tmp_path / "store"))
+    with (
+        simulated(tmp_path, hosts=60, mean_pages=10, max_pages=30) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(6)) as hive,
+    ):
+        first, second = hive.join(2)
+        hive.wait_for(0.2)
+        with hive.loss():
+            held = hive.shards_of(first)
+            first.send(signal.SIGSTOP)
+            wait_until(lambda: all(store.newest(n).token > held[n] for n in held))
+            hive.kill(second)
+            hive.redis.kill()
+            hive.redis.restart(empty=True)
+            first.send(signal.SIGCONT)
+        hive.end()
+        hive.judge()
+
+
 @pytest.mark.timeout(1800)
 def test_drones_that_are_short_of_cpu_for_a_minute_make_no_cascade(tmp_path):
     given = {"HIVE_LEASE_SECS": 10, "HIVE_SHARDS": 64, "CHECKPOINT_INTERVAL_SECS": 10}

@@ -72,9 +72,12 @@ class RedisProxy:
 
     async def _refuse(self):
         if self._server is not None:
+            for listening in self._server.sockets:
+                self._loop.remove_reader(listening.fileno())
+            # Whose connection has come is taken in this turn of the loop: a closed server fails.
+            await asyncio.sleep(0)
             self._server.close()
             self._server = None
-            await asyncio.sleep(0)  # whose connection has come is taken in this turn of the loop
         # Who was taken just now has tasks of the loop's own first, and begins to talk after them.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             for talk, writer in self._talks.items():

@@ -7,6 +7,7 @@ same time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, overload
 
 import msgspec
@@ -54,12 +55,10 @@ def json_lines_decoder(kind: type[T]) -> Callable[[_Text], list[T]]:
     return _guarded(msgspec.json.Decoder(kind).decode_lines)
 
 
-def converted(value: Any, kind: type[T], *, strict: bool = True) -> T:
-    """Convert *value*, which was decoded without a type, to *kind*. Raises UndecodableError."""
-    try:
-        return msgspec.convert(value, kind, strict=strict)
-    except (ValueError, RecursionError) as error:
-        raise UndecodableError(str(error)) from error
+def converter(kind: type[T], *, strict: bool = True) -> Callable[[Any], T]:
+    """Return a function that converts a value, which was decoded without a type, to *kind*."""
+    msgspec.json.Decoder(kind)  # threads that prepare a type at the same time crash msgspec
+    return _guarded(partial(msgspec.convert, type=kind, strict=strict))
 
 
 def check_depth(value: Any, most: int) -> None:

@@ -212,8 +212,7 @@ class Drone:
             await self._beat_once()
             beat = self._beat
             is_new = beat is not None and beat.now < beat.state.begun_at + 2 * self._joining_secs
-            is_ending = self._is_idle and not self._hive.keeps_open
-            await asyncio.sleep(self._pause / (_SPEEDUP if is_new or is_ending else 1))
+            await asyncio.sleep(self._pause / (_SPEEDUP if is_new or self._is_ending else 1))
 
     async def _keep_fence(self) -> None:
         """Abort all requests at the moment when the leases expire."""
@@ -234,6 +233,9 @@ class Drone:
             beat = await hive.keeper.beat(self._report())
             unreadable = hive.membership.unreadable + hive.keeper.membership.unreadable
             hive.stats.set_value("hive/unreadable", unreadable)
+            if holding.leases and holding.is_in_doubt(beat.incarnation):
+                logger.warning("The leases had expired when Redis changed; shards are claimed again")
+                self._exchange.abandon({*holding.leases})  # the store says who held them last
             if beat.state.born != self._born:
                 await self._join_again()
                 return
@@ -245,7 +247,7 @@ class Drone:
             )
             if not holding.is_valid():
                 self._abort_requests()  # the loop may have been too late to notice
-            holding.confirm(beat.began)
+            holding.confirm(beat.began, beat.incarnation)
             self._beat = beat
             hive.sender.on_heartbeat(beat.incarnation, beat.acks)
             hive.receiver.incarnation = beat.incarnation
@@ -290,7 +292,7 @@ class Drone:
             ):
                 continue
             try:
-                await self._exchange.work(beat)
+                await self._exchange.work(beat, is_ending=self._is_ending)
             except UNREACHABLE as error:
                 logger.warning("Shards cannot be exchanged: %s", str(error) or type(error).__name__)
 
@@ -374,10 +376,16 @@ class Drone:
         hive = self._hive
         return (
             hive.sender.is_idle
+            and not self._exchange.is_handing_over
             and not hive.shards.has_pending
             and all(shard.feeder.has_all_seeds for shard in hive.shards)
             and (0 not in self._holding.inboxes or hive.live_seeds.is_idle)
         )
+
+    @property
+    def _is_ending(self) -> bool:
+        """Whether the crawl may end at any moment."""
+        return self._is_idle and not self._hive.keeps_open
 
     def _report(self) -> Report:
         hive = self._hive

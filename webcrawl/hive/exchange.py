@@ -50,10 +50,15 @@ class ShardExchange:
         self._publication = publication
         # For drones with heartbeats in the store only: their counter, and when it last changed.
         self._store_beats: dict[str, tuple[str, float]] = {}
+        # Shards that Redis does not know, by its ``born``, and since when.
+        self._unknown: dict[tuple[str, int], float] = {}
+        #: Whether shards are being handed over. Until others can take them, the drone is not idle.
+        self.is_handing_over = False
 
-    async def work(self, beat: Beat) -> None:
+    async def work(self, beat: Beat, *, is_ending: bool = False) -> None:
         """Claim or hand over shards as the latest heartbeat requires.
 
+        With *is_ending* nothing is handed over, because the crawl may end before others take it.
         Raises one of UNREACHABLE; the next heartbeat repeats it.
         """
         if not all((self._path(number) / "CURRENT").exists() for number in self._holding.outboxes):
@@ -66,14 +71,18 @@ class ShardExchange:
                 await self._claim(beat, unknown, share - len(leases))
         elif unknown:
             await self._hive.membership.release(unknown)
-        elif len(leases) > share > 0:
-            await self._hand_over(sorted(leases)[share:])
+        elif len(leases) > share > 0 and not is_ending:
+            self.is_handing_over = True
+            try:
+                await self._hand_over(sorted(leases)[share:])
+            finally:
+                self.is_handing_over = False
 
     async def keep(self, leases: Mapping[int, int]) -> None:
         """Register *leases* that Redis does not have; abandon those that other drones hold."""
         accepted = await self._hive.membership.register(leases) if leases else leases
         if lost := leases.keys() - accepted.keys():
-            self._abandon(lost)
+            self.abandon(lost)
 
     async def _claim(self, beat: Beat, unknown: Mapping[int, int], limit: int) -> None:
         """Claim and adopt up to *limit* shards: all *unknown* ones, then a few others."""
@@ -121,10 +130,22 @@ class ShardExchange:
             # Drones that are missing in Redis may be alive but cut off from it.
             missing = [number for number in owners if number not in beat.owners]
             owners |= await asyncio.to_thread(self._last_owners, missing)
-        # This drone may be the last owner of shards that only its previous process held.
+            names = ((state.born, number) for number in missing)
+            self._unknown = {name: self._unknown.get(name, now()) for name in names}
+        # A living drone that has not registered a shard for a lease does not hold it. Neither does
+        # this drone, if only its previous process held the shard.
         me, held = self._hive.name, self._holding.leases
         gone = {owner.drone for owner in owners.values()} - beat.alive | {me}
-        free = {n: owner for n, owner in owners.items() if owner.drone in gone and n not in held}
+        since = now() - self._lease_secs
+        left = {
+            one for (born, one), at in self._unknown.items() if born == state.born and at < since
+        }
+        left -= beat.owners.keys()
+        free = {
+            n: owner
+            for n, owner in owners.items()
+            if (owner.drone in gone or n in left) and n not in held
+        }
         if not self._holding.is_steady:
             free = {number: owner for number, owner in free.items() if owner.drone in ("", me)}
         suspects = {owner.drone for owner in free.values()} - {"", me}
@@ -237,8 +258,8 @@ class ShardExchange:
         self._hive.stats.inc_value("hive/shards/handed_over", len(leases))
         await self._hive.membership.release(leases)
 
-    def _abandon(self, lost: Collection[int]) -> None:
-        """Give up the shards *lost*, which other drones hold.
+    def abandon(self, lost: Collection[int]) -> None:
+        """Give up the shards *lost*, which other drones hold or may hold.
 
         If the outbox of one may have Requests from pages of any shard, all shards are given up.
         """

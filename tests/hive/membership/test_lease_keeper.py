@@ -35,7 +35,7 @@ async def kept(server, *, in_store=lambda: None):
         fail=failures.append,
     )
     keeper.start()
-    holding.confirm((await keeper.beat(Report())).began)
+    holding.confirm((await keeper.beat(Report())).began, "old")
     assert holding.is_valid()
     yield keeper, holding
     await keeper.stop()
@@ -74,7 +74,7 @@ async def test_a_loop_that_hangs_loses_its_lease(server, caplog):
         await told(caplog, cause)
         # It turns again: what a renewal alone would say is not enough.
         assert not holding.is_valid()
-        holding.confirm((await keeper.beat(Report())).began)
+        holding.confirm((await keeper.beat(Report())).began, "old")
         assert holding.is_valid()
 
 
@@ -85,7 +85,7 @@ async def test_a_lease_that_redis_has_lost_is_good_to_its_end_or_the_next_beat(s
         beat = await keeper.beat(Report())
         assert not beat.had_lease
         assert holding.is_valid()  # it was promised
-        holding.confirm(beat.began)
+        holding.confirm(beat.began, "old")
         with server.client() as client:
             client.delete(KEYS.lease("a"))
         await told(caplog, r"has expired \(Redis has lost it\): their hosts are not contacted")
@@ -111,3 +111,17 @@ async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, cap
         )
         assert not holding.is_valid()
         server.resume()
+
+
+@pytest.mark.parametrize("lapses", [False, True])
+async def test_a_lapsed_lease_is_confirmed_by_a_new_redis_a_lease_later(server, lapses):
+    """Those who have claimed the shards since can register them there by then."""
+    async with kept(server) as (keeper, holding):
+        if lapses:
+            holding.revoke()
+        since = now()
+        while not holding.is_valid() or now() < since + 0.5 * LEASE_SECS:
+            holding.confirm((await keeper.beat(Report())).began, "new")
+            assert lapses or holding.is_valid()
+            await asyncio.sleep(0.1)
+        assert (now() - since >= LEASE_SECS) is lapses

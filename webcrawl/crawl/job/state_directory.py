@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.configuration.decoding import Count, UndecodableError, converted
+from webcrawl.configuration.decoding import Count, UndecodableError, converter
 from webcrawl.storage.atomic import restrict, sync_path, sync_paths
 from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.record_log import MAX_PAYLOAD, CorruptRecordError, RecordLog, read_records
@@ -65,6 +65,9 @@ class _Manifest(msgspec.Struct, frozen=True):
     facts: dict[str, Any] = {}
     sequence: int = 0
     written_at: str = ""
+
+
+_as_manifest = converter(_Manifest)
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
@@ -154,7 +157,7 @@ def read_state(path: Path) -> SavedState | None:
     if content is None:
         return None
     try:
-        manifest = converted(content, _Manifest)
+        manifest = _as_manifest(content)
     except UndecodableError as error:
         raise CorruptRecordError(path / "CURRENT", 0, f"its manifest: {error}") from error
     return SavedState(

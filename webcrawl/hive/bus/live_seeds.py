@@ -29,7 +29,7 @@ from msgspec import UNSET, UnsetType
 from scrapy import FormRequest, Request
 from scrapy_redis.defaults import START_URLS_KEY
 
-from webcrawl.configuration.decoding import UndecodableError, check_depth, converted, json_decoder
+from webcrawl.configuration.decoding import UndecodableError, check_depth, converter, json_decoder
 from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
@@ -133,6 +133,7 @@ class _Item(msgspec.Struct):
 
 _decode_item = json_decoder(_Item)
 _decode_fields = json_decoder(dict[str, Any])
+_as_form = converter(dict[str, str | list[str]])
 _NO_FORM = frozenset(_Item.__struct_fields__)
 _META_KEYS = frozenset(_Meta.__struct_fields__)
 
@@ -341,7 +342,7 @@ def _request(given: _Item, fields: dict[str, Any]) -> Request | Entry:
     if isinstance(given.meta.visit, _Visit):
         return _entry(url, given.meta, given.meta.visit)
     try:
-        form = converted(form, dict[str, str | list[str]])
+        form = _as_form(form)
     except UndecodableError as error:
         raise BadLine(f"not a valid request: form data must be text: {error}") from None
     meta = msgspec.to_builtins(given.meta)

@@ -41,6 +41,9 @@ class Holding:
     _kept_until: float = 0.0
     # The beginning of the last heartbeat that confirmed all shards.
     _confirmed_at: float = -math.inf
+    # The incarnation that the last beat saw, and since when what it says of shards counts.
+    _incarnation: str = ""
+    _trusted_since: float = -math.inf
 
     def is_valid(self) -> bool:
         """Return whether no other drone can hold the shards."""
@@ -70,11 +73,25 @@ class Holding:
         with self._lock:
             self._kept_until = 0.0
 
-    def confirm(self, began: float) -> None:
-        """Record that a heartbeat that *began* then confirmed all shards."""
+    def confirm(self, began: float, incarnation: str) -> None:
+        """Record that a heartbeat that *began* then confirmed all shards.
+
+        A Redis in doubt is trusted a lease later, when others have registered their shards again.
+        """
         with self._lock:
-            self._confirmed_at = began
-            self._extend()
+            if self.is_in_doubt(incarnation):
+                self._trusted_since = began + self.lease_secs
+            self._incarnation = incarnation
+            if began >= self._trusted_since:
+                self._confirmed_at = began
+                self._extend()
+
+    def is_in_doubt(self, incarnation: str) -> bool:
+        """Return whether Redis may have forgotten that others have claimed the shards.
+
+        It may have if its *incarnation* is not the one from before the leases expired.
+        """
+        return bool(self._incarnation) and incarnation != self._incarnation and not self.is_valid()
 
     def revoke(self) -> None:
         """Forget the confirmation: other drones may hold the shards until ``confirm``."""

@@ -17,7 +17,7 @@ from webcrawl.configuration.decoding import (
     Count,
     Seconds,
     UndecodableError,
-    converted,
+    converter,
     msgpack_decoder,
 )
 from webcrawl.crawl.figures.counts import Counts
@@ -172,6 +172,7 @@ class Gauge:
 
 encode_report = msgspec.msgpack.Encoder().encode
 _decode = msgpack_decoder(Report)
+_as_state = converter(HiveState, strict=False)
 
 
 def decode_report(data: bytes) -> Report | None:
@@ -193,7 +194,7 @@ def encode_state(fields: Mapping[str, Any]) -> dict[str, str]:
 
 def decode_state(fields: Mapping[str, str]) -> HiveState:
     """Decode a ``HiveState``. UndecodableError for invalid values, or a hive without shards."""
-    state = converted(fields, HiveState, strict=False)
+    state = _as_state(fields)
     if state.born and not state.shards:
         raise UndecodableError("a hive without shards")
     return state

@@ -36,7 +36,7 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl.clock import wall_time
-from webcrawl.configuration.decoding import UndecodableError, converted, json_decoder
+from webcrawl.configuration.decoding import UndecodableError, converter, json_decoder
 from webcrawl.errors import ObjectStoreError
 from webcrawl.hive.store.checkpoint_files import (
     FORMAT,
@@ -89,6 +89,9 @@ class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
+_as_facts, _as_published = converter(HiveFacts), converter(Published)
+
+
 class Fetched(NamedTuple):
     """Checkpoint in a directory; *in_place* if the directory already had it, with later logs."""
 
@@ -139,7 +142,7 @@ class CheckpointStore:
             data = self._objects.read(_HIVE, 0, _MAX_JSON)
         except FileNotFoundError:
             return None
-        return self._decoded(_HIVE, data, HiveFacts)
+        return self._decoded(_HIVE, data, _as_facts)
 
     def suffixes(self, facts: HiveFacts) -> str:
         """Return the public suffix list of the hive with *facts*, which ``enter`` returned."""
@@ -334,7 +337,7 @@ class CheckpointStore:
             return None
         if has_good_seal(data) is None and not data.endswith(b"}"):
             return None
-        found = self._decoded(name, data, Published)
+        found = self._decoded(name, data, _as_published)
         if (found.shard, found.key) != (shard, key):
             raise self._objects.damaged(name, "it has another checkpoint")
         return found
@@ -398,7 +401,7 @@ class CheckpointStore:
 
     # --- what is in the store
 
-    def _decoded(self, name: str, data: bytes, kind: type[_Found]) -> _Found:
+    def _decoded(self, name: str, data: bytes, converted: Callable[[Any], _Found]) -> _Found:
         is_good = has_good_seal(data)
         if is_good is False:
             raise self._objects.damaged(name, "checksum mismatch")
@@ -411,7 +414,7 @@ class CheckpointStore:
                 )
             if found["format"] != 1 and not is_good:
                 raise self._objects.damaged(name, "it has no checksum")
-            return converted(found, kind)
+            return converted(found)
         except (UndecodableError, TypeError, KeyError) as error:
             raise self._objects.damaged(name, str(error)) from error
 
