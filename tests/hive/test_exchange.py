@@ -102,7 +102,7 @@ async def test_what_a_living_drone_does_not_enter_in_a_new_redis_is_taken(tmp_pa
         last = Living(tmp_path / "last")
         last.save(a.parts.store, drone=b.parts.name)
         last.end()
-        a.parts.holding.has_all = False
+        a.parts.holding.is_redis_complete = False
         await b.membership.beat(Report())
         for adopted in ([], [0]):
             for _ in range(12):
