@@ -107,7 +107,7 @@ async def test_what_a_living_drone_does_not_enter_in_a_new_redis_is_taken(tmp_pa
         for adopted in ([], [0]):
             for _ in range(12):
                 beat = await a.membership.beat(Report())
-                a.parts.holding.renewed(beat.began, had_lease=beat.had_lease)
+                a.parts.holding.record_renewal(beat.began, had_lease=beat.had_lease)
                 await asyncio.sleep(0.1 * LEASE_SECS)
             await a.exchange.work(beat)
             assert [*a.shards] == adopted
