@@ -124,26 +124,20 @@ class ShardExchange:
         if not self._holding.has_all and beat.now < state.born_at + self._lease_secs:
             return {}  # drones that are alive have not registered their shards yet
         owners = {one: beat.owners.get(one, Owner(0, "")) for one in range(state.shards)}
-        if not self._holding.has_all and len(beat.owners) < state.shards:
+        unknown = owners.keys() - beat.owners.keys()
+        if unknown and not self._holding.has_all:
             # The drones that Redis has forgotten may be cut off from it.
-            unknown = [one for one in owners if one not in beat.owners]
             owners |= await asyncio.to_thread(self._last_owners, unknown)
-            names = ((state.born, one) for one in unknown)
-            self._unknown = {name: self._unknown.get(name, now()) for name in names}
+        names = [(state.born, one) for one in unknown]
+        self._unknown = {name: self._unknown.get(name, now()) for name in names}
         # Who is alive and has not entered a shard for a lease does not hold it; nor does this drone
         # its own, as the last process in its directory did.
         me, held = self._hive.name, self._holding.leases
         gone = {owner.drone for owner in owners.values()} - beat.alive | {me}
         since = now() - self._lease_secs
-        left = {
-            one for (born, one), at in self._unknown.items() if born == state.born and at < since
-        }
-        left -= beat.owners.keys()
-        free = {
-            n: owner
-            for n, owner in owners.items()
-            if (owner.drone in gone or n in left) and n not in held
-        }
+        left = {n for n in owners if self._unknown.get((state.born, n), since) < since}
+        left |= {n for n, owner in owners.items() if owner.drone in gone}
+        free = {n: owners[n] for n in left - held.keys()}
         if not self._holding.is_steady:
             free = {one: owner for one, owner in free.items() if owner.drone in ("", me)}
         suspects = {owner.drone for owner in free.values()} - {"", me}
