@@ -126,26 +126,20 @@ class ShardExchange:
         if not self._holding.is_redis_complete and beat.now < state.born_at + self._lease_secs:
             return {}  # living drones have not registered their shards yet
         owners = {number: beat.owners.get(number, Owner(0, "")) for number in range(state.shards)}
-        if not self._holding.is_redis_complete and len(beat.owners) < state.shards:
+        missing = owners.keys() - beat.owners.keys()
+        if missing and not self._holding.is_redis_complete:
             # Drones that are missing in Redis may be alive but cut off from it.
-            missing = [number for number in owners if number not in beat.owners]
             owners |= await asyncio.to_thread(self._last_owners, missing)
-            names = ((state.born, number) for number in missing)
-            self._unknown = {name: self._unknown.get(name, now()) for name in names}
+        names = [(state.born, number) for number in missing]
+        self._unknown = {name: self._unknown.get(name, now()) for name in names}
         # A living drone that has not registered a shard for a lease does not hold it. Neither does
         # this drone, if only its previous process held the shard.
         me, held = self._hive.name, self._holding.leases
         gone = {owner.drone for owner in owners.values()} - beat.alive | {me}
         since = now() - self._lease_secs
-        left = {
-            one for (born, one), at in self._unknown.items() if born == state.born and at < since
-        }
-        left -= beat.owners.keys()
-        free = {
-            n: owner
-            for n, owner in owners.items()
-            if (owner.drone in gone or n in left) and n not in held
-        }
+        left = {n for n in owners if self._unknown.get((state.born, n), since) < since}
+        left |= {n for n, owner in owners.items() if owner.drone in gone}
+        free = {n: owners[n] for n in left - held.keys()}
         if not self._holding.is_steady:
             free = {number: owner for number, owner in free.items() if owner.drone in ("", me)}
         suspects = {owner.drone for owner in free.values()} - {"", me}
