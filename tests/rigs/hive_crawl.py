@@ -66,7 +66,7 @@ _SETTINGS = {
 _LATE = (
     " has expired (the process did not run for ",
     " has expired (Redis or HIVE_STORE answered too late)",
-    "The leases had expired when Redis changed",
+    "The leases expired while Redis changed",
 )
 _STOP_SECS = 100.0
 _END_SECS = 200.0

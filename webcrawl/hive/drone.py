@@ -234,7 +234,7 @@ class Drone:
             unreadable = hive.membership.unreadable + hive.keeper.membership.unreadable
             hive.stats.set_value("hive/unreadable", unreadable)
             if holding.leases and holding.is_in_doubt(beat.incarnation):
-                logger.warning("The leases had expired when Redis changed; shards are claimed again")
+                logger.warning("The leases expired while Redis changed; shards are claimed again")
                 self._exchange.abandon({*holding.leases})  # the store says who held them last
             if beat.state.born != self._born:
                 await self._join_again()
