@@ -25,7 +25,7 @@ def policy(**changes):
 def documented_table():
     """Return the rows of the documented table: names and the four other cells."""
     text = (ROOT / "docs" / "reference" / "stats.md").read_text(encoding="utf-8")
-    table = text.partition("A URL ends in one of these outcomes")[2].partition("\n## ")[0]
+    table = text.partition("Each URL ends in one of these outcomes")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| `")]
     return [(re.findall(r"`(\w+)`", row[0]), [cell.strip() for cell in row[1:]]) for row in rows]
 

@@ -16,7 +16,7 @@ def source():
     for line in PAGE.read_text().splitlines():
         if line and not line.startswith("    "):
             blocks.append([])
-        elif not line.startswith(("    -s ", "    /")):
+        elif not line.startswith(("    -s ", "    /", "    .venv/")):
             blocks[-1].append(line[4:])
     python = [one for one in blocks if not "".join(one).startswith("# tests/")]
     return "\n".join("\n".join(one) for one in python)
