@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -33,9 +34,9 @@ def server(tmp_path):
 def consumer(directory):
     """The program of docs/howto/build-a-dataset.md."""
     page = (ROOT / "docs/howto/build-a-dataset.md").read_text()
-    code = page.partition("    # consumer.py")[2].partition("\nWhile ")[0]
+    (code,) = re.findall(r"    # consumer.py.*\n((?:    .*\n)+)", page)
     path = directory / "consumer.py"
-    path.write_text(textwrap.dedent("    #" + code))
+    path.write_text(textwrap.dedent(code))
     return path
 
 
