@@ -71,6 +71,7 @@ def test_resolver_agrees_with_normalize(base, references, codec, schemes):
 @pytest.mark.parametrize(
     ("base", "references"),
     table(r"""
+        http://a.test/   | javascript:/ data:/ mailto:/x tel:/
         http://a.test/d/p | a:b ?x //x/y x/%2e%2e/y /
         http://a.test/d/p | http://b.test:80/x https://b.xn--zz/x
         http://a.test/d/p | https://b.test:8443/x?y#z http://1.2.3/x
