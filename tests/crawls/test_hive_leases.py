@@ -82,7 +82,7 @@ def test_a_drone_with_nothing_left_names_the_one_that_it_waits_for(tmp_path):
         one, other = hive.join(2)
 
         def tells(who, awaited):
-            return f"awaits {awaited.name} (shares go by" in who.said
+            return f"waiting for {awaited.name} (hosts are divided evenly" in who.said
 
         wait_until(lambda: tells(one, other) or tells(other, one))
         hive.end()
@@ -99,7 +99,7 @@ def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
         hive.redis.pause()
         drone.send(signal.SIGTERM)
         is_locked = True
-        while "The hive has to wait for this drone's leases to end" not in drone.said:
+        while "The hive must wait until this drone's leases expire" not in drone.said:
             assert is_locked
             is_locked = bool(held_locks(drone.job, "LOCK"))
             time.sleep(0.01)

@@ -90,7 +90,7 @@ def test_a_hive_visits_its_pages_again_until_it_is_stopped(tmp_path, web):
         hive.join(2)
         web.wait_for_visits(3)
         assert len(hive.living) == 2
-        wait_until(lambda: re.search(r" nothing left: awaits visits", hive_status(hive)))
+        wait_until(lambda: re.search(r" nothing left: waiting for visits", hive_status(hive)))
         for drone in hive.drones:
             hive.leave(drone)
         assert all(damage_in(drone.job) == [] for drone in hive.drones)

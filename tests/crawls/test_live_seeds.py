@@ -79,7 +79,7 @@ def test_an_open_crawl_waits_for_seeds_and_ends_with_a_summary(tmp_path, server,
         crawl = warm.Popen(command, text=True, stdout=-1, stderr=-2, stdin=-3)
 
         def waits():
-            return "nothing left: awaits seeds" in _last_progress(log)
+            return "nothing left: waiting for seeds" in _last_progress(log)
 
         wait_until(waits)
         client.rpush(LIST, *others)

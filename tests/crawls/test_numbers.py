@@ -296,7 +296,7 @@ def test_a_crawl_with_visits_and_kills_says_what_is_true(tmp_path):
     assert "new" not in rows["links"]
     assert numbers(rows["bytes"]) == [received]
     summary = dict(report_of(crawl.job).summary)
-    assert "time running" not in summary
+    assert "running time" not in summary
     assert "pages per second" not in summary
     assert "Each URL counts with its first result" in figure(report_of(crawl.job), "known").lead
     carried_out(crawl.said, truth, tmp_path)

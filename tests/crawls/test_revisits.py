@@ -69,7 +69,7 @@ def test_readers_tell_of_the_next_visit(crawl):
     assert "waits  for its next visit" in said.stdout
     said = warm.scrapy("frontier", crawl.job)
     assert re.search(r"^ +due  \d+ visits planned$", said.stdout, re.MULTILINE)
-    assert "nothing left: awaits visits from 2027-01-16" in crawl.said
+    assert "nothing left: waiting for visits from 2027-01-16" in crawl.said
     known = crawl.stats()["frontier/due"]
     assert f", 0 visits (0/s), {known} URLs seen within 7 days, " in crawl.said
     seen = f"freshness  {known} URLs seen within 7 days; {known} wait for their next visit\n"
@@ -113,7 +113,7 @@ def test_logs_are_kept_for_days_and_readers_say_since_when_they_know(crawl):
 
 def test_a_log_is_not_cut_without_a_sentence(crawl):
     crawl.run(0.1, KEEP_DAYS=3, INFO_LOG_MAX_FILE_BYTES=400)
-    assert "KEEP_DAYS without REVISIT: of URLs that ended more than 3 days ago" in crawl.said
+    assert "KEEP_DAYS without REVISIT: URLs that finished more than 3 days ago" in crawl.said
     assert known_since(crawl.job) is None
     files = numbered(crawl.job / "logs/info.jsonl")
     assert [number_of(one) for one in files] == [*range(1, len(files) + 1)]
