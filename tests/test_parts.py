@@ -116,7 +116,7 @@ async def test_links_of_modules_go_from_replay_to_a_job(tmp_path):
         assert said.count("use scrapy replay --submit to collect them") == 1
         nowhere = [*map(str, [*replay, "--submit", tmp_path / "jbo"])]
         said = await asyncio.to_thread(run, nowhere, tmp_path, code=2)
-        assert "--submit names" in said
+        assert "--submit: there is no job in" in said
         assert not (tmp_path / "jbo").exists()
         await asyncio.to_thread(run, [*map(str, [*replay, "--submit", job])], tmp_path)
         # Even without them the job has what its own filters let pass.
