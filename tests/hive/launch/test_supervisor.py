@@ -236,7 +236,7 @@ async def test_a_refused_hive_leaves_the_directory_as_it_was(hive, monkeypatch, 
     if way == "no server":
         monkeypatch.setattr("webcrawl.hive.membership.embedded_redis.server_program", refused)
     if way == "Redis":
-        monkeypatch.setattr("webcrawl.hive.launch.supervisor._REDIS_SECS", 0.0)
+        monkeypatch.setattr("webcrawl.hive.launch.supervisor._REDIS_START_SECS", 0.0)
     if way == "drone" and before != ["logs", "CURRENT"]:
         assert await supervisor.run() == 2
     else:
