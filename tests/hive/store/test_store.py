@@ -480,7 +480,7 @@ def test_each_flipped_bit_is_found_and_told_with_its_place(data, whole):
 def test_no_flipped_bit_of_what_names_the_others_passes(whole):
     store, folder, _, _ = whole
     for name, read in (
-        ("hive.json", store._facts),
+        ("hive.json", store._read_facts),
         ("shards/00/1-1.json", partial(store.newest, 0)),
     ):
         text = (folder / name).read_bytes()

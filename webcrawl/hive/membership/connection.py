@@ -58,8 +58,8 @@ _PORT = 6379
 _SENTINEL_PORT = 26379
 #: The longest wait for an answer. A server that is up takes milliseconds.
 TIMEOUT_SECS = 5.0
-# The answer time of Redis is the shortest of several tries. A lease must be at least as long as this
-# many answers: a heartbeat makes two calls in a quarter of a lease, and other calls need as many.
+# The answer time of Redis is the shortest of several tries. A lease must last at least this many
+# answers: a heartbeat makes two calls in a quarter of a lease, and other calls need as many.
 _TIMED_TRIES = 3
 _MIN_ANSWERS_PER_LEASE = 16
 # The shortest and longest wait between two tries while Redis is down.
@@ -123,8 +123,8 @@ async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
         answer_secs = min(answer_secs, now() - began)
     if lease_secs < _MIN_ANSWERS_PER_LEASE * answer_secs:
         raise FatalError(
-            f"HIVE_LEASE_SECS {lease_secs:g} is too short: Redis answers in {answer_secs:.2g} s, so it "
-            f"must be at least {math.ceil(_MIN_ANSWERS_PER_LEASE * answer_secs)}."
+            f"HIVE_LEASE_SECS {lease_secs:g} is too short: Redis answers in {answer_secs:.2g} s, "
+            f"so it must be at least {math.ceil(_MIN_ANSWERS_PER_LEASE * answer_secs)}."
         )
 
 
@@ -224,7 +224,7 @@ def client_at(url: str, **params: Any) -> RedisClient:
 
 
 def _address(text: str, default_port: int) -> tuple[str, int]:
-    """Parse *text*, a host with or without a port; *default_port* is the default. Raises ValueError."""
+    """Parse *text*, a host that may have a port, and return both. Raises ValueError."""
     parts = urlsplit(f"//{text}")
     if not parts.hostname:
         raise ValueError(f"{text!r} is not a host")
