@@ -67,7 +67,7 @@ _EXPIRED_CHECK_SECS = 0.1
 _JOINING_SECS = 1.0
 # A new hive makes its first checkpoint after this many seconds, even if CHECKPOINT_INTERVAL_SECS is
 # longer.
-_FIRST_CHECKPOINT_SECS = 5.0
+_FIRST_SECS = 5.0
 
 
 class Drone:
@@ -133,7 +133,6 @@ class Drone:
 
         # Each drone enters the store before it holds a shard. So if any shard was ever held, the
         # hive is not new, and its store must not be empty.
-        was_held = owners or shard_directories
         facts = await asyncio.to_thread(
             hive.store.enter,
             HiveFacts(
@@ -143,7 +142,7 @@ class Drone:
                 seed=job.seed,
             ),
             self._hive.suffixes,
-            may_be_new=not was_held,
+            may_be_new=not (owners or shard_directories),
         )
 
         for name, saved, current in (
@@ -221,11 +220,8 @@ class Drone:
         while not is_cancelled():
             await self._beat_once()
             beat = self._beat
-            is_hive_new = (
-                beat is not None and beat.now < beat.state.begun_at + 2 * self._joining_secs
-            )
-            is_fast = is_hive_new or self._is_ending
-            await asyncio.sleep(self._pause / (_FAST_FACTOR if is_fast else 1))
+            is_new = beat is not None and beat.now < beat.state.begun_at + 2 * self._joining_secs
+            await asyncio.sleep(self._pause / (_FAST_FACTOR if is_new or self._is_ending else 1))
 
     async def _keep_fence(self) -> None:
         """Abort all requests as soon as the leases expire. Runs until cancelled."""
@@ -347,9 +343,7 @@ class Drone:
         is_hive_new = beat.now < state.begun_at + self._joining_secs
         share = share_of(state.shards, len(beat.alive), is_new=is_hive_new)
         if is_hive_new and not self._holding.is_redis_complete:
-            share = (
-                state.share
-            )  # Redis was emptied, and the drones will register their shards again
+            share = state.share  # Redis was emptied; the drones will register their shards again
 
         if share != state.share:
             orders["share"] = share
@@ -358,24 +352,12 @@ class Drone:
         reports = [report for report in beat.reports.values() if report is not None]
         if (busiest := busiest_of(beat.reports)) != state.busiest:
             orders["busiest"] = busiest
-        supply, current_round, counted_since = supply_of(reports)
-        if (supply, current_round, counted_since) != (
-            state.supply,
-            state.round,
-            state.counted_since,
-        ):
-            orders |= {
-                "supply": int(supply),
-                "round": current_round,
-                "counted_since": counted_since,
-            }
+        supply, current_round, since = supply_of(reports)
+        if (supply, current_round, since) != (state.supply, state.round, state.counted_since):
+            orders |= {"supply": int(supply), "round": current_round, "counted_since": since}
 
         has_pages = any(report.figures.pages for report in reports)
-        if (
-            not state.checkpoint
-            and has_pages
-            and beat.now > state.begun_at + _FIRST_CHECKPOINT_SECS
-        ):
+        if not state.checkpoint and has_pages and beat.now > state.begun_at + _FIRST_SECS:
             orders["checkpoint"] = 1
         if not (state.finished or hive.keeps_open) and await self._end.look(beat):
             orders["finished"] = True

@@ -55,7 +55,7 @@ class ShardExchange:
         # Heartbeat counters that drones write to the store, and when each last changed.
         self._store_beats: dict[str, tuple[str, float]] = {}
         # Shards that Redis does not know, by (``born``, number), and since when.
-        self._unknown: dict[tuple[str, int], float] = {}
+        self._unregistered_since: dict[tuple[str, int], float] = {}
         #: Whether shards are being handed over. Until others can take them, the drone is not idle.
         self.is_handing_over = False
 
@@ -65,7 +65,9 @@ class ShardExchange:
         If *is_ending*, no shard is handed over, because the crawl may end before another drone
         takes it. Raises one of UNREACHABLE; the work is repeated with the next heartbeat.
         """
-        if not all((self._path(number) / "CURRENT").exists() for number in self._holding.outboxes):
+        if not all(
+            (self._directory(number) / "CURRENT").exists() for number in self._holding.outboxes
+        ):
             self._process.checkpoints.start()  # shards were adopted while the last one was made
 
         share, leases = beat.state.share, self._holding.leases
@@ -96,7 +98,7 @@ class ShardExchange:
 
         *unrecorded* has the tokens of leases that Redis has for this drone but the drone does not.
         """
-        owners = await self._free(beat)
+        owners = await self._free_shards(beat)
         additional = sorted(owners.keys() - unrecorded)[
             : max(beat.state.share // _SHARE_FRACTION, _MIN_SHARDS)
         ]
@@ -112,11 +114,12 @@ class ShardExchange:
         leases |= claimed
 
         fetching = [
-            self._fetch(
+            self._fetch_checkpoint(
                 number, token, owners[number].token, acknowledged=beat.acknowledged.get(number)
             )
             for number, token in claimed.items()
         ]
+        # Each outcome is that of ``_fetch_checkpoint``, or its exception.
         fetched = await asyncio.gather(*fetching, return_exceptions=True)
 
         continued = {
@@ -129,8 +132,8 @@ class ShardExchange:
                 continue  # it was lost meanwhile
             if isinstance(outcome, UNREACHABLE):
                 del leases[number]
-                message = "Shard %d cannot be fetched yet: %s"
-                logger.warning(message, number, str(outcome) or type(outcome).__name__)
+                reason = str(outcome) or type(outcome).__name__
+                logger.warning("Shard %d cannot be fetched yet: %s", number, reason)
             elif isinstance(outcome, BaseException):
                 raise outcome
             elif not self._process.stop.is_ending:
@@ -138,7 +141,7 @@ class ShardExchange:
                 await asyncio.sleep(0)
         self._process.checkpoints.start()
 
-    async def _free(self, beat: Beat) -> dict[int, Owner]:
+    async def _free_shards(self, beat: Beat) -> dict[int, Owner]:
         """Return the shards that no living drone holds, each with its last owner."""
         state = beat.state
         if not self._holding.is_redis_complete and beat.now < state.born_at + self._lease_secs:
@@ -150,18 +153,20 @@ class ShardExchange:
             owners |= await asyncio.to_thread(self._last_owners, unregistered)
 
         keys = [(state.born, number) for number in unregistered]
-        self._unknown = {key: self._unknown.get(key, now()) for key in keys}
+        self._unregistered_since = {key: self._unregistered_since.get(key, now()) for key in keys}
 
         # A shard that no drone has registered for the time of a lease is not held. Neither is one
         # that only a drone without a lease held, or only the previous process of this drone.
-        own_name, held = self._hive.name, self._holding.leases
+        own_name, own_leases = self._hive.name, self._holding.leases
         departed = {owner.drone for owner in owners.values()} - beat.alive | {own_name}
-        since = now() - self._lease_secs
+        lease_start = now() - self._lease_secs
         unheld = {
-            number for number in owners if self._unknown.get((state.born, number), since) < since
+            number
+            for number in owners
+            if self._unregistered_since.get((state.born, number), lease_start) < lease_start
         }
         unheld |= {number for number, owner in owners.items() if owner.drone in departed}
-        free = {number: owners[number] for number in unheld - held.keys()}
+        free = {number: owners[number] for number in unheld - own_leases.keys()}
         # While its own lease is not steady, a drone cannot tell that the leases of others expired.
         if not self._holding.is_steady:
             free = {
@@ -186,14 +191,18 @@ class ShardExchange:
 
     def _alive_in_store(self, counters: Mapping[str, str]) -> set[str]:
         """Return the drones whose *counters* in the store changed within the time of a lease."""
-        at = now()
+        checked_at = now()
         for drone, counter in counters.items():
             if drone not in self._store_beats or self._store_beats[drone][0] != counter:
-                self._store_beats[drone] = counter, at
-        return {drone for drone in counters if at - self._store_beats[drone][1] < self._lease_secs}
+                self._store_beats[drone] = counter, checked_at
+        return {
+            drone
+            for drone in counters
+            if checked_at - self._store_beats[drone][1] < self._lease_secs
+        }
 
-    async def _fetch(
-        self, number: int, token: int, before: int, *, acknowledged: tuple[int, int] | None
+    async def _fetch_checkpoint(
+        self, number: int, token: int, last_token: int, *, acknowledged: tuple[int, int] | None
     ) -> bool | None:
         """Fetch the newest checkpoint of the shard *number* into its directory.
 
@@ -201,20 +210,20 @@ class ShardExchange:
         directory is as the last holder left it.
 
         token: the token of the shard's lease now.
-        before: the token of the lease before.
+        last_token: the token of the lease before.
         acknowledged: a checkpoint that existed. The shard must have it or a later one, because the
             links in it are no longer in any outbox.
         """
-        store, path = self._hive.store, self._path(number)
+        store, path = self._hive.store, self._directory(number)
         await self._hive.lifecycle.until_gone(number)
         # A shard that was never held has no checkpoint.
-        was_held = bool(before) or acknowledged is not None or not self._holding.is_redis_complete
+        was_held = last_token > 0 or acknowledged is not None or not self._holding.is_redis_complete
         published = await asyncio.to_thread(store.newest, number) if was_held else None
         if published is None and acknowledged is not None:
             raise ObjectStoreError("its checkpoint is missing in HIVE_STORE")
 
         if published is None:
-            if await asyncio.to_thread(_prepare_directory, path, token, before):
+            if await asyncio.to_thread(_prepare_directory, path, token, last_token):
                 return None
             return was_held
 
@@ -224,19 +233,18 @@ class ShardExchange:
                 published,
                 path,
                 token=token,
-                before=before,
+                before=last_token,
                 acknowledged=acknowledged or (0, 0),
             )
-        if fetched.in_place:
-            return None
-        return not fetched.published.released
+        return None if fetched.in_place else not fetched.published.released
 
-    def _path(self, number: int) -> Path:
+    def _directory(self, number: int) -> Path:
+        """Return the directory of the shard *number* in this drone's job."""
         return shard_path(self._hive.job.path, shard_name(number))
 
     def _has_requests(self, number: int) -> bool:
         """Return whether the outbox of the shard *number* may hold Requests from other shards."""
-        return Outbox(path=self._path(number) / "outbox").has_requests
+        return Outbox(path=self._directory(number) / "outbox").has_requests
 
     def _adopt(self, number: int, *, forgets: bool, trusts_log: bool) -> None:
         """Open the shard *number*, which was fetched into its directory. Blocks for about 10 ms.
@@ -244,7 +252,7 @@ class ShardExchange:
         forgets: whether hosts may have been contacted after its checkpoint.
         trusts_log: whether pages in its log of finished pages count as finished.
         """
-        process, holding, path = self._process, self._holding, self._path(number)
+        process, holding, path = self._process, self._holding, self._directory(number)
         shard = self._hive.shard_of(number)
         outbox = Outbox(path=path / "outbox")
         inbox = Inbox(
@@ -296,31 +304,31 @@ class ShardExchange:
         All shards are given up if the outbox of a lost one may have Requests from their pages.
         """
         holding = self._holding
-        gone = {*holding.leases} if any(map(self._has_requests, lost)) else {*lost}
+        given_up = {*holding.leases} if any(map(self._has_requests, lost)) else {*lost}
         logger.error(
             "The shards %s were lost to other drones: the work of %s since the last checkpoint "
             "is discarded and will be repeated",
             ", ".join(map(str, sorted(lost))),
-            counted(len(gone), "shard"),
+            counted(len(given_up), "shard"),
         )
         self._hive.sender.forget()
-        for number in gone:
+        for number in given_up:
             for by_number in (holding.leases, holding.outboxes, holding.inboxes):
                 by_number.pop(number, None)
-        for shard in [shard for shard in self._hive.shards if shard.number in gone]:
+        for shard in [shard for shard in self._hive.shards if shard.number in given_up]:
             self._hive.stats.inc_value("hive/shards/abandoned")
             self._hive.lifecycle.abandon(shard)
 
 
-def _prepare_directory(path: Path, token: int, before: int) -> bool:
+def _prepare_directory(path: Path, token: int, last_token: int) -> bool:
     """Prepare the directory *path* of a shard that was never published, for use under *token*.
 
-    Returns whether the directory is continued, because it was last used under the token *before*
-    and has a checkpoint. Otherwise it is emptied.
+    Returns whether the directory is continued, because it was last used under *last_token* and
+    has a checkpoint. Otherwise it is emptied.
     """
-    is_continued = 0 < before == LocalRecord.read(path).token and (path / "CURRENT").exists()
-    if not is_continued:
+    is_kept = 0 < last_token == LocalRecord.read(path).token and (path / "CURRENT").exists()
+    if not is_kept:
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
     LocalRecord(token=token).write(path)
-    return is_continued
+    return is_kept

@@ -54,13 +54,9 @@ class SearchResult(msgspec.Struct):
 
 def indexes_of(settings: BaseSettings) -> list[Path]:
     """Return the index directories of the job in *settings*, or of all drones of a hive."""
-    job_index = output_directory(settings, *SearchIndex.output)
+    index = output_directory(settings, *SearchIndex.output)
     _, folder = SearchIndex.output
-    return (
-        [job_index]
-        if job_index.is_dir()
-        else [*job_index.parent.glob(f"{DRONES}/*/{folder}/")] or [job_index]
-    )
+    return [index] if index.is_dir() else [*index.parent.glob(f"{DRONES}/*/{folder}/")] or [index]
 
 
 def search_all(

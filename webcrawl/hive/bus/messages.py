@@ -110,10 +110,7 @@ def encode_links(batch: LinkBatch, indexes: Sequence[int] | None = None) -> byte
     """Encode *batch*, or only its links at *indexes*. Takes 1 us, plus 0.1 us for each link."""
     links, fingerprints, source, seeds = batch.links, batch.fingerprints, batch.source, batch.seeds
     if indexes is not None:
-        links, fingerprints = (
-            [links[index] for index in indexes],
-            [fingerprints[index] for index in indexes],
-        )
+        links, fingerprints = [links[i] for i in indexes], [fingerprints[i] for i in indexes]
     kinds = [link.kind for link in links]
     times = [link.modified for link in links]
     return _encode(
@@ -169,8 +166,7 @@ def _batch_of(message: _Links) -> LinkBatch:
     """Return the links in *message*. Raises MessageError if its fields do not fit together."""
     urls, kinds = message.urls, message.kinds
     count = len(urls)
-    optional_lists = (kinds, message.modified)
-    is_incomplete = any(values and len(values) != count for values in optional_lists)
+    is_incomplete = any(values and len(values) != count for values in (kinds, message.modified))
     if len(message.fps) != 8 * count or is_incomplete:
         raise MessageError("links without their fingerprints, kinds or times")
     if len(message.chain) % _HOP_BYTES:

@@ -72,11 +72,11 @@ class Outgoing(NamedTuple):
 class _Segment:
     """A file of messages: its *size* in bytes, and the last delivered stream ID by target."""
 
-    __slots__ = ("last_ids", "size", "undelivered")
+    __slots__ = ("last_ids", "size", "pending")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.undelivered = 0  # messages in memory that are not yet delivered
+        self.pending = 0  # messages in memory that are not yet delivered
         self.last_ids: dict[int, str] = {}
 
 
@@ -106,7 +106,7 @@ class Outbox:
         self._number = 1  # of the next segment, or the one being written
         self._segments: dict[int, _Segment] = {}  # in their order
         # Segment and offset from which on records are only on disk, and the size of these records.
-        self._read_position = (1, HEADER_SIZE)
+        self._read_to = (1, HEADER_SIZE)
         self._unread_bytes = 0
         self._held: deque[Outgoing | None] = deque()  # None is a barrier before the next message
         self._held_size = 0  # bytes of these messages
@@ -202,7 +202,7 @@ class Outbox:
             self._unread_bytes += log.size - start
         else:
             self._hold(segment, barrier, [Outgoing(*message, number) for message in messages])
-            self._read_position = (number, log.size)
+            self._read_to = (number, log.size)
         if log.size >= self._segment_bytes:
             self._end_segment()
 
@@ -262,7 +262,7 @@ class Outbox:
         if barrier:
             self._held.append(None)
         self._held.extend(messages)
-        segment.undelivered += len(messages)
+        segment.pending += len(messages)
         self._held_size += sum(len(message.payload) for message in messages)
 
     # --- the sender's side
@@ -304,10 +304,10 @@ class Outbox:
     def _load(self) -> bool:
         """Read more messages from disk into memory, and return whether there were any."""
         while self._unread_bytes:
-            number, start = self._read_position
+            number, start = self._read_to
             segment = self._segments.get(number)
             if segment is None or start >= segment.size:
-                self._read_position = (number + 1, HEADER_SIZE)
+                self._read_to = (number + 1, HEADER_SIZE)
                 continue
             path = self._file(number)
             for end, record in read_records(path, start=start, end=segment.size):
@@ -318,8 +318,8 @@ class Outbox:
                 self._hold(
                     segment, barrier, [Outgoing(*message, (), number) for message in messages]
                 )
-                self._unread_bytes -= end - self._read_position[1]
-                self._read_position = (number, end)
+                self._unread_bytes -= end - self._read_to[1]
+                self._read_to = (number, end)
                 if self._held_size >= self._held_bytes:
                     break
             if self._held:
@@ -331,7 +331,7 @@ class Outbox:
         self._taken_count -= 1
         self._taken_size -= len(message.payload)
         segment = self._segments[message.segment]
-        segment.undelivered -= 1
+        segment.pending -= 1
         segment.last_ids[message.target] = stream_id
 
     def acknowledge(self, acks: Mapping[int, str]) -> None:
@@ -340,12 +340,8 @@ class Outbox:
         *acks* has, by target, the ID up to which its published checkpoint covers its stream.
         """
         for number, segment in list(self._segments.items()):
-            if (
-                number == self._number
-                or segment.undelivered
-                or (number, segment.size) > self._read_position
-            ):
-                break
+            if number == self._number or segment.pending or (number, segment.size) > self._read_to:
+                break  # its messages, and those of later segments, are not all delivered
             if all(
                 target in acks and order_of(last_id) <= order_of(acks[target])
                 for target, last_id in segment.last_ids.items()
@@ -358,9 +354,9 @@ class Outbox:
         self._held.clear()
         self._held_size = self._taken_size = self._taken_count = 0
         for segment in self._segments.values():
-            segment.undelivered = 0
+            segment.pending = 0
             segment.last_ids.clear()
-        self._read_position = (min(self._segments, default=self._number), HEADER_SIZE)
+        self._read_to = (min(self._segments, default=self._number), HEADER_SIZE)
         self._unread_bytes = sum(segment.size - HEADER_SIZE for segment in self._segments.values())
 
     def _file(self, number: int) -> Path:
@@ -374,9 +370,9 @@ def segments_of(path: Path, saved: bytes) -> list[tuple[Path, int | None]]:
     their end. Raises CorruptRecordError or NewerFormatError.
     """
     state = _decoded(saved, path)
-    named = [(path / f"{number:06d}{_SUFFIX}", size) for number, size in state.segments]
-    found = sorted(path.glob(f"*{_SUFFIX}"))
-    return named + [(file, None) for file in found if int(file.stem) >= state.number]
+    in_snapshot = [(path / f"{number:06d}{_SUFFIX}", size) for number, size in state.segments]
+    on_disk = sorted(path.glob(f"*{_SUFFIX}"))
+    return in_snapshot + [(file, None) for file in on_disk if int(file.stem) >= state.number]
 
 
 def messages_of(record: bytes) -> list[bytes]:

@@ -95,9 +95,9 @@ class ChildProcess:
         """
         while not self._is_stopping.is_set():
             try:
-                code, reason = await self._run_once(), ""
+                code, why = await self._run_once(), ""
             except OSError as error:
-                code, reason = 1, f"cannot be started: {error}"
+                code, why = 1, f"cannot be started: {error}"
             self.read_log()
             if code in _ENDING_CODES or code in PERMANENT_ERRORS or self._is_stopping.is_set():
                 self.state = "ended" if code == 0 else f"ended with exit code {code}"
@@ -106,19 +106,17 @@ class ChildProcess:
                     return 0 if code == -signal.SIGTERM else 1
                 return code
 
-            if not reason:
-                reason = (
-                    f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
-                )
+            if not why:
+                why = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
             if not self._may_restart():
                 self.state = "given up"
-                self.say(f"{self.name} died again ({reason}) and is given up; see {self.log}")
+                self.say(f"{self.name} died again ({why}) and is given up; see {self.log}")
                 return 1
 
             secs = self.first_wait * 2 ** (len(self._restarts) - 1)
-            self.state = f"died ({reason})"
+            self.state = f"died ({why})"
             self.say(
-                f"{self.name} died ({reason}): restarting in {secs:.0f} s "
+                f"{self.name} died ({why}): restarting in {secs:.0f} s "
                 f"(restart {len(self._restarts)} of {_MAX_RESTARTS})"
             )
             with contextlib.suppress(TimeoutError):

@@ -170,10 +170,10 @@ class Scrapyd:
         """Parse the last 16 KiB of the log of *drone*. All fields are empty if there is no log."""
         size = self._log_size(drone)
         log = _CRAWL_START.split(self._read_log(drone, max(0, size - _LOG_BYTES), size))[-1]
-        at, progress = (_PROGRESS.findall(log) or [("", "")])[-1]
+        logged_at, progress = (_PROGRESS.findall(log) or [("", "")])[-1]
         end = (_LAST_WORDS.findall(log) or [""])[-1]
         has_saved = "Crawl state saved (" in log
-        return LogEnd(at, progress[:_MAX_CHARACTERS], end[:_MAX_CHARACTERS], has_saved)
+        return LogEnd(logged_at, progress[:_MAX_CHARACTERS], end[:_MAX_CHARACTERS], has_saved)
 
     def egg_of(self, drone: DeployedDrone) -> str:
         """Return the version of the egg that *drone* runs, or "" if its log does not name it."""
@@ -222,8 +222,8 @@ class Scrapyd:
             ) from None
         if status != "ok":
             # If the message is a traceback, its last line names the exception.
-            last = message.strip().rpartition("\n")[2]
-            raise ScrapydError(f"refused {service}: {last[:_MAX_CHARACTERS]}")
+            last_line = message.strip().rpartition("\n")[2]
+            raise ScrapydError(f"refused {service}: {last_line[:_MAX_CHARACTERS]}")
         return content
 
     def _fetch(

@@ -156,6 +156,7 @@ def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) ->
     version = f"{int(wall_time())}.{checksum}"  # the time, as in scrapyd-deploy, and the content
 
     def start(scrapyd: Scrapyd, deadline: float) -> tuple[bool, str]:
+        """Start the missing drones of one machine; return whether all run, and a description."""
         drones_before = scrapyd.drones(order.hive)
         missing = [job for job in order.jobs if _is_over(drones_before, job)]
         egg_notes = [
@@ -194,9 +195,9 @@ def _watch_start(
 
     *drones_before* has the earlier runs of drones. Returns whether all jobs run, and descriptions.
     """
-    began = since_boot()
+    started_at = since_boot()
     while True:
-        is_late = since_boot() >= min(deadline, began + _WATCH_SECS)
+        is_late = since_boot() >= min(deadline, started_at + _WATCH_SECS)
         drones, states = scrapyd.drones(hive), {}
         for job in jobs:
             drone = drones.get(job)
@@ -215,7 +216,7 @@ def _watch_start(
             else:
                 states[job] = f"{_STARTED}, with nothing to fetch yet"
                 if drone.log_url and not has_begun:
-                    began = since_boot()  # it has not logged yet, so wait longer
+                    started_at = since_boot()  # it has not logged yet, so wait longer
 
         distinct_states = dict.fromkeys(states.values())
         if is_late or [*distinct_states] == [_STARTED]:
@@ -235,6 +236,7 @@ def status(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[O
     """
 
     def look(scrapyd: Scrapyd, _: float) -> tuple[bool, str]:
+        """Return whether the drones of one machine are well, and a description of them."""
         descriptions = [_describe(scrapyd, drone) for drone in scrapyd.drones(hive).values()]
         if not descriptions:
             return False, f"has no drone of {hive}"
@@ -253,6 +255,7 @@ def stop(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Out
     """
 
     def cancel(scrapyd: Scrapyd, deadline: float) -> tuple[bool, str]:
+        """Stop the drones of one machine; return whether all have saved, and a description."""
         drones = scrapyd.drones(hive)
         names = [name for name, drone in drones.items() if not drone.is_over]
         if not names:
@@ -282,10 +285,12 @@ def _checksum(egg: bytes) -> int:
     Compiled files are left out because they contain times, and files of setuptools because they
     contain paths.
     """
-    with ZipFile(BytesIO(egg)) as files:
-        parts = sorted((entry.filename, entry.CRC) for entry in files.infolist())
+    with ZipFile(BytesIO(egg)) as archive:
+        files_with_crc = sorted((entry.filename, entry.CRC) for entry in archive.infolist())
     sources = [
-        part for part in parts if not (part[0].endswith(".pyc") or part[0].startswith("EGG-INFO/"))
+        file
+        for file in files_with_crc
+        if not (file[0].endswith(".pyc") or file[0].startswith("EGG-INFO/"))
     ]
     return crc32(repr(sources).encode())
 

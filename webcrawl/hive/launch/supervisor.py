@@ -126,24 +126,21 @@ class LocalHive(NamedTuple):
 
     def command(self, number: int, redis_url: str) -> list[str]:
         """Return the command line that runs drone *number* with the Redis at *redis_url*."""
-        drone_settings: dict[str, object] = {
+        own: dict[str, object] = {
             "HIVE": self.name,
             "JOBDIR": self.directory(number),
             "REDIS_URL": redis_url,
             "HIVE_STORE": self.store or self.jobdir.absolute() / "store",
         }
         if self.metrics_port:
-            drone_settings["METRICS_PORT"] = self.metrics_port + number
+            own["METRICS_PORT"] = self.metrics_port + number
 
-        words = [sys.executable, "-m", "scrapy", "crawl", self.spider]
+        command_line = [sys.executable, "-m", "scrapy", "crawl", self.spider]
         for argument in self.arguments:
-            words += ["-a", argument]
-        for setting in (
-            *self.settings,
-            *(f"{name}={value}" for name, value in drone_settings.items()),
-        ):
-            words += ["-s", setting]
-        return words
+            command_line += ["-a", argument]
+        for setting in (*self.settings, *(f"{name}={value}" for name, value in own.items())):
+            command_line += ["-s", setting]
+        return command_line
 
 
 class SideProcess(Protocol):
@@ -186,9 +183,8 @@ class Supervisor:
         """
         jobdir, code = self.hive.jobdir, 1
         try:
-            existing_names = (
-                frozenset(path.name for path in jobdir.iterdir()) if jobdir.is_dir() else None
-            )
+            # The names that exist already. A refused hive deletes only what it has added.
+            before = frozenset(path.name for path in jobdir.iterdir()) if jobdir.is_dir() else None
             jobdir.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except LockedError as error:
@@ -211,7 +207,7 @@ class Supervisor:
             if code == _REFUSED_CODE and not any(
                 path.stat().st_size for path in jobdir.glob(_FINISHED_LOGS)
             ):
-                remove_new(jobdir, existing_names)  # otherwise a crawl would refuse the directory
+                remove_new(jobdir, before)  # otherwise a crawl would refuse the directory
             self._lock.release()
         return code
 

@@ -118,9 +118,9 @@ async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
 
     answer_secs = math.inf
     for _ in range(_TIMED_TRIES):
-        began = now()
+        started_at = now()
         await client.execute_command("TIME")
-        answer_secs = min(answer_secs, now() - began)
+        answer_secs = min(answer_secs, now() - started_at)
     if lease_secs < _MIN_ANSWERS_PER_LEASE * answer_secs:
         raise FatalError(
             f"HIVE_LEASE_SECS {lease_secs:g} is too short: Redis answers in {answer_secs:.2g} s, "

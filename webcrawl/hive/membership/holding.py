@@ -59,16 +59,16 @@ class Holding:
         """
         return self._renewed_since + self.lease_secs < now() < self._renewed_until
 
-    def record_renewal(self, began: float, *, had_lease: bool) -> None:
-        """Record that the lease was renewed in Redis, by a call that began at the time *began*.
+    def record_renewal(self, started_at: float, *, had_lease: bool) -> None:
+        """Record that the lease was renewed in Redis, by a call that began at *started_at*.
 
         If the drone no longer *had_lease*, or renewed it too late, other drones may have claimed
         its shards. Then the leases are valid only after ``confirm``.
         """
         with self._lock:
             if not had_lease or now() >= self._renewed_until:
-                self._renewed_since = began
-            self._renewed_until = began + self.lease_secs
+                self._renewed_since = started_at
+            self._renewed_until = started_at + self.lease_secs
             self._extend()
 
     def forget_renewals(self) -> None:
@@ -76,18 +76,18 @@ class Holding:
         with self._lock:
             self._renewed_until = 0.0
 
-    def confirm(self, began: float, incarnation: str) -> None:
-        """Record that a heartbeat that began at the time *began* confirmed all shards.
+    def confirm(self, started_at: float, incarnation: str) -> None:
+        """Record that a heartbeat that began at *started_at* confirmed all shards.
 
         If Redis is in doubt, its confirmations count only from a lease time later on, when the
         other drones have registered their shards again.
         """
         with self._lock:
             if self.is_in_doubt(incarnation):
-                self._trusted_since = began + self.lease_secs
+                self._trusted_since = started_at + self.lease_secs
             self._incarnation = incarnation
-            if began >= self._trusted_since:
-                self._confirmed_at = began
+            if started_at >= self._trusted_since:
+                self._confirmed_at = started_at
                 self._extend()
 
     def is_in_doubt(self, incarnation: str) -> bool:
@@ -107,11 +107,11 @@ class Holding:
         if self._renewed_since <= self._confirmed_at:
             self.valid_until = max(self.valid_until, self._renewed_until)
 
-    def record_store_renewal(self, began: float) -> None:
-        """Record a heartbeat in HIVE_STORE that began at the time *began*.
+    def record_store_renewal(self, started_at: float) -> None:
+        """Record a heartbeat in HIVE_STORE that began at *started_at*.
 
         It is ignored if the leases have expired meanwhile.
         """
         with self._lock:
             if self.is_valid():
-                self.valid_until = began + self.lease_secs
+                self.valid_until = started_at + self.lease_secs

@@ -115,7 +115,7 @@ class LeaseKeeper:
             self._last_turn += late
             self._failure = f"the process did not run for {late:.1f} s"
         self._log_expiry()
-        began, hang_secs = now(), now() - self._last_turn
+        started_at, hang_secs = now(), now() - self._last_turn
         self._crawl_loop.call_soon_threadsafe(self._on_turn)
         if hang_secs > _MAX_HANG_LEASES * self.holding.lease_secs:
             self._failure = f"the event loop has not turned for {hang_secs:.0f} s"
@@ -128,7 +128,7 @@ class LeaseKeeper:
             return
         self._failure = "" if had_lease else "Redis has lost it"
         if had_lease:
-            self.holding.record_renewal(began, had_lease=True)
+            self.holding.record_renewal(started_at, had_lease=True)
 
     async def _renew_in_store(self, reason: str) -> None:
         """Write a heartbeat to HIVE_STORE, because Redis cannot be reached for the reason *reason*.
@@ -136,7 +136,7 @@ class LeaseKeeper:
         The leases stay valid as long as no heartbeat is late. After a late one, other drones may
         hold the shards, so only Redis can make the leases valid again.
         """
-        began = now()
+        started_at = now()
         if not self.holding.is_valid():
             return
         self._failure = f"Redis cannot be reached: {reason}"
@@ -146,7 +146,7 @@ class LeaseKeeper:
             self._failure += f"; HIVE_STORE cannot either: {error}"
             logger.warning("HIVE_STORE cannot be reached either: %s", error)
             return
-        self.holding.record_store_renewal(began)
+        self.holding.record_store_renewal(started_at)
 
     def _log_expiry(self) -> None:
         """Log once that the leases have expired, and why."""

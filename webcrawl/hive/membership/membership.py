@@ -311,7 +311,7 @@ class Membership:
         is ""; then call ``enter`` and ``register``. Leases are valid for HIVE_LEASE_SECS from the
         start of the call.
         """
-        began = now()
+        started_at = now()
         async with asyncio.timeout(self._lease_secs * _TIMEOUT_SHARE):
             answer = await self._run_script(
                 _BEAT_SCRIPT,
@@ -325,12 +325,12 @@ class Membership:
             # Read after the acknowledged IDs, so that these are from the same servers.
             server_ids = await servers(self._client)
             beat = self._decode_answer(answer)
-            for (key, field), since in [*self._damaged.items()]:
+            for (key, field), unreadable_since in [*self._damaged.items()]:
                 self._version = b""  # the table is read again
-                if now() >= since + self._lease_secs:
+                if now() >= unreadable_since + self._lease_secs:
                     await self._client.execute_command("HDEL", key, field)
                     del self._damaged[key, field]
-        return beat._replace(incarnation=f"{beat.state.born} {server_ids}", began=began)
+        return beat._replace(incarnation=f"{beat.state.born} {server_ids}", began=started_at)
 
     async def renew(self) -> bool:
         """Renew the drone's lease if it still exists, and return whether it existed."""
@@ -361,8 +361,8 @@ class Membership:
         checkpoint, or 0. A drone without a lease cannot claim any shard. A claim whose answer was
         lost shows in the leases of the next heartbeat.
         """
-        triples = [part for shard, owner in wanted.items() for part in (shard, *owner)]
-        claimed = await self._set_owners(_CLAIM_SCRIPT, self._keys.leases, *triples)
+        arguments = [argument for shard, owner in wanted.items() for argument in (shard, *owner)]
+        claimed = await self._set_owners(_CLAIM_SCRIPT, self._keys.leases, *arguments)
         return {int(shard): int(token) for shard, token in _decode_hash(claimed).items()}
 
     async def release(self, leases: Mapping[int, int]) -> None:
@@ -387,16 +387,15 @@ class Membership:
         read again, its visits and Requests would be repeated, because the eliminator does not know
         them.
         """
-        triples = [
-            part
+        arguments = [
+            argument
             for shard, position in positions.items()
             if shard in leases
-            for part in (shard, leases[shard], f"{position} {leases[shard]}-{sequences[shard]}")
+            for argument in (shard, leases[shard], f"{position} {leases[shard]}-{sequences[shard]}")
         ]
         keys = [self._keys.shards, self._keys.acks]
-        accepted = set(
-            map(int, await self._run_script(_ACKNOWLEDGE_SCRIPT, keys, self._drone, *triples))
-        )
+        answer = await self._run_script(_ACKNOWLEDGE_SCRIPT, keys, self._drone, *arguments)
+        accepted = set(map(int, answer))
         with contextlib.suppress(*UNREACHABLE):
             await self._run_pipeline(
                 ("XTRIM", self._keys.stream(shard), "MINID", after(positions[shard]))
@@ -493,14 +492,14 @@ class Membership:
         )
 
     def _decode_rows(
-        self, key: str, flat: list[bytes], state: HiveState, decode_value: Callable[[str], _Row]
+        self, key: str, pairs: list[bytes], state: HiveState, decode_value: Callable[[str], _Row]
     ) -> dict[int, _Row]:
-        """Decode *flat*, the rows of the hash *key*, and return the values by shard.
+        """Decode *pairs*, the rows of the hash *key*, and return the values by shard.
 
         *decode_value* decodes one value. Rows that cannot be read are logged and left out.
         """
         rows: dict[int, _Row] = {}
-        for name, value in zip(flat[::2], flat[1::2], strict=True):
+        for name, value in zip(pairs[::2], pairs[1::2], strict=True):
             with contextlib.suppress(ValueError):
                 number, row = int(name), decode_value(value.decode())
                 if 0 <= number < (state.shards or MOST):
@@ -518,18 +517,19 @@ class Membership:
         logger.warning("Ignored an unreadable value in Redis: %.80r of %s", value, key)
 
 
-def _decode_state(flat: list[bytes]) -> HiveState:
+def _decode_state(flat_pairs: list[bytes]) -> HiveState:
     """Decode the state of a hive, as that of an empty Redis if it cannot be read."""
     try:
-        return decode_state(_decode_hash(flat))
+        return decode_state(_decode_hash(flat_pairs))
     except ValueError:
         return HiveState()
 
 
-def _decode_hash(flat: list[bytes]) -> dict[str, str]:
-    """Decode *flat*, alternating names and values, as Redis returns a hash."""
+def _decode_hash(flat_pairs: list[bytes]) -> dict[str, str]:
+    """Decode *flat_pairs*, alternating names and values, as Redis returns a hash."""
     return {
-        name.decode(): value.decode() for name, value in zip(flat[::2], flat[1::2], strict=True)
+        name.decode(): value.decode()
+        for name, value in zip(flat_pairs[::2], flat_pairs[1::2], strict=True)
     }
 
 
@@ -560,5 +560,5 @@ def _last_id(answer: Any) -> str:
     if isinstance(answer, Exception):
         raise answer
     fields = dict(zip(answer[::2], answer[1::2], strict=True))
-    last: bytes = fields[b"last-generated-id"]
-    return last.decode() if fields[b"length"] else "0-0"
+    last_id: bytes = fields[b"last-generated-id"]
+    return last_id.decode() if fields[b"length"] else "0-0"

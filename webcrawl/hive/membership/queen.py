@@ -61,15 +61,11 @@ def supply_of(reports: Collection[Report]) -> tuple[Supply, int, int]:
     The supply is the lowest in *reports*, but only if all drones are in the same round. So a shard
     does not begin a round because of reports from the round before.
     """
-    latest_round = max((report.round for report in reports), default=0)
-    counted_since = max((report.counted_since for report in reports), default=0)
-    if any(report.round != latest_round for report in reports):
-        return Supply.SOON, latest_round, counted_since
-    return (
-        min((Supply(report.supply) for report in reports), default=Supply.NONE),
-        latest_round,
-        counted_since,
-    )
+    current = max((report.round for report in reports), default=0)
+    since = max((report.counted_since for report in reports), default=0)
+    if any(report.round != current for report in reports):
+        return Supply.SOON, current, since
+    return min((Supply(report.supply) for report in reports), default=Supply.NONE), current, since
 
 
 def busiest_of(reports: Mapping[str, Report | None]) -> str:

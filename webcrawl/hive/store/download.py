@@ -75,7 +75,7 @@ class Download:
         published = self._published
         folder = folder_of(published.shard)
         # By object, where its pieces belong: the path of the file, and the offset in it.
-        targets_by_object: dict[str, list[tuple[Path, int, Piece]]] = {}
+        by_object: dict[str, list[tuple[Path, int, Piece]]] = {}
         whole_files: list[tuple[str, Path, Piece]] = []
         for name, pieces in published.files.items():
             path = directory / self._check_name(name, pieces)
@@ -86,7 +86,7 @@ class Download:
             path.touch()
             offset = 0
             for piece in pieces:
-                targets_by_object.setdefault(piece.name, []).append((path, offset, piece))
+                by_object.setdefault(piece.name, []).append((path, offset, piece))
                 offset += piece.size
 
         if unchecked := sum(piece.checksum is None for _, _, piece in whole_files):
@@ -97,10 +97,7 @@ class Download:
             )
 
         _in_parallel(self._fetch_file, whole_files)
-        _in_parallel(
-            lambda name: self._write_parts(f"{folder}/{name}", targets_by_object[name]),
-            targets_by_object,
-        )
+        _in_parallel(lambda name: self._write_parts(f"{folder}/{name}", by_object[name]), by_object)
         return {
             name: KnownFile.of((directory / name).stat(), pieces)
             for name, pieces in published.files.items()
@@ -141,10 +138,10 @@ class Download:
         end = max(piece.start + piece.size for _, _, piece in targets)
         data = memoryview(self._objects.read(name, 0, end))
         for path, offset, piece in targets:
-            part = data[piece.start : piece.start + piece.size]
-            if len(part) != piece.size or zlib.crc32(part) != piece.checksum:
+            content = data[piece.start : piece.start + piece.size]
+            if len(content) != piece.size or zlib.crc32(content) != piece.checksum:
                 raise self._damage_error(name, path, offset, piece)
-            _write_at(path, offset, part)
+            _write_at(path, offset, content)
 
     def _damage_error(self, name: str, path: Path, offset: int, piece: Piece) -> ObjectStoreError:
         """Return the error for a damaged *piece* of the object *name*, for the file *path*."""

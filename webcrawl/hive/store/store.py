@@ -65,7 +65,7 @@ _PACK_BYTES = 16 << 20
 _MAX_TRIES = 10
 # Size limit of a JSON file: a shard has thousands of files, with a few hundred bytes of JSON each.
 _MAX_JSON = 1 << 28
-_HIVE_FILE = "hive.json"
+_HIVE = "hive.json"
 _Decoded = TypeVar("_Decoded")
 _decode = json_decoder(dict[str, Any])
 
@@ -131,15 +131,13 @@ class CheckpointStore:
             name = _suffixes_name(data)
             self._objects.write(name, data)
             facts = msgspec.structs.replace(facts, format=FORMAT, suffixes=name)
-            self._objects.create(_HIVE_FILE, sealed(facts))
+            self._objects.create(_HIVE, sealed(facts))
             stored_facts = self._read_facts()
         if stored_facts is None:
             raise ObjectStoreError(f"HIVE_STORE {self._objects.name} loses what is written to it")
 
         directory = self._objects.directory
-        if directory is not None and restrict(
-            directory / _HIVE_FILE
-        ):  # an earlier version wrote it
+        if directory is not None and restrict(directory / _HIVE):  # an earlier version wrote it
             for path in directory.glob("shards/*/*"):
                 restrict(path)
         return stored_facts
@@ -147,10 +145,10 @@ class CheckpointStore:
     def _read_facts(self) -> HiveFacts | None:
         """Read the facts about the hive, or return None if the store is empty."""
         try:
-            data = self._objects.read(_HIVE_FILE, 0, _MAX_JSON)
+            data = self._objects.read(_HIVE, 0, _MAX_JSON)
         except FileNotFoundError:
             return None
-        return self._decode_sealed(_HIVE_FILE, data, _as_facts)
+        return self._decode_sealed(_HIVE, data, _as_facts)
 
     def suffixes(self, facts: HiveFacts) -> str:
         """Return the hive's public suffix list. *facts* must come from ``enter``."""
@@ -350,8 +348,7 @@ class CheckpointStore:
         """
         if self._read_facts() is None:
             raise ObjectStoreError(
-                f"HIVE_STORE {self._objects.name} has no {_HIVE_FILE}: it is not mounted, or was "
-                "emptied"
+                f"HIVE_STORE {self._objects.name} has no {_HIVE}: it is not mounted, or was emptied"
             )
 
     def _read_checkpoint(self, shard: int, key: tuple[int, int]) -> Published | None:

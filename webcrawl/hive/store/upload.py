@@ -151,35 +151,35 @@ class Upload:
         return unchanged | copied
 
     def publish_files(
-        self, directory: Path, names: Iterable[str], known: Mapping[str, KnownFile] | None
+        self, directory: Path, names: Iterable[str], known_files: Mapping[str, KnownFile] | None
     ) -> dict[str, KnownFile]:
         """Publish the files *names* in *directory*, and return their records.
 
-        *known* has the records of files that the store already has, or is None if all files are new
-        and never change. Files that were deleted meanwhile are left out, because the live state
-        does not need them.
+        *known_files* has the records of files that the store already has. If it is None, all files
+        are new and never change. Files that were deleted meanwhile are left out, because the live
+        state does not need them.
         """
         published = {}
         for name in names:
-            if known is None:
+            if known_files is None:
                 published[name] = self._publish_file(directory / name, None, "whole")
             else:
                 kind = "emptied" if name.startswith(_DONE_LOG) else ""
-                published[name] = self._publish_file(directory / name, known.get(name), kind)
+                published[name] = self._publish_file(directory / name, known_files.get(name), kind)
         return {name: file for name, file in published.items() if file is not None}
 
     def publish_hosts(
-        self, directory: Path, known: Mapping[str, KnownFile], database: Database
+        self, directory: Path, known_files: Mapping[str, KnownFile], database: Database
     ) -> dict[str, KnownFile]:
         """Publish the host records in *directory*, whose database is *database*.
 
         Uploads the changes since the last copy, or another copy if the changes are larger than it.
-        *known* has the records of files that the store already has.
+        *known_files* has the records of files that the store already has.
         """
-        copy, changes = known.get(_HOSTS_FILE), database.changes
+        copy, changes = known_files.get(_HOSTS_FILE), database.changes
         if not (
             changes is not None
-            and _changes_file(changes) in known
+            and _changes_file(changes) in known_files
             and copy is not None
             and copy.is_complete
             and changes.log.size <= copy.size
@@ -189,7 +189,7 @@ class Upload:
         files = {_HOSTS_FILE: copy}
         if changes is not None:
             name = _changes_file(changes)
-            file = self._publish_file(changes.log.path, known.get(name), "growing")
+            file = self._publish_file(changes.log.path, known_files.get(name), "growing")
             if file is None:
                 raise FileNotFoundError(changes.log.path)
             files[name] = file
@@ -210,18 +210,20 @@ class Upload:
         finally:
             shutil.rmtree(copy_directory)
 
-    def _publish_file(self, path: Path, known: KnownFile | None, kind: str) -> KnownFile | None:
+    def _publish_file(
+        self, path: Path, known_file: KnownFile | None, kind: str
+    ) -> KnownFile | None:
         """Publish the file *path*. Returns None if it was deleted meanwhile or is unfinished.
 
-        *known* is its record if the store already has it. *kind* is that of ``_kind_of``,
+        *known_file* is its record if the store already has it. *kind* is that of ``_kind_of``,
         ``emptied`` for a record log that is published without its records, or "" if it is not known
         yet.
         """
         # While the file is open, its inode cannot be reused.
         with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
             stat = os.fstat(file.fileno())
-            if known is not None and known.is_complete and known.is_unchanged(stat):
-                return known
+            if known_file is not None and known_file.is_complete and known_file.is_unchanged(stat):
+                return known_file
 
             kind = kind or _kind_of(path, file)
             if kind == "unfinished":
@@ -235,7 +237,7 @@ class Upload:
                     self.objects.delete([f"{self._shard_folder}/{name}"])
                     return None
 
-            pieces = [] if known is None else _unchanged_pieces(file, known.pieces)
+            pieces = [] if known_file is None else _unchanged_pieces(file, known_file.pieces)
             if len(pieces) >= _MAX_PIECES:
                 pieces = []
             known_size = sum(piece.size for piece in pieces)
@@ -290,8 +292,8 @@ def _kind_of(path: Path, file: BinaryIO) -> str:
         return "whole"
     match = _NUMBERED.fullmatch(path.name)
     if magic == record_log.MAGIC and match is not None:
-        before, number, suffix = match.groups()
-        following = f"{before}{int(number) + 1:0{len(number)}d}{suffix}"
+        prefix, number, suffix = match.groups()
+        following = f"{prefix}{int(number) + 1:0{len(number)}d}{suffix}"
         if path.with_name(following).exists():
             return "whole"
     return "growing"

@@ -100,16 +100,16 @@ def _parse_own_line(text: str, *, log: str, line: int) -> LoggedRequest | None:
     Returns None for a line of an older webcrawl, which does not say when the request was sent.
     """
     try:
-        own = _decode(text)
+        fields = _decode(text)
     except UndecodableError:
         return None
-    start = round(own.sent * MICRO)
+    start = round(fields.sent * MICRO)
     return LoggedRequest(
         start=start,
-        end=start + max(round(own.took * MICRO) - _ROUNDING_MICROS, 0),
-        host=intern(host_of(own.url)[:_HOST_CHARS]),
+        end=start + max(round(fields.took * MICRO) - _ROUNDING_MICROS, 0),
+        host=intern(host_of(fields.url)[:_HOST_CHARS]),
         address="",
-        url=_shorten(own.url),
+        url=_shorten(fields.url),
         log=log,
         line=line,
     )

@@ -36,9 +36,8 @@ def of_measurements(measurements: Sequence[Measurement], suffix: str) -> list[Fi
     *suffix* is that of the trace, a key of ``STREAMS``.
     """
     miss_percents: dict[str, dict[int, float]] = {}
-    for measurement in measurements:
-        by_size = miss_percents.setdefault(measurement.policy, {})
-        by_size[measurement.size] = 100 * measurement.miss_rate
+    for entry in measurements:
+        miss_percents.setdefault(entry.policy, {})[entry.size] = 100 * entry.miss_rate
     optimal = miss_percents.get("min", {})
     relative_to_min = {
         policy: {size: rate / optimal[size] for size, rate in by_size.items() if optimal.get(size)}
@@ -46,7 +45,7 @@ def of_measurements(measurements: Sequence[Measurement], suffix: str) -> list[Fi
     }
 
     figures = []
-    for name, title, lead, y, all_values in (
+    for name, title, caption, y, all_values in (
         ("", "Cache misses", "Share of {0:,} requests that miss.", "misses, %", miss_percents),
         (
             "-to-min",
@@ -69,7 +68,7 @@ def of_measurements(measurements: Sequence[Measurement], suffix: str) -> list[Fi
             Figure(
                 f"cache-misses{name}{suffix}",
                 f"{title}: {STREAMS[suffix]}",
-                lead.format(measurements[0].requests),
+                caption.format(measurements[0].requests),
                 Table(
                     ("entries", *values),
                     [
@@ -93,16 +92,13 @@ def of_trace(counts: NDArray[np.int64], distances: NDArray[np.int64], suffix: st
     sums = np.add.reduceat(distances, ranks - 1)
     figures = []
     popularity = ("url-popularity", "Popularity of URLs", "For ranks 1, 2, 4, ...", "rank")
-    lead = (
-        "Number of other URLs since the last request for the same URL. LRU hits if it has more "
-        "entries than that."
-    )
-    stacks = ("stack-distances", "Stack distances", lead, "stack distance")
-    for (name, title, lead, x), ys in ((popularity, counts[ranks - 1]), (stacks, sums)):
+    text = "Number of other URLs since the last request for the same URL. A larger LRU cache hits."
+    stacks = ("stack-distances", "Stack distances", text, "stack distance")
+    for (name, title, text, x), ys in ((popularity, counts[ranks - 1]), (stacks, sums)):
         nonzero = ys > 0
         if nonzero.any():
             series = {x: (ranks[nonzero].tolist(), ys[nonzero].tolist())}
             chart = lines(series, x=x, y="requests", log="xy")
             full_title = f"{title}: {STREAMS[suffix]}"
-            figures.append(Figure(f"{name}{suffix}", full_title, lead, chart=chart))
+            figures.append(Figure(f"{name}{suffix}", full_title, text, chart=chart))
     return figures

@@ -48,8 +48,7 @@ class Laboratory:
         *on_progress* is called with the number of requests replayed so far.
         """
         requests, measurements = len(self._ids), []
-        caches = ((policy, size) for policy in policies for size in sizes)
-        for number, (policy, size) in enumerate(caches, 1):
+        for number, (policy, size) in enumerate(((p, s) for p in policies for s in sizes), 1):
             measurements.append(Measurement(policy, size, requests, self._hits(policy, size)))
             on_progress(number * requests)
         return measurements

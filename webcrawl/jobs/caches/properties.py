@@ -68,25 +68,22 @@ def exponent_of(ranks: NDArray[np.int64], counts: NDArray[np.int64]) -> float:
     return -float(np.polyfit(np.log(ranks), np.log(counts), 1)[0])
 
 
-def text_of(properties: Properties) -> str:
-    """Format *properties* as lines of text."""
+def text_of(facts: Properties) -> str:
+    """Format *facts* as lines of text."""
     lines = [
-        f"requests      {properties.requests:,}",
-        f"distinct      {properties.distinct:,}",
-        f"repeated      {properties.repeated:.1%} of the requests (no cache can hit more)",
-        f"leaving       {properties.leaving:,} ({properties.leaving / properties.requests:.1%})",
+        f"requests      {facts.requests:,}",
+        f"distinct      {facts.distinct:,}",
+        f"repeated      {facts.repeated:.1%} of the requests (no cache can hit more)",
+        f"leaving       {facts.leaving:,} ({facts.leaving / facts.requests:.1%})",
     ]
-    if properties.ended:
+    if facts.ended:
         begun, ended = (
             time.strftime(_TIME_FORMAT, time.gmtime(epoch_secs))
-            for epoch_secs in (properties.begun, properties.ended)
+            for epoch_secs in (facts.begun, facts.ended)
         )
         lines.append(f"recorded      {begun} to {ended} UTC")
     lines += [
-        (
-            f"popularity    about rank ** -{properties.exponent:.2f} "
-            "(of URLs that occur at least twice)"
-        ),
-        *(f"  rank {rank:<12,} {count:>12,}" for rank, count in properties.popularity),
+        f"popularity    about rank ** -{facts.exponent:.2f} (of URLs that occur at least twice)",
+        *(f"  rank {rank:<12,} {count:>12,}" for rank, count in facts.popularity),
     ]
     return "\n".join(lines) + "\n"

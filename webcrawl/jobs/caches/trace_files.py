@@ -37,15 +37,15 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
         if magic == MAGIC:
             trace = read_trace(path)
         else:
-            fps = array("Q")
+            url_fingerprints = array("Q")
             for block in blocks_of_lines(path):
                 lines = (line.decode("utf-8", "backslashreplace") for line in block)
-                fps.extend(fingerprints(line.rstrip("\r") for line in lines))
-                on_progress(len(fps))
-                if len(fps) > MAX_REQUESTS:
+                url_fingerprints.extend(fingerprints(line.rstrip("\r") for line in lines))
+                on_progress(len(url_fingerprints))
+                if len(url_fingerprints) > MAX_REQUESTS:
                     break
-            leaves = np.zeros(len(fps), dtype=np.bool_)
-            trace = Trace(np.frombuffer(fps, dtype=np.uint64), leaves, 0.0, 0.0)
+            leaves = np.zeros(len(url_fingerprints), dtype=np.bool_)
+            trace = Trace(np.frombuffer(url_fingerprints, dtype=np.uint64), leaves, 0.0, 0.0)
     except (OSError, EOFError, zlib.error) as error:
         raise FatalError(f"The trace {path} cannot be read: {error}.") from error
     if not len(trace.fps):

@@ -116,8 +116,8 @@ def _replace_state(jobdir: Path, kept: Path, on_progress: Callable[[int], object
         raise
 
     # No number is used twice, not even the number of a later kept checkpoint.
-    used = [*kept_in(jobdir), *jobdir.glob("manifest-*.json"), *jobdir.glob("snapshot-*.log")]
-    last_number = max(int(match[0]) for path in used if (match := _NUMBER.search(path.name)))
+    used_names = [*kept_in(jobdir), *jobdir.glob("manifest-*.json"), *jobdir.glob("snapshot-*.log")]
+    last_number = max(int(match[0]) for path in used_names if (match := _NUMBER.search(path.name)))
 
     backup = jobdir / DAMAGED / f"{last_number + 1:06d}"
     new_directories = make_directory(backup)

@@ -44,16 +44,14 @@ def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:
 
 def _check_log(path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings) -> None:
     """Check the URL log in the directory *path*, both the part in *state* and what follows it."""
-    saved_spans = (
-        state.files if isinstance(state, BloomSnapshot) else [*state.pending, state.active]
-    )
-    for span in saved_spans:
+    spans = state.files if isinstance(state, BloomSnapshot) else [*state.pending, state.active]
+    for span in spans:
         if span.end > span.start:
             file = log_path(path, span.number)
             findings.records(file, _LINKS_LOST, _parse_log_record, start=span.start, end=span.end)
 
     # Written since the checkpoint: the end of the active file, and later files.
-    active = saved_spans[-1]
+    active = spans[-1]
     file = log_path(path, active.number)
     if file.exists() or active.end > HEADER_SIZE:
         start = max(active.end, HEADER_SIZE)

@@ -107,6 +107,7 @@ class LinkTables:
         failures: list[Exception] = []
 
         def rows() -> Iterator[pa.RecordBatch]:
+            """Yield the links with names instead of URLs; exceptions are kept in ``failures``."""
             nonlocal links
             try:
                 for directory in directories:
@@ -164,7 +165,7 @@ class LinkTables:
         self._write(f"select {columns} from ranked order by rank", path)  # noqa: S608  # ours
 
     def write_ranks(self, path: Path, *, name: str) -> None:
-        """Write lines of rank and name to *path*, the best first; *name* heads the second column."""
+        """Write lines of rank and name to *path*, best first; *name* heads the second column."""
         with replacing(path) as temporary_path, temporary_path.open("w", encoding="utf-8") as file:
             file.write(f"rank,{name}\n")
             rows = self._db.execute("select rowid + 1, name from ranked order by 1")

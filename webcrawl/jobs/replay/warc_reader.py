@@ -46,8 +46,8 @@ _RENAMED_HEADERS = {
 class DamagedWarcError(Exception):
     """Raised for a file that cannot be read after the record at *offset*."""
 
-    def __init__(self, path: Path, offset: int, why: str) -> None:
-        super().__init__(f"{path} is damaged after byte {offset}: {why}")
+    def __init__(self, path: Path, offset: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged after byte {offset}: {reason}")
         self.offset = offset
 
 
@@ -78,8 +78,8 @@ def stored_pages(
             records = ArchiveIterator(file, parse_http=False)
             for record in records:
                 last_position = record.stream_pos
-                kind = record.record_type
-                if kind in (WarcRecordType.response, WarcRecordType.resource):
+                record_type = record.record_type
+                if record_type in (WarcRecordType.response, WarcRecordType.resource):
                     if pending is not None:
                         yield pending
                         pending = None
@@ -87,9 +87,9 @@ def stored_pages(
                     pending = _document(record, offset, max_bytes)
                     record_id = record.record_id or ""
                 elif pending and record.headers.get("WARC-Concurrent-To", "") == record_id:
-                    if kind == WarcRecordType.request:
+                    if record_type == WarcRecordType.request:
                         _add_request(pending.page, record, max_bytes)
-                    elif kind == WarcRecordType.metadata:
+                    elif record_type == WarcRecordType.metadata:
                         is_processed = _add_metadata(pending.page, record)
                         if not is_processed and not (robots and pending.page.kind == ROBOTS):
                             pending = None
@@ -116,19 +116,19 @@ def target_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
             yield url, record.stream_pos
 
 
-def read_to_end(file: BinaryIO, last: int, *, start: int = 0) -> None:
-    """Raise an exception unless *file* ends with its last readable record, at the offset *last*.
+def read_to_end(file: BinaryIO, last_position: int, *, start: int = 0) -> None:
+    """Raise an exception unless *file* ends after the last readable record, at *last_position*.
 
     The library stops without an error if the file ends within a record, or if a record is longer
-    than its gzip member and so includes everything that follows. Raises EOFError then. *last* is
-    -1 if no record was found from *start* on. Then ValueError is raised, unless the file ends
-    there.
+    than its gzip member and so includes everything that follows. Raises EOFError then.
+    *last_position* is -1 if no record was found from *start* on. Then ValueError is raised, unless
+    the file ends there.
     """
-    if last < 0:
+    if last_position < 0:
         if file.tell() > start:
             raise ValueError("there is no WARC record")
         return
-    file.seek(last)
+    file.seek(last_position)
     record = next(iter(ArchiveIterator(file, parse_http=False, max_header_len=_MAX_HEADER_BYTES)))
     missing_bytes = record.content_length if record.headers.get("Content-Length") else 1
     while data := record.reader.read(_STEP_BYTES):
@@ -137,9 +137,9 @@ def read_to_end(file: BinaryIO, last: int, *, start: int = 0) -> None:
         raise EOFError("it ends within a record")
 
     # Decompress the rest, so that damage in it is found.
-    file.seek(last)
+    file.seek(last_position)
     if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC:
-        file.seek(last)
+        file.seek(last_position)
         with gzip.GzipFile(fileobj=file) as members:
             while members.read(_STEP_BYTES):
                 pass
@@ -151,7 +151,7 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
     Returns None for a response that is not HTTP.
     """
     url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
-    head = b""
+    http_head = b""
     is_chunked = False
     if record.record_type == WarcRecordType.resource:
         media_type = (record.headers.get("Content-Type") or "").encode("latin-1", "replace")
@@ -159,7 +159,7 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
         headers = stored_headers
         status, reason, protocol = 200, "OK", url.partition(":")[0].upper()
     else:
-        head, message = _http_head(record)
+        http_head, message = _http_head(record)
         if message.status_code is None:
             return None
         stored_headers = list(message.items_bytes())
@@ -174,7 +174,7 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
         # The stored length includes the chunk headers, so it is not checked.
         wire_body = ChunkedReader(record.reader).read(max_bytes + 1)
     else:
-        wire_body = _read_block(record, max_bytes + 1, consumed=len(head))
+        wire_body = _read_block(record, max_bytes + 1, consumed=len(http_head))
 
     is_cut = len(wire_body) > max_bytes
     wire_body = wire_body[:max_bytes]
@@ -183,13 +183,9 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
     if codings and wire_body:
         body, is_decoded_cut, _ = decode(wire_body, codings, limit=max_bytes)
 
-    truncation = record.headers.get("WARC-Truncated") or ""
-    is_cut = is_cut or truncation == "unspecified"
-    truncated = (
-        truncation
-        if truncation in ("length", "time", "disconnect")
-        else ("length" if is_cut else "")
-    )
+    cause = record.headers.get("WARC-Truncated") or ""
+    is_cut = is_cut or cause == "unspecified"
+    truncated = cause if cause in ("length", "time", "disconnect") else ("length" if is_cut else "")
 
     content_type, charset = content_type_of(
         value for name, value in headers if name.lower() == b"content-type"
@@ -200,7 +196,7 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
         reason=reason,
         protocol=protocol,
         headers=headers,
-        wire_head=head if headers is stored_headers else b"",
+        wire_head=http_head if headers is stored_headers else b"",
         body=body,
         wire_body=wire_body,
         fetched_at=record.record_date.timestamp() if record.record_date else 0.0,
@@ -234,10 +230,10 @@ def _http_head(record: WarcRecord) -> tuple[bytes, HeaderMap]:
         bytes_left -= len(line)
         if not line.strip(b"\r\n"):
             break
-    head = b"".join(lines)
+    head_bytes = b"".join(lines)
     message = HeaderMap()
-    message.parse(io.BytesIO(head))
-    return head, message
+    message.parse(io.BytesIO(head_bytes))
+    return head_bytes, message
 
 
 def _tls(record: WarcRecord) -> str:
@@ -264,10 +260,10 @@ def _as_sent(headers: Headers) -> Headers:
 
 def _add_request(page: Page, record: WarcRecord, max_bytes: int) -> None:
     """Set the fields of *page* that describe its request, from a request *record*."""
-    head, message = _http_head(record)
+    head_bytes, message = _http_head(record)
     page.method = (message.status_line or "").partition(" ")[0] or "GET"
     page.request_headers = list(message.items_bytes())
-    page.wire_request = head + _read_block(record, max_bytes, consumed=len(head))
+    page.wire_request = head_bytes + _read_block(record, max_bytes, consumed=len(head_bytes))
 
 
 def _add_metadata(page: Page, record: WarcRecord) -> bool:
@@ -298,8 +294,8 @@ def _add_metadata(page: Page, record: WarcRecord) -> bool:
                 page.redirect_permanent = page.status in (301, 308)
             case "outlink" if len(page.links) < _MAX_OUTLINKS:
                 url, _, kind_and_text = value.partition(" ")
-                kind, _, text = kind_and_text.partition(" ")
-                page.links.append(Link(url=url, text=text, kind=kind))
+                link_kind, _, text = kind_and_text.partition(" ")
+                page.links.append(Link(url=url, text=text, kind=link_kind))
     return True
 
 
