@@ -50,10 +50,10 @@ def check_hive_settings(settings: BaseSettings) -> HiveSettings:
         )
     is_set_by_user = (settings.getpriority("LIVE_SEEDS") or 0) > SETTINGS_PRIORITIES["project"]
     if is_set_by_user and not flag(settings, "LIVE_SEEDS"):
-        raise FatalError("LIVE_SEEDS cannot be off in a hive, which always takes live seeds.")
+        raise FatalError("LIVE_SEEDS cannot be off in a hive, which always accepts live seeds.")
     if whole(settings, "CLOSESPIDER_FEW_HOSTS", at_least=0):
         raise FatalError(
-            "CLOSESPIDER_FEW_HOSTS is for a crawl of one process: end a hive with scrapy hive "
+            "CLOSESPIDER_FEW_HOSTS is only for a single-process crawl: end a hive with scrapy hive "
             "stop, and write the URLs that are left with scrapy frontier --export."
         )
     return HiveSettings(name, shards, number(settings, "HIVE_LEASE_SECS", at_least=1))

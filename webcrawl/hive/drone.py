@@ -112,13 +112,13 @@ class Drone:
     async def _join(self) -> None:
         """Join the hive, or create it, and start this drone's tasks.
 
-        Raises FatalError if the hive was begun with other settings.
+        Raises FatalError if the hive was started with other settings.
         """
         hive, settings, job = self._hive, self._hive.settings, self._hive.job
         shard_directories = [shard_path(job.path, name) for name in shard_names(job.path)]
         if any(map(_is_of_single_process, shard_directories)):
             raise FatalError(
-                f"JOBDIR {job.path} has a crawl of one process: continue it without HIVE, or "
+                f"JOBDIR {job.path} contains a single-process crawl: continue it without HIVE, or "
                 "choose another directory."
             )
         politeness_key = self.process.parts.services.rules.key
@@ -152,7 +152,7 @@ class Drone:
         ):
             if saved != current:
                 raise FatalError(
-                    f"The hive {settings.name} was begun with {name} {saved}, not {current}: keep "
+                    f"The hive {settings.name} was started with {name} {saved}, not {current}: keep "
                     "the old value, or choose another HIVE and HIVE_STORE."
                 )
 
@@ -244,7 +244,9 @@ class Drone:
             unreadable = hive.membership.unreadable + hive.keeper.membership.unreadable
             hive.stats.set_value("hive/unreadable", unreadable)
             if holding.leases and holding.is_in_doubt(beat.incarnation):
-                logger.warning("The leases expired while Redis changed; shards are claimed again")
+                logger.warning(
+                    "The leases expired while Redis changed; shards will be claimed again"
+                )
                 self._exchange.abandon({*holding.leases})  # the store says who held them last
             if beat.state.born != self._known_born:
                 await self._join_again()

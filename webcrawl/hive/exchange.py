@@ -220,7 +220,7 @@ class ShardExchange:
         was_held = last_token > 0 or acknowledged is not None or not self._holding.is_redis_complete
         published = await asyncio.to_thread(store.newest, number) if was_held else None
         if published is None and acknowledged is not None:
-            raise ObjectStoreError("its checkpoint is missing in HIVE_STORE")
+            raise ObjectStoreError("its checkpoint is missing from HIVE_STORE")
 
         if published is None:
             if await asyncio.to_thread(_prepare_directory, path, token, last_token):

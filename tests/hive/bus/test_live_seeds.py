@@ -367,8 +367,8 @@ def test_an_item_is_a_visit_of_what_was_finished_before():
         ({"history": ""}, "Expected `bytes` of length >= 1"),
         ({"history": b64encode(b"x" * 513).decode()}, "Expected `bytes` of length <= 512"),
         ({"history": b64encode(b"x").decode()}, "not a valid visit: "),
-        ({"kind": "robots"}, "not a valid visit: its kind is not a link"),
-        ({"kind": "request"}, "not a valid visit: its kind is not a link"),
+        ({"kind": "robots"}, "not a valid visit: its kind is not that of a link"),
+        ({"kind": "request"}, "not a valid visit: its kind is not that of a link"),
         ({"url": "http://b.test/"}, "unknown field `url`"),
     ],
 )

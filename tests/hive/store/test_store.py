@@ -549,7 +549,7 @@ def test_a_later_format_and_another_checkpoint_are_refused(whole):
     text = path.read_bytes()
     for data, told in (
         (resealed(text, (b'"format":3', b'"format":4')), "use the newer webcrawl that wrote it"),
-        (resealed(text, (b'"shard":0', b'"shard":1')), "it has another checkpoint"),
+        (resealed(text, (b'"shard":0', b'"shard":1')), "it contains another checkpoint"),
         (resealed(text, (b'"token":1', b'"token":"1"')), "1-1.json is damaged"),
         (text.rpartition(b',"digest"')[0] + b"}", "it has no checksum"),
         (b'{"format":1,"shard":"x"}', "1-1.json is damaged"),

@@ -353,7 +353,7 @@ def _entry_to_visit(url: str, meta: _Meta, visit: _Visit) -> Entry:
     if history_of(entry) is None:
         raise BadLine("not a valid visit: its history cannot be read")
     if visit.kind in NO_URLS | {"request"}:
-        raise BadLine("not a valid visit: its kind is not a link")
+        raise BadLine("not a valid visit: its kind is not that of a link")
     return entry
 
 

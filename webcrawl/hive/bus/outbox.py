@@ -72,7 +72,7 @@ class Outgoing(NamedTuple):
 class _Segment:
     """A file of messages: its *size* in bytes, and the last delivered stream ID by target."""
 
-    __slots__ = ("last_ids", "size", "pending")
+    __slots__ = ("last_ids", "pending", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size

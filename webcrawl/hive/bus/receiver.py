@@ -44,7 +44,7 @@ _SLICE_ENTRIES = 4
 _SLICE_SECS = 0.02
 _REFUSED = {
     GARBAGE: "Skipped an invalid message from Redis: %s",
-    FOREIGN: "Refused a message from Redis that is for another shard, for the host %s",
+    FOREIGN: "Refused a message from Redis for the host %s, which belongs to another shard",
 }
 
 

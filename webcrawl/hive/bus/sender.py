@@ -155,7 +155,7 @@ class Sender:
             except UNREACHABLE as error:
                 if not self._failing_since:
                     self._failing_since = now()
-                    message = "Links to other processes wait on disk, because Redis fails: %s"
+                    message = "Redis cannot be used, so links to other processes wait on disk: %s"
                     logger.warning(message, str(error) or type(error).__name__)
                 await back_off.wait()
                 continue
@@ -163,7 +163,7 @@ class Sender:
             back_off.reset()
             sent = self._messages - sent_before
             if sent and self._failing_since:
-                logger.info("Redis works again after %.1f s", now() - self._failing_since)
+                logger.info("Redis can be used again after %.1f s", now() - self._failing_since)
                 self._failing_since = 0.0
             # After seeds, or when Redis was down, many more messages are on disk: send them now.
             on_disk = sum(outbox.unsent for outbox in self.outboxes.values()) - self._queued_bytes

@@ -110,7 +110,9 @@ class ChildProcess:
                 why = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
             if not self._may_restart():
                 self.state = "given up"
-                self.say(f"{self.name} died again ({why}) and is given up; see {self.log}")
+                self.say(
+                    f"{self.name} died again ({why}) and will not be restarted; see {self.log}"
+                )
                 return 1
 
             secs = self.first_wait * 2 ** (len(self._restarts) - 1)

@@ -74,7 +74,7 @@ def status_of(beat: Beat) -> HiveStatus:
     names = {drone: report.figures.name for drone, report in beat.reports.items() if report}
     for name in sorted(beat.alive):
         held = sum(owner.drone == name for owner in beat.owners.values())
-        figures, note = None, "its report cannot be read: another version"
+        figures, note = None, "its report cannot be read: it runs another version"
         if report := beat.reports.get(name):
             figures = report.figures
             note = figures.diagnosis or (CrawlState.WAITING if report.idle else "")

@@ -362,7 +362,7 @@ class CheckpointStore:
             return None
         checkpoint = self._decode_sealed(name, data, _as_published)
         if (checkpoint.shard, checkpoint.key) != (shard, key):
-            raise self._objects.damaged(name, "it has another checkpoint")
+            raise self._objects.damaged(name, "it contains another checkpoint")
         return checkpoint
 
     def fetch(
