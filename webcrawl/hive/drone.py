@@ -152,8 +152,8 @@ class Drone:
         ):
             if saved != current:
                 raise FatalError(
-                    f"The hive {settings.name} was started with {name} {saved}, not {current}: keep "
-                    "the old value, or choose another HIVE and HIVE_STORE."
+                    f"The hive {settings.name} was started with {name} {saved}, not {current}: "
+                    "keep the old value, or choose another HIVE and HIVE_STORE."
                 )
 
         self._known_born = state.born
@@ -386,7 +386,7 @@ class Drone:
             self._hive.stop.ask("hive_stopped")
 
     def supply_elsewhere(self) -> Supply:
-        """Return how soon any shard of the hive will have URLs to fetch, as the queen says."""
+        """Return how soon any shard of the hive will have URLs to fetch, according to the queen."""
         state = None if self._beat is None else self._beat.state
         if state is None or state.round != self._round:
             return Supply.SOON

@@ -172,7 +172,7 @@ class Outbox:
         return msgspec.msgpack.encode(_OutboxSnapshot(_VERSION, self._number, segments))
 
     def written(self) -> list[Path]:
-        """Return the files of the last snapshot that were written since the one before."""
+        """Return the files in the last snapshot that were written since the snapshot before it."""
         paths, self._unsynced = self._unsynced, []
         return paths
 

@@ -1,4 +1,4 @@
-"""Child process of a hive on one machine: restarted when it dies, its warnings shown.
+"""Runs a process of a hive on one machine, restarts it when it dies, and shows its warnings.
 
 Each process is in its own process group, so that Ctrl-C at the terminal reaches only the
 supervisor. Its output goes directly to a file, so nothing is lost if the supervisor dies first. It

@@ -41,7 +41,7 @@ def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
 
 
 def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, float]:
-    """Return the added counts of all shards in *jobdirs*, or {} if they cannot be read. Blocks.
+    """Return the total counts of all shards in *jobdirs*, or {} if they cannot be read. Blocks.
 
     They have the names of ``Frontier.crawl_counts``.
     """

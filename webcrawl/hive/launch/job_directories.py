@@ -26,7 +26,7 @@ _JOB_FILES = ("CURRENT", SHARDS, "logs/info*.jsonl*")
 
 
 def is_crawl(path: Path) -> bool:
-    """Return whether *path* is the job directory of a crawl, or the directory of a hive here."""
+    """Return whether *path* is the job directory of a crawl, or the directory of a local hive."""
     is_directory = os.path.isdir(path)  # noqa: PTH112  # a path's method raises for a long name
     return is_directory and (_is_job(path) or is_hive(path))
 

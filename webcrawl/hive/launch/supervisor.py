@@ -220,7 +220,7 @@ class Supervisor:
                 self._view.say(str(error))
 
     async def _run_with_signal_handlers(self) -> int:
-        """Run the hive, which signals stop, and return the exit code."""
+        """Run the hive, stop it when a signal arrives, and return the exit code."""
         loop = asyncio.get_running_loop()
         signals = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup

@@ -224,7 +224,7 @@ def client_at(url: str, **params: Any) -> RedisClient:
 
 
 def _address(text: str, default_port: int) -> tuple[str, int]:
-    """Parse *text*, a host that may have a port, and return both. Raises ValueError."""
+    """Parse *text*, a host with an optional port, and return both. Raises ValueError."""
     parts = urlsplit(f"//{text}")
     if not parts.hostname:
         raise ValueError(f"{text!r} is not a host")

@@ -167,7 +167,7 @@ class CheckpointStore:
         self._objects.write(f"alive/{drone}", b"%d" % next(self._beat_numbers))
 
     def alive(self, drones: Iterable[str]) -> dict[str, str]:
-        """Return the heartbeat counters of those of *drones* that have written one."""
+        """Return the heartbeat counter of each of *drones* that has written one."""
         counters = {}
         for drone in drones:
             with suppress(FileNotFoundError):
@@ -341,7 +341,7 @@ class CheckpointStore:
         return names
 
     def _check_not_empty(self) -> None:
-        """Raise ObjectStoreError if the store is empty, as a directory that is not mounted.
+        """Raise ObjectStoreError if the store is empty, such as when it is not mounted.
 
         If an empty store were taken for the store of a new hive, shards would start over, and
         heartbeats would be written where no drone reads them.

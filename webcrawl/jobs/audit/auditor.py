@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Violation(NamedTuple):
-    """A contact that began before the delay after an earlier one had passed. In microseconds."""
+    """A contact that began too early after another one. Times are in microseconds."""
 
     key: str
     before: LoggedRequest

@@ -59,7 +59,7 @@ NO_CHECKPOINT = (
 
 
 class CheckReport(msgspec.Struct, frozen=True):
-    """Result of a check.
+    """Result of checking a job.
 
     checkpoint: the number of the job's current state, or 0 if it cannot be read.
     parts: the number of damaged places in each part.

@@ -35,7 +35,7 @@ _CHECKPOINT_SECS = 60.0
 
 
 class Built(msgspec.Struct):
-    """Result of a run.
+    """Result of building a segment.
 
     sources: the number of sources that were read.
     pages: the number of new pages in them.
