@@ -31,7 +31,7 @@ import msgspec
 
 from webcrawl.configuration.decoding import Count, UndecodableError, msgpack_decoder
 from webcrawl.hive.bus.messages import MessageError, encode_hosts
-from webcrawl.hive.membership.keys import order_of
+from webcrawl.hive.membership.keys import stream_id_key
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import (
     HEADER_SIZE,
@@ -343,7 +343,7 @@ class Outbox:
             if number == self._number or segment.pending or (number, segment.size) > self._read_to:
                 break  # its messages, and those of later segments, are not all delivered
             if all(
-                target in acks and order_of(last_id) <= order_of(acks[target])
+                target in acks and stream_id_key(last_id) <= stream_id_key(acks[target])
                 for target, last_id in segment.last_ids.items()
             ):
                 del self._segments[number]

@@ -20,7 +20,7 @@ from webcrawl.clock import now, wall_time
 from webcrawl.errors import FatalError
 from webcrawl.hive.bus.inbox import FOREIGN, GARBAGE
 from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, RedisClient, is_cancelled
-from webcrawl.hive.membership.keys import order_of
+from webcrawl.hive.membership.keys import stream_id_key
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Receiver:
             self._links += links
             self.received += len(batch)
             self._bytes += sum(len(packed) for _, packed in batch)
-            self.lag = max(0.0, wall_time() - order_of(cursor)[0] / 1000)
+            self.lag = max(0.0, wall_time() - stream_id_key(cursor)[0] / 1000)
             self._lag_max = max(self.lag, self._lag_max)
             for stat, reasons in refused.items():
                 if reasons:

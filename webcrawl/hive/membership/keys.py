@@ -47,7 +47,7 @@ class Keys:
         return f"{_PREFIX}:{self.name}:links:{shard:02d}"
 
 
-def order_of(stream_id: str) -> tuple[int, int]:
+def stream_id_key(stream_id: str) -> tuple[int, int]:
     """Return the sort key of *stream_id*: its milliseconds and number. ValueError if invalid."""
     milliseconds, _, number = stream_id.partition("-")
     return int(milliseconds), int(number)
@@ -55,5 +55,5 @@ def order_of(stream_id: str) -> tuple[int, int]:
 
 def after(stream_id: str) -> str:
     """Return the lowest stream ID above *stream_id*."""
-    milliseconds, number = order_of(stream_id)
+    milliseconds, number = stream_id_key(stream_id)
     return f"{milliseconds}-{number + 1}"

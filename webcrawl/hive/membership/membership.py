@@ -37,7 +37,7 @@ from redis.exceptions import ResponseError
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import MOST
 from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, servers
-from webcrawl.hive.membership.keys import after, order_of
+from webcrawl.hive.membership.keys import after, stream_id_key
 from webcrawl.hive.membership.report import (
     HiveState,
     Report,
@@ -544,7 +544,7 @@ def _decode_owner(value: str) -> Owner:
 def _decode_acknowledged(value: str) -> tuple[str, tuple[int, int]]:
     """Parse a stream ID and the (token, sequence) of a checkpoint. ValueError if invalid."""
     position, _, checkpoint = value.partition(" ")
-    order_of(position)
+    stream_id_key(position)
     token, _, sequence = checkpoint.partition("-")
     return position, (int(token or 0), int(sequence or 0))
 

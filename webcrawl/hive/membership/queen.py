@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier import Supply
-from webcrawl.hive.membership.keys import order_of
+from webcrawl.hive.membership.keys import stream_id_key
 from webcrawl.hive.membership.membership import Owner
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class EndDetection:
         """Return whether *positions*, by shard, are at the ends of the streams."""
         last_ids = await self._last_ids([*positions])
         return all(
-            order_of(last_ids.get(shard, "0-0")) <= order_of(position)
+            stream_id_key(last_ids.get(shard, "0-0")) <= stream_id_key(position)
             for shard, position in positions.items()
         )
 

@@ -22,7 +22,7 @@ from webcrawl.configuration.decoding import (
 )
 from webcrawl.crawl.figures.counts import Counts
 from webcrawl.crawl.job.totals import PREFIX
-from webcrawl.hive.membership.keys import order_of
+from webcrawl.hive.membership.keys import stream_id_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -183,7 +183,7 @@ def decode_report(data: bytes) -> Report | None:
     try:
         report = _decode(data)
         for position in report.positions.values():
-            order_of(position)
+            stream_id_key(position)
     except ValueError:
         return None
     return report

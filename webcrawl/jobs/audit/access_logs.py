@@ -135,7 +135,7 @@ def audit_logs(
     contacts = [_contacts_in(name, counts, on_progress) for name in logs]
     merged = heapq.merge(*contacts, key=lambda contact: contact.end)
     auditor = Auditor(key=KEYS[key], delays=delays, keep=keep)
-    for contact in by_start(merged, window=window):
+    for contact in sorted_by_start(merged, window=window):
         if key == "address" and not contact.address:
             raise FatalError(
                 f"{contact.log}, line {contact.line}: the line does not have the server's address, "
@@ -156,7 +156,9 @@ def _check_names(logs: Sequence[str]) -> None:
             raise FatalError(f"{name} is given twice")
 
 
-def by_start(contacts: Iterable[LoggedRequest], *, window: int = WINDOW) -> Iterator[LoggedRequest]:
+def sorted_by_start(
+    contacts: Iterable[LoggedRequest], *, window: int = WINDOW
+) -> Iterator[LoggedRequest]:
     """Yield *contacts*, which are in the order of their ends, in the order of their starts.
 
     Contacts with the same start are yielded in the order of their ends. At most *window* contacts

@@ -26,11 +26,11 @@ def of_job(jobdir: Path) -> list[Figure]:
     """Return the figures for the measurements that are stored in *jobdir*."""
     figures = []
     for suffix in STREAMS:
-        figures += of_measurements(read_csv(stream_file(jobdir / FILE, suffix)), suffix)
+        figures += miss_figures(read_csv(stream_file(jobdir / FILE, suffix)), suffix)
     return figures
 
 
-def of_measurements(measurements: Sequence[Measurement], suffix: str) -> list[Figure]:
+def miss_figures(measurements: Sequence[Measurement], suffix: str) -> list[Figure]:
     """Return figures 2 and 3 for *measurements*, or figures 4 and 5 for the cross sub-trace.
 
     *suffix* is that of the trace, a key of ``STREAMS``.
@@ -82,7 +82,9 @@ def of_measurements(measurements: Sequence[Measurement], suffix: str) -> list[Fi
     return figures
 
 
-def of_trace(counts: NDArray[np.int64], distances: NDArray[np.int64], suffix: str) -> list[Figure]:
+def trace_figures(
+    counts: NDArray[np.int64], distances: NDArray[np.int64], suffix: str
+) -> list[Figure]:
     """Return the figures of URL popularity by rank, and of requests by stack distance.
 
     *counts* has the requests for each URL, the most popular first. *distances* is the result of

@@ -23,7 +23,7 @@ POLICIES = "infinite", "min", "lru", "clock", "random", "static", "static-charge
 _MAX_SIZE = 1 << 28
 
 
-class Laboratory:
+class CacheSimulation:
     """Simulated caches for one trace, which is given by the fingerprints *fps* of its requests.
 
     counts: the number of requests for each URL, the most popular first.

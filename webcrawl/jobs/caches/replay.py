@@ -83,7 +83,7 @@ def stack_distances(ids: Ids, distinct: int) -> NDArray[np.int64]:
 
 
 @_compiled
-def in_slots(ids: Ids, distinct: int, size: int, by_clock: bool) -> int:
+def clock_or_random_hits(ids: Ids, distinct: int, size: int, by_clock: bool) -> int:
     """Return the hits of a cache of *size* with CLOCK, or else with RANDOM, with a fixed seed."""
     np.random.seed(size)  # numba has no other generator that is as fast
     slot_of = np.full(distinct, -1, dtype=np.int32)
@@ -115,7 +115,7 @@ def in_slots(ids: Ids, distinct: int, size: int, by_clock: bool) -> int:
 
 
 @_compiled
-def minimal(ids: Ids, distinct: int, size: int) -> int:
+def min_hits(ids: Ids, distinct: int, size: int) -> int:
     """Return the hits of MIN, which evicts the URL whose next request is latest (section 5.1)."""
     request_count = len(ids)
     # For each request, the index of the next request for its URL; request_count + URL for never.
@@ -150,7 +150,7 @@ def minimal(ids: Ids, distinct: int, size: int) -> int:
 
 #: Functions for the policies whose requests must be replayed for each size.
 REPLAYS: dict[str, Replay] = {
-    "clock": partial(in_slots, by_clock=True),
-    "random": partial(in_slots, by_clock=False),
-    "min": minimal,
+    "clock": partial(clock_or_random_hits, by_clock=True),
+    "random": partial(clock_or_random_hits, by_clock=False),
+    "min": min_hits,
 }
