@@ -149,7 +149,7 @@ class Inbox:
         self.cursor, self._has_skipped = position, False  # kept if an error is raised
         for stream_id, packed_messages in entries:
             should_reread = False
-            for received in _messages(packed_messages, refused[GARBAGE]):
+            for received in _decode_messages(packed_messages, refused[GARBAGE]):
                 message = self._accepted(received, refused)
                 if message is None:
                     continue
@@ -217,7 +217,7 @@ class Inbox:
         return own_indexes
 
 
-def _messages(packed: bytes, garbage: list[str]) -> Iterator[Message]:
+def _decode_messages(packed: bytes, garbage: list[str]) -> Iterator[Message]:
     """Yield the messages in *packed*, an entry; add the errors of invalid ones to *garbage*."""
     try:
         messages = unpack_many(packed)

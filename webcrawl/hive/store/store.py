@@ -274,16 +274,19 @@ class CheckpointStore:
             name: record.files[name] for name in record.files.keys() & (lasting | host_files)
         }
 
+        # Only the leading pieces of a file can be used again, up to the first one that is gone.
         used_bytes: Counter[str] = Counter()
         for file in record.files.values():
             file.pieces = list(takewhile(lambda piece: piece.name in names, file.pieces))
             for piece in file.pieces:
                 used_bytes[piece.name] += piece.size
 
+        # A pack of which more than half is no longer needed is not used again.
         wasted = {name for name, size in record.packs.items() if 2 * used_bytes[name] < size}
         for file in record.files.values():
             file.pieces = list(takewhile(lambda piece: piece.name not in wasted, file.pieces))
 
+        # Objects of an earlier lease are renamed, so that its holder cannot delete them.
         new_names = upload.rename(
             {piece.name for file in record.files.values() for piece in file.pieces}
         )
@@ -308,7 +311,7 @@ class CheckpointStore:
         if older_keys := [key for key in checkpoints_in(names) if key < published.key]:
             previous = self._read_checkpoint(shard, older_keys[-1])
             if previous is None:
-                return  # unreadable, so its objects are not known
+                return  # it is incomplete, so the objects that it needs are not known
             kept.add(previous.key)
             needed |= previous.objects
         needed |= {checkpoint_name(shard, key).rpartition("/")[2] for key in kept}
