@@ -94,7 +94,9 @@ class Publication:
                 return
             except (OSError, CorruptRecordError) as error:
                 self._hive.stats.inc_value("hive/publish/failed")
-                logger.warning("Checkpoint not in HIVE_STORE; the next one retries: %s", error)
+                logger.warning(
+                    "Checkpoint not uploaded to HIVE_STORE; the next one will retry: %s", error
+                )
                 return
         published[number] = sequence
         if is_released:
@@ -117,4 +119,4 @@ class Publication:
             if 0 in published:
                 await hive.live_seeds.published()
         except UNREACHABLE as error:
-            logger.warning("Redis keeps delivered links until the next checkpoint: %s", error)
+            logger.warning("Delivered links stay in Redis until the next checkpoint: %s", error)

@@ -122,8 +122,11 @@ class KnownFile(msgspec.Struct, array_like=True):
 
     def is_unchanged(self, stat: os.stat_result) -> bool:
         """Return whether *stat* shows that the file is the same and has not changed."""
-        current = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        return current == (self.inode, self.size, self.mtime_ns)
+        return (stat.st_ino, stat.st_size, stat.st_mtime_ns) == (
+            self.inode,
+            self.size,
+            self.mtime_ns,
+        )
 
 
 class LocalRecord(msgspec.Struct, kw_only=True):
@@ -183,7 +186,7 @@ def checkpoint_name(shard: int, key: tuple[int, int]) -> str:
 def checkpoints_in(names: Iterable[str]) -> list[tuple[int, int]]:
     """Return the (token, sequence) of each checkpoint among *names*, the newest last."""
     matches = map(_CHECKPOINT.fullmatch, names)
-    return sorted((int(match[1]), int(match[2])) for match in matches if match is not None)
+    return sorted((int(match[1]), int(match[2])) for match in matches if match)
 
 
 def token_of(name: str) -> float:
