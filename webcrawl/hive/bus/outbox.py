@@ -129,7 +129,11 @@ class Outbox:
         Blocks while it reads the segments written since. Raises CorruptRecordError,
         NewerFormatError or OSError.
         """
-        state = _OutboxSnapshot(_VERSION, 1, []) if saved is None else _decoded(saved, self._path)
+        state = (
+            _OutboxSnapshot(_VERSION, 1, [])
+            if saved is None
+            else _parse_snapshot(saved, self._path)
+        )
         self._unsynced += [*make_directory(self._path), self._path]
         self._number = state.number
         self._segments.clear()
@@ -146,7 +150,7 @@ class Outbox:
             if number in self._segments:
                 continue
             path = self._file(number)
-            # Segments with lower numbers were acknowledged before the snapshot was taken.
+            # Segments with lower numbers were acknowledged before the snapshot; they are deleted.
             record_ends = (end for end, _ in read_records(path)) if number >= state.number else ()
             if size := max(record_ends, default=0):
                 self._segments[number] = _Segment(size)
@@ -369,7 +373,7 @@ def segments_of(path: Path, saved: bytes) -> list[tuple[Path, int | None]]:
     *saved* is a snapshot. Segments that were written after it have the size None, and are valid to
     their end. Raises CorruptRecordError or NewerFormatError.
     """
-    state = _decoded(saved, path)
+    state = _parse_snapshot(saved, path)
     in_snapshot = [(path / f"{number:06d}{_SUFFIX}", size) for number, size in state.segments]
     on_disk = sorted(path.glob(f"*{_SUFFIX}"))
     return in_snapshot + [(file, None) for file in on_disk if int(file.stem) >= state.number]
@@ -383,7 +387,11 @@ def messages_of(record: bytes) -> list[bytes]:
         raise MessageError(str(error)) from error
 
 
-def _decoded(saved: bytes, path: Path) -> _OutboxSnapshot:
+def _parse_snapshot(saved: bytes, path: Path) -> _OutboxSnapshot:
+    """Decode the snapshot *saved* of the outbox at *path*.
+
+    Raises CorruptRecordError or NewerFormatError.
+    """
     try:
         state = _decode_snapshot(saved)
     except UndecodableError as error:
