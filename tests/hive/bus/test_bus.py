@@ -338,7 +338,7 @@ async def test_sending_goes_on_when_redis_is_back(bus, server, caplog):
         await until(lambda: "Redis cannot be used" in caplog.text)
         server.start()
         await names_in(shard)
-        await until(lambda: "works again after" in caplog.text)
+        await until(lambda: "can be used again after" in caplog.text)
         assert caplog.text.count("Redis cannot be used") == 1
 
 
