@@ -25,7 +25,7 @@ from webcrawl.crawl.seeds import BadLine
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import Entry, decode, encode
 from webcrawl.hive.bus import messages
-from webcrawl.hive.bus.live_seeds import found_in
+from webcrawl.hive.bus.live_seeds import parse_item
 from webcrawl.hive.bus.outbox import messages_of
 from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.log_lines import in_plain_lines
@@ -249,7 +249,7 @@ CALLERS: dict[str, Reader] = {
     "tag": (lambda data, _: tag_of(data), ()),
     "message": (lambda data, _: messages.decode(data), (messages.MessageError,)),
     "outbox": (lambda data, _: messages_of(data), (messages.MessageError,)),
-    "live seed": (lambda data, _: found_in(data), (BadLine,)),
+    "live seed": (lambda data, _: parse_item(data), (BadLine,)),
     "report": (lambda data, _: decode_report(data), ()),
     "state": (
         lambda data, _: decode_state({"born_at": data.decode("latin-1")}),

@@ -36,4 +36,4 @@ def test_with_few_hosts_left_a_crawl_hands_back_the_rest_and_can_go_on(tmp_path)
 def test_a_hive_refuses_it_with_one_sentence(tmp_path):
     words = ("-s", "HIVE=x", "-s", "CLOSESPIDER_FEW_HOSTS=5", "-s", f"JOBDIR={tmp_path}")
     said = refusal("crawl", "web", "-a", "seeds=a.test", *words)
-    assert "CLOSESPIDER_FEW_HOSTS is for a crawl of one process" in said
+    assert "CLOSESPIDER_FEW_HOSTS is only for a single-process crawl" in said

@@ -159,7 +159,7 @@ def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_dro
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "code", "sentence"),
-    [("outbox", 3, "has no hive.json"), ("CURRENT", 2, "has a crawl of one process")],
+    [("outbox", 3, "has no hive.json"), ("CURRENT", 2, "contains a single-process crawl")],
 )
 def test_a_job_directory_with_shards_does_not_begin_a_hive(tmp_path, file, code, sentence):
     shard = tmp_path / "drone-0/shards/00"

@@ -157,7 +157,7 @@ class BusDrone:
     def positions(self):
         """What the last checkpoint may acknowledge."""
         incarnation = self.receiver.incarnation
-        return {number: inbox.prepared(incarnation) for number, inbox in self.inboxes.items()}
+        return {number: inbox.saved_position(incarnation) for number, inbox in self.inboxes.items()}
 
     async def checkpoint(self):
         """Make, publish and acknowledge one of all shards."""

@@ -57,8 +57,8 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
         raise UsageError("give the file name of one trace")
     for package in ("numba", "pyarrow"):
         require_package(package, feature="The cache laboratory")
-    from webcrawl.jobs.caches.figures import of_measurements, of_trace
-    from webcrawl.jobs.caches.laboratory import Laboratory, policies_of, region_text, sizes_of
+    from webcrawl.jobs.caches.figures import miss_figures, trace_figures
+    from webcrawl.jobs.caches.laboratory import CacheSimulation, policies_of, region_text, sizes_of
     from webcrawl.jobs.caches.measurements import STREAMS, stream_file, text_of, write_csv
     from webcrawl.jobs.caches.trace_files import trace_of
     from webcrawl.jobs.report.page import write_drawings
@@ -70,13 +70,13 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
             fps = trace.fps[trace.leaves] if suffix else trace.fps
             if not len(fps):
                 continue
-            laboratory = Laboratory(fps)
+            laboratory = CacheSimulation(fps)
             found = laboratory.measure(policies, sizes, on_progress=on_progress)
             if opts.csv:
                 write_csv(found, stream_file(opts.csv, suffix))
             if opts.figures:
-                figures = of_trace(laboratory.counts, laboratory.distances, suffix)
-                write_drawings(opts.figures, (*of_measurements(found, suffix), *figures))
+                figures = trace_figures(laboratory.counts, laboratory.distances, suffix)
+                write_drawings(opts.figures, (*miss_figures(found, suffix), *figures))
             head = f"{len(fps):,} requests, {stream}; misses by policy and number of entries:"
             region = region_text(laboratory.critical_region())
             texts.append(f"{head}\n{text_of(found)}\n{region}\n")

@@ -262,12 +262,12 @@ def _refused(error: ValueError) -> int:
 
 def _end_redis_of_hive(crawler: Crawler) -> None:
     """Stop the hive's Redis if its supervisor was killed and this was the last drone."""
-    from webcrawl.hive.launch.supervisor import end_left_redis
+    from webcrawl.hive.launch.supervisor import end_leftover_redis
     from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 
     hive = Path(crawler.settings["JOBDIR"]).parent.parent
     if crawler.settings["REDIS_URL"] == EmbeddedRedis(directory=hive / "redis").url:
-        asyncio.run(end_left_redis(hive))
+        asyncio.run(end_leftover_redis(hive))
 
 
 def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:

@@ -151,7 +151,7 @@ def _stop(opts: Options, settings: Settings) -> int:
     import asyncio
 
     from webcrawl.hive.launch.status import stop_and_wait
-    from webcrawl.hive.launch.supervisor import end_left_redis, held_locks
+    from webcrawl.hive.launch.supervisor import end_leftover_redis, held_locks
     from webcrawl.hive.membership.asking import ask_hive, hive_name
 
     name, jobdir = hive_name(settings), Path(settings["JOBDIR"])
@@ -165,7 +165,7 @@ def _stop(opts: Options, settings: Settings) -> int:
             return left
         finally:
             if is_here:
-                await end_left_redis(jobdir)
+                await end_leftover_redis(jobdir)
 
     if left := asyncio.run(stop()):
         names = ", ".join(left)

@@ -1,16 +1,17 @@
 """Hive: a crawl by several processes (drones), which divide the hosts among them.
 
-The hosts are divided into shards by registered domain. Each process, a drone, holds some shards by
-leases in Redis. A link to another shard is written to the outbox of its page's shard, then sent to
-the target's stream in Redis. It is acknowledged once a published checkpoint of the target has it. A
-drone whose lease expires loses its shards; others adopt them from their newest checkpoint in
-HIVE_STORE. One drone at a time is the queen, also by a lease: it detects the end of the crawl and
-keeps the division even. All data in Redis may be lost at any moment: shards are in the store and on
-the disks of their holders, and links that no checkpoint has yet are in the outboxes.
+The hosts are divided into shards by registered domain. Each process, called a drone, has leases on
+some of the shards, which are stored in Redis. A link to another shard is written to the outbox of
+its page's shard, then sent to the target shard's stream in Redis. It is acknowledged once a
+published checkpoint of the target contains it. A drone whose lease expires loses its shards; other
+drones adopt them from their newest checkpoint in HIVE_STORE. One drone at a time is the queen, also
+by a lease: it detects the end of the crawl and divides the shards evenly. All data in Redis may be
+lost at any moment: shards are in the store and on the disks of their holders, and links that are
+not yet in a checkpoint are in the outboxes.
 
 ::
 
-    drone_of    --> Drone              heartbeats: what it holds, what is due, whether it is over
+    drone_of    --> Drone              heartbeats: its shards, due checkpoints, end of the crawl
                       |-- Exchange     claims and adopts shards, hands them over, abandons them
                       |-- Publication  uploads checkpoints to the store, then acknowledges them
                       |-- bus/         links and Requests between shards
@@ -27,5 +28,6 @@ Invariants
    are valid.
 2. A shard is claimed only when the lease of its holder has ended. Its token rises with each claim,
    so later writes of an earlier holder are refused.
-3. A link stays in the outbox of its page's shard until a published checkpoint of its target has it.
+3. A link stays in the outbox of its page's shard until a published checkpoint of its target
+   contains it.
 """

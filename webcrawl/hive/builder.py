@@ -1,4 +1,4 @@
-"""Builders of a drone, and of a crawl of one process with live seeds, from settings."""
+"""Builds a drone, or a single-process crawl with live seeds, from the settings."""
 
 from __future__ import annotations
 
@@ -36,35 +36,39 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.process import Process
 
-# How many sent links to other shards a drone remembers, 160 bytes each: 50,000 avoid about 80 % of
-# the messages (Broder et al., section 5).
+# How many links sent to other shards a drone remembers, at 160 bytes each. Remembering 50,000 of
+# them avoids about 80 % of the messages (Broder et al., section 5).
 _CACHE_SIZE = 50_000
 
 
 def drone_of(crawler: Crawler) -> Drone:
-    """Return the drone for *crawler*, whose settings name a HIVE. FatalError for invalid ones."""
+    """Build the drone for *crawler*. Raises FatalError if its settings are invalid for a hive."""
     settings = crawler.settings
-    hive = check_hive_settings(settings)
+    hive_settings = check_hive_settings(settings)
     if not settings["JOBDIR"]:
         raise FatalError("A drone of a hive needs its own JOBDIR.")
-    keys, client = Keys(hive.name), client_of(settings)
+    keys, client = Keys(hive_settings.name), client_of(settings)
+    # The next process in a job directory continues as the same drone.
     name = last_drone(Path(settings["JOBDIR"]))
     name = name or f"{socket.gethostname()}-{os.getpid()}-{random_hex('drones', 4)}"
-    holding = Holding(lease_secs=hive.lease_secs)
-    fence = Fence(holding.is_valid, hive.lease_secs)
+
+    holding = Holding(lease_secs=hive_settings.lease_secs)
+    fence = Fence(holding.is_valid, hive_settings.lease_secs)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=_CACHE_SIZE)
     splitter_of = partial(HostSplitter, outboxes=holding.outboxes, cache=cache)
-    builder = ProcessBuilder(crawler, number=hive.shards, held=(), remote=splitter_of)
-    stop = builder.stop.fail
+
+    builder = ProcessBuilder(crawler, number=hive_settings.shards, held=(), remote=splitter_of)
+    fail = builder.stop.fail
     sender = Sender(
         client=client,
         keys=keys,
         outboxes=holding.outboxes,
         cache=cache,
-        stream_bytes=stream_bytes(hive.shards),
-        fail=stop,
+        stream_bytes=stream_bytes(hive_settings.shards),
+        fail=fail,
     )
-    receiver = Receiver(client=client, keys=keys, inboxes=holding.inboxes, fail=stop)
+    receiver = Receiver(client=client, keys=keys, inboxes=holding.inboxes, fail=fail)
+
     splitter = builder.shards.remote
     assert isinstance(splitter, HostSplitter)
     process = builder.process(
@@ -86,14 +90,16 @@ def drone_of(crawler: Crawler) -> Drone:
         stats=crawler.stats,
     )
 
-    def membership_by(client: RedisClient) -> Membership:
-        return Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs)
+    def membership_with(client: RedisClient) -> Membership:
+        return Membership(client=client, keys=keys, drone=name, lease_secs=hive_settings.lease_secs)
 
-    store, own = CheckpointStore(url=store_url(settings)), client_of(settings)
+    store = CheckpointStore(url=store_url(settings))
+    # The lease keeper has its own connection, because it uses its own event loop.
+    keeper_client = client_of(settings)
     drone = Drone(
         DroneParts(
             name=name,
-            settings=hive,
+            settings=hive_settings,
             process=process,
             job=process.job,
             shards=process.shards,
@@ -104,13 +110,13 @@ def drone_of(crawler: Crawler) -> Drone:
             holding=holding,
             fence=fence,
             client=client,
-            membership=membership_by(client),
+            membership=membership_with(client),
             keeper=LeaseKeeper(
-                client=own,
-                membership=membership_by(own),
+                client=keeper_client,
+                membership=membership_with(keeper_client),
                 beat_in_store=partial(store.beat, name),
                 holding=holding,
-                fail=stop,
+                fail=fail,
             ),
             store=store,
             sender=sender,
@@ -124,7 +130,7 @@ def drone_of(crawler: Crawler) -> Drone:
 
 
 class LiveSeedReader:
-    """Reader of live *seeds* for a crawl of one process; the scheduler uses it like a drone."""
+    """Reads live *seeds* into a single-process crawl; the scheduler uses it in place of a drone."""
 
     def __init__(self, *, process: Process, client: RedisClient, seeds: LiveSeeds) -> None:
         self.process = process
@@ -133,7 +139,7 @@ class LiveSeedReader:
         self._reading: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Start reading once the process is open. The crawl fails if Redis does not answer."""
+        """Start reading live seeds. The crawl fails if Redis does not answer."""
         self._reading = asyncio.ensure_future(self._read())
 
     async def _read(self) -> None:
@@ -144,7 +150,7 @@ class LiveSeedReader:
             self.process.stop.fail(error)
 
     async def close(self) -> None:
-        """Stop reading once the process is closed."""
+        """Stop reading live seeds and close the connection to Redis."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
@@ -152,15 +158,15 @@ class LiveSeedReader:
 
 
 def live_seed_reader_of(crawler: Crawler) -> LiveSeedReader:
-    """Return the reader for a crawl of one process with LIVE_SEEDS. Raises FatalError."""
-    settings, stays = crawler.settings, keeps_open(crawler)
+    """Build the reader of LIVE_SEEDS for a single-process crawl. Raises FatalError."""
+    settings, stays_open = crawler.settings, keeps_open(crawler)
     if not settings["JOBDIR"]:
         raise FatalError("LIVE_SEEDS needs a JOBDIR: seeds stay in Redis until a checkpoint.")
     source = SeedSource.from_settings(settings, getattr(crawler.spider, "name", ""))
     client, builder = client_of(settings), ProcessBuilder(crawler)
     process = builder.process(
         ProcessHooks(
-            may_end=lambda: seeds.is_idle and not stays,
+            may_end=lambda: seeds.is_idle and not stays_open,
             published=lambda: seeds.published(),  # noqa: PLW0108  # it is defined later
         )
     )

@@ -1,4 +1,4 @@
-"""Settings of a hive, checked before a crawl begins."""
+"""Reads and checks the settings of a hive before a crawl begins."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 #: Largest HIVE_SHARDS: every drone reads and reports on all shards every few seconds.
 MAX_SHARDS = 4096
-# It becomes part of keys, streams and paths.
+# The name of a hive becomes part of Redis keys and of paths.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 class HiveSettings(NamedTuple):
-    """Values of HIVE, HIVE_SHARDS and HIVE_LEASE_SECS."""
+    """The values of HIVE, HIVE_SHARDS and HIVE_LEASE_SECS."""
 
     name: str
     shards: int
@@ -29,7 +29,7 @@ class HiveSettings(NamedTuple):
 
 
 def check_hive_settings(settings: BaseSettings) -> HiveSettings:
-    """Return the settings of the hive.
+    """Check the settings of a hive and return them.
 
     Raises FatalError for an invalid value, and for settings that cannot be used in a hive.
     """
@@ -42,27 +42,28 @@ def check_hive_settings(settings: BaseSettings) -> HiveSettings:
     shards = whole(settings, "HIVE_SHARDS", at_least=1)
     if shards > MAX_SHARDS:
         raise FatalError(f"HIVE_SHARDS must be at most {MAX_SHARDS}, not {shards}.")
+
     if settings.get("POLITENESS_KEY") == "address":
         raise FatalError(
             "POLITENESS_KEY must be host or domain in a hive: the hosts of one IP address may "
             "belong to several drones, which do not share a clock."
         )
-    is_set = (settings.getpriority("LIVE_SEEDS") or 0) > SETTINGS_PRIORITIES["project"]
-    if is_set and not flag(settings, "LIVE_SEEDS"):
-        raise FatalError("LIVE_SEEDS cannot be off in a hive, which always takes live seeds.")
+    is_set_by_user = (settings.getpriority("LIVE_SEEDS") or 0) > SETTINGS_PRIORITIES["project"]
+    if is_set_by_user and not flag(settings, "LIVE_SEEDS"):
+        raise FatalError("LIVE_SEEDS cannot be off in a hive, which always accepts live seeds.")
     if whole(settings, "CLOSESPIDER_FEW_HOSTS", at_least=0):
         raise FatalError(
-            "CLOSESPIDER_FEW_HOSTS is for a crawl of one process: end a hive with scrapy hive "
+            "CLOSESPIDER_FEW_HOSTS is only for a single-process crawl: end a hive with scrapy hive "
             "stop, and write the URLs that are left with scrapy frontier --export."
         )
     return HiveSettings(name, shards, number(settings, "HIVE_LEASE_SECS", at_least=1))
 
 
 def store_url(settings: BaseSettings) -> str:
-    """Return HIVE_STORE, or a directory next to JOBDIR.
+    """Return HIVE_STORE or, if it is not set, a directory next to JOBDIR.
 
-    All drones find the latter if their job directories are in one directory. Raises FatalError
-    without JOBDIR.
+    The default is the same for all drones whose job directories are in one directory. Raises
+    FatalError if JOBDIR is not set either.
     """
     if url := settings.get("HIVE_STORE"):
         return str(url)

@@ -1,8 +1,8 @@
-"""Drone: one process of a hive, with leases on some of its shards.
+"""Drone: one process of a hive, with leases on some of the hive's shards.
 
-Its process crawls the shards that it holds. Its heartbeats tell it which shards those are
-(exchange.py), when a checkpoint is due (publication.py), and when the crawl is over. All of it runs
-in the reactor's loop; calls that block on HIVE_STORE run in threads.
+The process crawls the shards that it holds. The answers to its heartbeats tell it which shards to
+hold (exchange.py), when to make a checkpoint (publication.py), and when the crawl is over. All of
+this runs in the reactor's loop; calls that block on HIVE_STORE run in threads.
 
 Invariants:
 
@@ -41,7 +41,7 @@ from webcrawl.hive.membership.connection import (
 )
 from webcrawl.hive.membership.queen import EndDetection, busiest_of, share_of, supply_of
 from webcrawl.hive.membership.report import Gauge, Report, drone_name
-from webcrawl.hive.membership.succession import note_drone
+from webcrawl.hive.membership.succession import record_drone
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.hive.store.store import HiveFacts
@@ -57,17 +57,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Heartbeats per lease.
-_BEATS = 5
+_BEATS_PER_LEASE = 5
 # Heartbeats are this many times as frequent while the drone is idle, because detecting the end of a
-# crawl takes six of them, and while the shards of a new hive are divided.
-_SPEEDUP = 8
-# Seconds between two checks of expired leases.
-_LAPSED_SECS = 0.1
-# Drones that were started together with the first one have joined the hive after so many seconds.
-_JOINED_SECS = 1.0
-# A new hive publishes its first pages after so many seconds, even with a long
-# CHECKPOINT_INTERVAL_SECS.
+# crawl takes six of them. They are also while the shards of a new hive are being divided.
+_FAST_FACTOR = 8
+# Seconds between two checks whether expired leases are valid again.
+_EXPIRED_CHECK_SECS = 0.1
+# Drones that were started together join a new hive within this many seconds.
+_JOINING_SECS = 1.0
+# A new hive makes its first checkpoint after this many seconds, even if CHECKPOINT_INTERVAL_SECS is
+# longer.
 _FIRST_SECS = 5.0
 
 
@@ -81,8 +80,8 @@ class Drone:
         self.process = parts.process
         self._holding = parts.holding
         # Seconds between two heartbeats.
-        self._pause = parts.settings.lease_secs / _BEATS
-        self._joining_secs = min(self._pause, _JOINED_SECS)
+        self._pause = parts.settings.lease_secs / _BEATS_PER_LEASE
+        self._joining_secs = min(self._pause, _JOINING_SECS)
         self.publication = Publication(parts)
         self._exchange = ShardExchange(parts, self.publication)
         self._gauge = Gauge(
@@ -94,94 +93,103 @@ class Drone:
         self._end = EndDetection(parts.membership.last_ids)
         self._tasks: list[asyncio.Task[None]] = []
         self._beat: Beat | None = None
-        # Set by each heartbeat that Redis has answered.
+        # Set when Redis has answered a heartbeat; cleared when shards are exchanged.
         self._has_beaten = asyncio.Event()
-        #: Identifies the Redis data in which the shards are registered.
-        self._born = ""
-        self._beats = 0
+        # Identifies the Redis data in which the shards are registered (``HiveState.born``).
+        self._known_born = ""
+        self._beat_count = 0
         #: Whether the hive has finished its crawl.
         self.is_over = False
-        self._checkpoint = 0
+        # The number of the last checkpoint order that this drone has followed.
+        self._followed_checkpoint = 0
 
     # --- start and end
 
     def begin(self) -> None:
-        """Start once the process is open; it does not hold any shard yet."""
+        """Join the hive. Called once the process is open; it does not hold any shard yet."""
         self._run(self._join())
 
     async def _join(self) -> None:
-        """Join the hive, or create it. FatalError if it was begun with other settings."""
+        """Join the hive, or create it, and start this drone's tasks.
+
+        Raises FatalError if the hive was started with other settings.
+        """
         hive, settings, job = self._hive, self._hive.settings, self._hive.job
-        shards = [shard_path(job.path, name) for name in shard_names(job.path)]
-        if any(map(_is_foreign, shards)):
+        shard_directories = [shard_path(job.path, name) for name in shard_names(job.path)]
+        if any(map(_is_of_single_process, shard_directories)):
             raise FatalError(
-                f"JOBDIR {job.path} has a crawl of one process: continue it without HIVE, or "
+                f"JOBDIR {job.path} contains a single-process crawl: continue it without HIVE, or "
                 "choose another directory."
             )
-        key = self.process.parts.services.rules.key
+        politeness_key = self.process.parts.services.rules.key
+
         await check(hive.client)
-        try:  # before there is a lease that could expire meanwhile
+        try:  # before the drone has a lease that could expire meanwhile
             await check_for_leases(hive.client, settings.lease_secs)
             state = await hive.membership.enter(settings.shards, secs=TIMEOUT_SECS)
             owners = (await hive.membership.look(secs=TIMEOUT_SECS)).owners
         except UNREACHABLE as error:
             raise no_answer(error) from error
-        # A drone writes to the store before it holds a shard, so if any shard is held, the hive is
-        # not new.
-        held = owners or shards
+
+        # Each drone enters the store before it holds a shard. So if any shard was ever held, the
+        # hive is not new, and its store must not be empty.
         facts = await asyncio.to_thread(
             hive.store.enter,
             HiveFacts(
                 shards=settings.shards,
-                politeness_key=key,
+                politeness_key=politeness_key,
                 born=state.born,
                 seed=job.seed,
             ),
             self._hive.suffixes,
-            may_be_new=not held,
+            may_be_new=not (owners or shard_directories),
         )
-        for name, saved, given in (
+
+        for name, saved, current in (
             ("HIVE_SHARDS", facts.shards, settings.shards),
             ("HIVE_SHARDS", state.shards, settings.shards),
-            ("POLITENESS_KEY", facts.politeness_key, key),
+            ("POLITENESS_KEY", facts.politeness_key, politeness_key),
         ):
-            if saved != given:
+            if saved != current:
                 raise FatalError(
-                    f"The hive {settings.name} was begun with {name} {saved}, not {given}: keep "
-                    "the old value, or choose another HIVE and HIVE_STORE."
+                    f"The hive {settings.name} was started with {name} {saved}, not {current}: "
+                    "keep the old value, or choose another HIVE and HIVE_STORE."
                 )
-        self._born = state.born
+
+        self._known_born = state.born
         self._holding.is_redis_complete = facts.born == state.born
         use_list(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
         job.use(facts.seed)
-        self._checkpoint = state.checkpoint
-        note_drone(job.path, hive.name)
+        self._followed_checkpoint = state.checkpoint
+        record_drone(job.path, hive.name)
         hive.keeper.start()
-        own = (self._keep_beating(), self._keep_fence(), self._exchange_shards())
-        for run in (*own, hive.sender.run(), hive.receiver.run(), hive.live_seeds.run()):
-            self._run(run)
 
-    def _run(self, part: Coroutine[Any, Any, None]) -> None:
-        """Run *part* next to the crawl, which ends if it fails."""
-        task = asyncio.ensure_future(part)
-        task.add_done_callback(self._ended)
+        own_tasks = (self._keep_beating(), self._keep_fence(), self._exchange_shards())
+        for task in (*own_tasks, hive.sender.run(), hive.receiver.run(), hive.live_seeds.run()):
+            self._run(task)
+
+    def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run *coroutine* as a task next to the crawl. If it fails, the crawl ends."""
+        task = asyncio.ensure_future(coroutine)
+        task.add_done_callback(self._on_task_end)
         self._tasks.append(task)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         self._tasks.remove(task)
         if isinstance(error, Exception):
             self._hive.stop.fail(error)
 
     async def close(self) -> None:
-        """Release the leases, so that other drones can take over immediately.
+        """Release the leases, so that other drones can take over the shards immediately.
 
-        Called when the process has made its last checkpoint, or failed to, and is closed.
+        Called when the process is closed, after its last checkpoint was made or has failed.
         """
         tasks = [*self._tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
         membership = self._hive.membership
         await self._hive.keeper.stop()
         try:
@@ -195,12 +203,12 @@ class Drone:
 
     @property
     def processes(self) -> int:
-        """Return the number of drones in the last heartbeat; 1 before the first."""
+        """Return the number of living drones at the last heartbeat; 1 before the first."""
         return 1 if self._beat is None else len(self._beat.alive)
 
     @property
     def awaits(self) -> str:
-        """Return in words what an idle drone waits for: another drone, or seeds."""
+        """Describe what an idle drone waits for: another drone, or seeds."""
         if self._beat is None or not (busiest := self._beat.state.busiest):
             return "other drones or seeds"
         return f"{busiest} (hosts are divided evenly, not by load) or seeds"
@@ -208,19 +216,20 @@ class Drone:
     # --- leases
 
     async def _keep_beating(self) -> None:
+        """Send heartbeats until cancelled."""
         while not is_cancelled():
             await self._beat_once()
             beat = self._beat
             is_new = beat is not None and beat.now < beat.state.begun_at + 2 * self._joining_secs
-            await asyncio.sleep(self._pause / (_SPEEDUP if is_new or self._is_ending else 1))
+            await asyncio.sleep(self._pause / (_FAST_FACTOR if is_new or self._is_ending else 1))
 
     async def _keep_fence(self) -> None:
-        """Abort all requests at the moment when the leases expire."""
+        """Abort all requests as soon as the leases expire. Runs until cancelled."""
         while not is_cancelled():
-            left = self._holding.valid_until - now()
-            if left <= 0:
+            secs_left = self._holding.valid_until - now()
+            if secs_left <= 0:
                 self._abort_requests()
-            await asyncio.sleep(left if left > 0 else _LAPSED_SECS)
+            await asyncio.sleep(secs_left if secs_left > 0 else _EXPIRED_CHECK_SECS)
 
     def _abort_requests(self) -> None:
         """Abort all requests, because other drones may hold their hosts by now."""
@@ -228,37 +237,43 @@ class Drone:
         self._hive.fence.abort()
 
     async def _beat_once(self) -> None:
+        """Send one heartbeat, and follow what the answer says about leases and orders."""
         hive, holding = self._hive, self._holding
         try:
             beat = await hive.keeper.beat(self._report())
             unreadable = hive.membership.unreadable + hive.keeper.membership.unreadable
             hive.stats.set_value("hive/unreadable", unreadable)
             if holding.leases and holding.is_in_doubt(beat.incarnation):
-                logger.warning("The leases expired while Redis changed; shards are claimed again")
+                logger.warning(
+                    "The leases expired while Redis changed; shards will be claimed again"
+                )
                 self._exchange.abandon({*holding.leases})  # the store says who held them last
-            if beat.state.born != self._born:
+            if beat.state.born != self._known_born:
                 await self._join_again()
                 return
-            # Registers leases that Redis has lost in a restart or failover. Those claimed since the
-            # heartbeat are in Redis, too, which does no harm.
-            leases = holding.leases.items()
+
+            # Register leases that Redis has lost in a restart or failover. Leases claimed since the
+            # heartbeat may be registered again, which does no harm.
+            claimed = holding.leases.items()
             await self._exchange.keep(
-                {n: lease for n, lease in leases if beat.leases.get(n) != lease}
+                {number: token for number, token in claimed if beat.leases.get(number) != token}
             )
             if not holding.is_valid():
                 self._abort_requests()  # the loop may have been too late to notice
             holding.confirm(beat.began, beat.incarnation)
+
             self._beat = beat
             hive.sender.on_heartbeat(beat.incarnation, beat.acks)
             hive.receiver.incarnation = beat.incarnation
             if beat.is_queen:
-                await self._queen_duties(beat)
+                await self._do_queen_duties(beat)
         except UNREACHABLE as error:
             if holding.is_redis_up:
                 holding.is_redis_up = False
                 message = "Redis cannot be reached; links to other processes wait on disk: %s"
                 logger.warning(message, str(error) or type(error).__name__)
             return
+
         if not holding.is_redis_up:
             holding.is_redis_up = True
             logger.info("Redis can be reached again")
@@ -267,19 +282,23 @@ class Drone:
         self._has_beaten.set()
 
     async def _leave_store(self) -> None:
-        """Delete the heartbeat in the store. If one stays, it no longer changes and is ignored."""
+        """Delete this drone's heartbeat in the store.
+
+        If that fails, the heartbeat no longer changes, so other drones ignore it.
+        """
         with contextlib.suppress(OSError):
             await asyncio.to_thread(self._hive.store.end_beats, self._hive.name)
 
     async def _join_again(self) -> None:
-        """Register the hive and the shards in a Redis that has lost its data."""
+        """Register the hive and this drone's shards again, because Redis has lost its data."""
         logger.warning("Redis was emptied: registering the hive there again")
         self._holding.is_redis_complete = False
         state = await self._hive.membership.enter(self._hive.settings.shards)
         await self._exchange.keep({**self._holding.leases})
-        self._born = state.born
+        self._known_born = state.born
 
     async def _exchange_shards(self) -> None:
+        """Claim or hand over shards after each heartbeat, until cancelled."""
         while not is_cancelled():
             await self._has_beaten.wait()
             self._has_beaten.clear()
@@ -299,9 +318,10 @@ class Drone:
     # --- checkpoints
 
     def checkpoint_due(self) -> None:
-        """Start a checkpoint after CHECKPOINT_INTERVAL_SECS.
+        """Order a checkpoint of all drones, if this drone is the queen.
 
-        All drones follow the queen's clock, or their own if Redis cannot be reached.
+        Called every CHECKPOINT_INTERVAL_SECS. While Redis cannot be reached, each drone makes its
+        checkpoints by its own clock.
         """
         beat = self._beat
         if not self._holding.is_redis_up or beat is None:
@@ -312,45 +332,53 @@ class Drone:
     # --- orders
 
     async def _publish_orders(self, **orders: Any) -> None:
+        """Set the fields *orders* of the hive's state in Redis, which all drones follow."""
         try:
             await self._hive.membership.order(**orders)
         except UNREACHABLE as error:
             logger.warning("Orders to the other drones cannot be sent: %s", error)
 
-    async def _queen_duties(self, beat: Beat) -> None:
-        """Do the queen's duties (queen.py): divide shards, order checkpoints, detect the end."""
+    async def _do_queen_duties(self, beat: Beat) -> None:
+        """Divide shards, order checkpoints and detect the end, as the queen's duties (queen.py)."""
         hive, state = self._hive, beat.state
         orders: dict[str, Any] = {}
-        is_new = beat.now < state.begun_at + self._joining_secs
-        share = share_of(state.shards, len(beat.alive), is_new=is_new)
-        if is_new and not self._holding.is_redis_complete:
-            share = state.share  # Redis was emptied; drones are about to register their shards
+        is_hive_new = beat.now < state.begun_at + self._joining_secs
+        share = share_of(state.shards, len(beat.alive), is_new=is_hive_new)
+        if is_hive_new and not self._holding.is_redis_complete:
+            share = state.share  # Redis was emptied; the drones will register their shards again
+
         if share != state.share:
             orders["share"] = share
             self._beat = beat._replace(state=replace(state, share=share))
+
         reports = [report for report in beat.reports.values() if report is not None]
         if (busiest := busiest_of(beat.reports)) != state.busiest:
             orders["busiest"] = busiest
-        supply, number, since = supply_of(reports)
-        if (supply, number, since) != (state.supply, state.round, state.counted_since):
-            orders |= {"supply": int(supply), "round": number, "counted_since": since}
+        supply, current_round, since = supply_of(reports)
+        if (supply, current_round, since) != (state.supply, state.round, state.counted_since):
+            orders |= {"supply": int(supply), "round": current_round, "counted_since": since}
+
         has_pages = any(report.figures.pages for report in reports)
         if not state.checkpoint and has_pages and beat.now > state.begun_at + _FIRST_SECS:
             orders["checkpoint"] = 1
         if not (state.finished or hive.keeps_open) and await self._end.look(beat):
             orders["finished"] = True
+
         if orders:
             await self._publish_orders(**orders)
 
     def _apply_state(self, state: HiveState) -> None:
+        """Follow the queen's orders in *state*."""
         process = self.process
-        # A checkpoint that is being made does not count: it may have begun before the order.
-        if state.checkpoint != self._checkpoint and process.checkpoints.start():
-            self._checkpoint = state.checkpoint
+        # A checkpoint in progress does not count, because it may have begun before the order.
+        if state.checkpoint != self._followed_checkpoint and process.checkpoints.start():
+            self._followed_checkpoint = state.checkpoint
+
         for shard in self._hive.shards:
             domains = shard.hosts.records.domains
             if domains.current_round < state.round:
                 domains.begin_round(state.round, counted_since=state.counted_since)
+
         if state.finished and not self.is_over:
             self.is_over = True
             wake(process.parts.services.crawler.engine)
@@ -358,6 +386,7 @@ class Drone:
             self._hive.stop.ask("hive_stopped")
 
     def supply_elsewhere(self) -> Supply:
+        """Return how soon any shard of the hive will have URLs to fetch, according to the queen."""
         state = None if self._beat is None else self._beat.state
         if state is None or state.round != self._round:
             return Supply.SOON
@@ -365,6 +394,7 @@ class Drone:
 
     @property
     def _round(self) -> int:
+        """The current reputation round of the held shards, or of the hive if none is held."""
         rounds = (shard.hosts.records.domains.current_round for shard in self._hive.shards)
         return max(rounds, default=0 if self._beat is None else self._beat.state.round)
 
@@ -372,7 +402,7 @@ class Drone:
 
     @property
     def _is_idle(self) -> bool:
-        """Return whether no held shard has work left, and no message waits to be sent."""
+        """Whether no held shard has work left and no message waits to be sent."""
         hive = self._hive
         return (
             hive.sender.is_idle
@@ -388,14 +418,15 @@ class Drone:
         return self._is_idle and not self._hive.keeps_open
 
     def _report(self) -> Report:
+        """Build the report that is sent with the next heartbeat."""
         hive = self._hive
-        self._beats += 1
+        self._beat_count += 1
         supplies = [shard.feeder.supply() for shard in hive.shards]
         if not hive.sender.is_idle:
             supplies.append(Supply.SOON)
         domains = [shard.hosts.records.domains for shard in hive.shards]
         return Report(
-            number=self._beats,
+            number=self._beat_count,
             leases=self._holding.leases,
             idle=self._is_idle,
             activity=hive.sender.sent + hive.receiver.received,
@@ -410,7 +441,7 @@ class Drone:
         )
 
 
-def _is_foreign(shard: Path) -> bool:
-    """Return whether *shard* is the directory of a crawl without a hive, not to be replaced."""
-    is_drones = LocalRecord.read(shard).token or (shard / "outbox").exists()
-    return (shard / "CURRENT").exists() and not is_drones
+def _is_of_single_process(shard: Path) -> bool:
+    """Return whether the directory *shard* belongs to a single-process crawl, without a hive."""
+    is_of_hive = LocalRecord.read(shard).token or (shard / "outbox").exists()
+    return (shard / "CURRENT").exists() and not is_of_hive

@@ -1,4 +1,4 @@
-"""Parts of a drone, used by its heartbeats, its exchange of shards and its publications."""
+"""The objects that make up a drone, shared by its heartbeats, shard exchange and publications."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DroneParts:
-    """Parts of a drone, its connections to other drones, and the state it shares with them.
+    """The parts of one drone: its process, its shards, and its connections to other drones.
 
-    job, shards, lifecycle, stop: of the process.
-    name: of the drone in the hive, different for each process.
+    job, shards, lifecycle, stop: those of the drone's process.
+    name: the drone's name in the hive, unique to each drone.
     shard_of: makes a new, unopened shard from its number.
-    suffixes: public suffix list for a new hive.
-    fence: of the process, open while the leases are valid.
-    keeps_open: whether the hive waits for seeds when no URL is left.
+    suffixes: the text of the public suffix list, used if the hive is new.
+    fence: lets the process contact hosts only while its leases are valid.
+    keeps_open: whether the hive waits for more seeds when no URL is left.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Publication of a drone's checkpoints: uploads them to HIVE_STORE, then acknowledges them."""
+"""Uploads a drone's checkpoints to HIVE_STORE, then acknowledges the links in them."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How many shards are transferred to or from the store at a time. An object store is slow for each
-# request, and heartbeats there must not wait for a thread.
+# How many shards are transferred to or from the store at a time. Each request to an object store is
+# slow, and heartbeats in the store must not have to wait for a free thread.
 _MAX_TRANSFERS = 4
 
 
 class Publication:
-    """Publication of a drone's checkpoints, as long as its leases are valid."""
+    """Publishes the checkpoints of a drone's shards, as long as its leases are valid."""
 
     def __init__(self, parts: DroneParts) -> None:
         self._hive = parts
         self._holding = parts.holding
         self.transfers = asyncio.Semaphore(_MAX_TRANSFERS)
-        # Idle shards to be given up with the next checkpoint.
+        # Idle shards that are given up with the next checkpoint.
         self._releasing: set[int] = set()
-        # Those whose last checkpoint is in the store.
+        # Those of them whose last checkpoint is in the store.
         self._released: set[int] = set()
 
     async def release(self, numbers: Collection[int]) -> set[int]:
-        """Make a checkpoint that gives up the idle shards *numbers*.
+        """Publish a last checkpoint of the idle shards *numbers*, so that others can take them.
 
-        Returns those whose checkpoint is in the store.
+        Returns the shards whose checkpoint is in the store.
         """
         checkpoints = self._hive.process.checkpoints
         await checkpoints.settle()
@@ -48,31 +48,34 @@ class Publication:
         return self._released
 
     async def publish(self) -> None:
-        """Upload the checkpoint on this disk and acknowledge the stream entries that it has.
+        """Upload the checkpoint on this disk, and acknowledge the stream entries it contains.
 
         A failure is only logged, because the next checkpoint repeats the upload.
         """
         published: dict[int, int] = {}
+        # Shards whose outboxes may hold Requests come first: see ``Outbox.has_requests``.
         for has_requests in (True, False):
             outboxes = self._holding.outboxes.items()
             numbers = [number for number, outbox in outboxes if outbox.has_requests is has_requests]
             await asyncio.gather(*(self._publish(number, published) for number in numbers))
             if not published.keys() >= {*numbers}:
-                break  # the other shards may have finished pages whose Requests are in these
+                break  # pages of the other shards may have left their Requests in these outboxes
         await self._acknowledge(published)
 
     async def _publish(self, number: int, published: dict[int, int]) -> None:
-        """Publish the shard *number*, and add the checkpoint's sequence number to *published*."""
+        """Upload the shard *number*, and add the checkpoint's sequence number to *published*."""
         stop, holding = self._hive.process.stop, self._holding
         # Read before the first await, so that a checkpoint prepared earlier does not count.
-        released = number in self._releasing or stop.is_over
+        is_released = number in self._releasing or stop.is_over
         async with self.transfers:
             shard = self._hive.shards.held(number)
             if shard is None or not holding.is_valid():
                 return
+
             path = shard_path(self._hive.job.path, shard.name)
             if not (path / "CURRENT").exists():
-                return  # adopted while the checkpoint was made
+                return  # the shard was adopted while the checkpoint was made
+
             try:
                 sequence = await asyncio.to_thread(
                     self._hive.store.publish,
@@ -80,7 +83,7 @@ class Publication:
                     shard=number,
                     token=holding.leases[number],
                     drone=self._hive.name,
-                    released=released,
+                    released=is_released,
                     hosts=shard.hosts.records.database,
                     is_valid=holding.is_valid,
                 )
@@ -91,21 +94,29 @@ class Publication:
                 return
             except (OSError, CorruptRecordError) as error:
                 self._hive.stats.inc_value("hive/publish/failed")
-                logger.warning("Checkpoint not in HIVE_STORE; the next one retries: %s", error)
+                logger.warning(
+                    "Checkpoint not uploaded to HIVE_STORE; the next one will retry: %s", error
+                )
                 return
         published[number] = sequence
-        if released:
+        if is_released:
             self._released.add(number)
 
     async def _acknowledge(self, published: dict[int, int]) -> None:
+        """Tell the hive up to which stream entries the *published* checkpoints go.
+
+        *published* has the sequence number of each shard's checkpoint.
+        """
         hive, holding = self._hive, self._holding
         if not (published and holding.is_redis_up):
             return
         incarnation = hive.receiver.incarnation
-        positions = {number: holding.inboxes[number].prepared(incarnation) for number in published}
+        positions = {
+            number: holding.inboxes[number].saved_position(incarnation) for number in published
+        }
         try:
             await hive.membership.acknowledge(positions, holding.leases, published)
             if 0 in published:
                 await hive.live_seeds.published()
         except UNREACHABLE as error:
-            logger.warning("Redis keeps delivered links until the next checkpoint: %s", error)
+            logger.warning("Delivered links stay in Redis until the next checkpoint: %s", error)

@@ -1,7 +1,7 @@
-"""Tools for a job directory, used by the commands that do not crawl.
+"""Tools for job directories, used by the commands that do not crawl.
 
-A job is what a crawl writes: the state that its manifest names, logs, and the outputs of its
-processing modules. The tools read these files, also while the crawl runs. Each has a command::
+A job is everything that a crawl writes: its saved state, logs, and the outputs of its processing
+modules. The tools read these files, even while the crawl runs. Each tool has a command::
 
     JOBDIR                          package      command
     CURRENT ─► manifest ─► shards
@@ -27,14 +27,14 @@ them, and the tools read them as one crawl.
 Invariants
 ==========
 
-1. A reader takes no lock and changes nothing, so it cannot harm a running crawl. Its answer is as
-   of a checkpoint plus the logs since then.
-2. A tool that changes a job takes its lock and ends with a checkpoint. If it dies before, run the
-   same command again to finish.
-3. A result appears under its name when it is complete, or not at all.
+1. A tool that only reads takes no lock and changes nothing, so it cannot harm a running crawl. It
+   reads the last checkpoint, and the logs since then.
+2. A tool that changes a job takes the job's lock and ends with a checkpoint. If it dies before the
+   end, run the same command again to finish.
+3. A result appears under its final name only when it is complete.
 4. Memory does not grow with the crawl. Sorting uses temporary files.
 5. A damaged file is reported in one sentence that says what could not be read.
 
-Two packages are used by others: queue and wacz read stored pages with replay; report and check read
-the job with inspect.
+Two of the packages are used by others: queue and wacz read stored pages with replay, and report and
+check read the job with inspect.
 """

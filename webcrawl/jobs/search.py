@@ -1,7 +1,7 @@
-"""Search in the full-text index of a crawl, which may be running.
+"""Searches the full-text index of a crawl, which may be running.
 
-It finds the pages that were in the index at the crawl's last commit (pipelines/search_index.py). No
-file is changed.
+A search finds the pages that were in the index at the crawl's last commit
+(pipelines/search_index.py). It changes no file.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MAX_BRACKETS = 50
 
 
 class SearchHit(msgspec.Struct):
-    """Page that was found.
+    """A page that a search has found.
 
-    ``highlights``: positions of the words in the snippet, the first character and the one after the
-    last.
+    ``highlights``: where the words are in the snippet, each as the positions of the first character
+    and of the character after the last.
     """
 
     url: str
@@ -46,39 +46,43 @@ class SearchHit(msgspec.Struct):
 
 
 class SearchResult(msgspec.Struct):
-    """Best pages of a search, and the total number of pages found."""
+    """Result of a search: the best pages, and the total number of pages found."""
 
     total: int
     hits: list[SearchHit]
 
 
 def indexes_of(settings: BaseSettings) -> list[Path]:
-    """Return the index directories of the job in *settings*; in a hive, those of all drones."""
-    own = output_directory(settings, *SearchIndex.output)
+    """Return the index directories of the job in *settings*, or of all drones of a hive."""
+    index = output_directory(settings, *SearchIndex.output)
     _, folder = SearchIndex.output
-    return [own] if own.is_dir() else [*own.parent.glob(f"{DRONES}/*/{folder}/")] or [own]
+    return [index] if index.is_dir() else [*index.parent.glob(f"{DRONES}/*/{folder}/")] or [index]
 
 
 def search_all(
     directories: Iterable[Path], words: str, *, limit: int, language: str, host: str
 ) -> SearchResult:
-    """Search several indexes as with ``search``; each has its own word statistics.
+    """Search the indexes in *directories* as ``search`` does, and return the best pages of all.
 
-    A page that is in several is returned once, but counted in each.
+    Each index has its own word statistics. A page that is in several indexes is returned once, but
+    counted in each.
     """
-    found = [search(one, words, limit=limit, language=language, host=host) for one in directories]
-    hits = sorted((hit for one in found for hit in one.hits), key=lambda hit: -hit.score)
+    results = [
+        search(directory, words, limit=limit, language=language, host=host)
+        for directory in directories
+    ]
+    hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: -hit.score)
     by_url = {hit.url: hit for hit in reversed(hits)}
     best = [hit for hit in hits if by_url[hit.url] is hit]
-    return SearchResult(sum(one.total for one in found), best[:limit])
+    return SearchResult(sum(result.total for result in results), best[:limit])
 
 
 def search(directory: Path, words: str, *, limit: int, language: str, host: str) -> SearchResult:
-    """Return the *limit* best pages with all *words* in the index in *directory*.
+    """Search the index in *directory*, and return the *limit* best pages that have all *words*.
 
-    *words* may have phrases in quotes, ``OR``, ``-word``, ``title:word``, or only ``*`` for all
-    pages; syntax errors are ignored. If *language* or *host* is not empty, other pages are left
-    out. Raises FatalError if there is no index.
+    *words* may contain phrases in quotes, ``OR``, ``-word`` and ``title:word``, or be only ``*``
+    for all pages; syntax errors are ignored. If *language* or *host* is not empty, only pages in
+    that language or of that host are found. Raises FatalError if there is no index.
     """
     if len(words) > _MAX_CHARACTERS or words.count("(") > _MAX_BRACKETS:
         raise FatalError(
@@ -94,34 +98,39 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
             "crawls/web WORDS), or its directory (-s SEARCH_DIR=DIR), or build one: run a crawl or "
             "a replay with webcrawl.pipelines.search_index.SearchIndex in ITEM_PIPELINES."
         )
+
     try:
         index = tantivy.Index.open(str(directory))
         query, _ = index.parse_query_lenient(
             words, ["title", "text"], {"title": _TITLE_BOOST}, conjunction_by_default=True
         )
-        parts = [query]
+        conditions = [query]
         for name, value in (("language", language), ("host", host.lower())):
             if value:
-                parts.append(tantivy.Query.term_query(index.schema, name, value))
-        query = tantivy.Query.boolean_query([(tantivy.Occur.Must, part) for part in parts])
+                conditions.append(tantivy.Query.term_query(index.schema, name, value))
+        query = tantivy.Query.boolean_query(
+            [(tantivy.Occur.Must, condition) for condition in conditions]
+        )
+
         searcher = index.searcher()
-        found: Any = searcher.search(query, limit)  # the library's stub has no count
-        snippets = tantivy.SnippetGenerator.create(searcher, parts[0], index.schema, "text")
+        answer: Any = searcher.search(query, limit)  # the library's stub has no count
+        snippets = tantivy.SnippetGenerator.create(searcher, conditions[0], index.schema, "text")
         snippets.set_max_num_chars(_SNIPPET_CHARS)
-        hits = [_hit(searcher.doc(address), score, snippets) for score, address in found.hits]
+        hits = [_hit(searcher.doc(address), score, snippets) for score, address in answer.hits]
     except ValueError as error:
         raise FatalError(f"The search index in {directory} cannot be read: {error}.") from error
-    return SearchResult(found.count, hits)
+    return SearchResult(answer.count, hits)
 
 
 def _hit(document: tantivy.Document, score: float, snippets: tantivy.SnippetGenerator) -> SearchHit:
+    """Return *document* as a hit, with a snippet of its text."""
     snippet = snippets.snippet_from_doc(document)
     text = snippet.fragment()
     data = text.encode()
     # The library counts bytes, not characters.
     highlights = [
-        (len(data[: one.start].decode()), len(data[: one.end].decode()))
-        for one in snippet.highlighted()
+        (len(data[: span.start].decode()), len(data[: span.end].decode()))
+        for span in snippet.highlighted()
     ]
     fields = {name: values[0] for name, values in document.to_dict().items()}
     return SearchHit(

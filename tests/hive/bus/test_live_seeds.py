@@ -15,7 +15,7 @@ from scrapy.utils.test import get_crawler
 from webcrawl.crawl.seeds import BadLine
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry
-from webcrawl.hive.bus.live_seeds import LiveSeeds, SeedSource, found_in, visit_item
+from webcrawl.hive.bus.live_seeds import LiveSeeds, SeedSource, parse_item, visit_item
 from webcrawl.hive.membership.connection import client_of, close
 from webcrawl.revisit.history import History, encode_history
 
@@ -219,7 +219,7 @@ async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
     ],
 )
 def test_an_item_is_a_line_or_json(item, url, rank):
-    (seed,) = found_in(item)
+    (seed,) = parse_item(item)
     assert (seed.url, seed.rank) == (url, rank)
 
 
@@ -237,7 +237,7 @@ def test_an_item_is_a_line_or_json(item, url, rank):
     ],
 )
 def test_an_item_with_more_is_a_request_as_scrapy_redis_makes_it(more, method, url, body, meta):
-    (request,) = found_in(json.dumps({"url": "https://a.test/?b=1", **more}).encode())
+    (request,) = parse_item(json.dumps({"url": "https://a.test/?b=1", **more}).encode())
     assert (request.method, request.url, request.body) == (method, url, body)
     assert (request.meta, request.dont_filter) == (meta, False)
 
@@ -269,7 +269,7 @@ def test_an_item_with_more_is_a_request_as_scrapy_redis_makes_it(more, method, u
 )
 def test_an_item_that_is_no_request_is_refused_with_the_reason(item, why):
     with pytest.raises(BadLine, match=why):
-        found_in(item)
+        parse_item(item)
 
 
 # The example of scrapy-redis' README, section Features.
@@ -294,7 +294,7 @@ README = (
     ],
 )
 def test_meta_keys_that_are_not_allowed_are_left_out_and_named(item, url, named, caplog):
-    (one,) = found_in(item)
+    (one,) = parse_item(item)
     assert one.url == url
     assert not getattr(one, "meta", None)
     (message,) = caplog.messages
@@ -305,7 +305,7 @@ def test_meta_keys_that_are_not_allowed_are_left_out_and_named(item, url, named,
 
 def test_meta_keys_that_are_allowed_stay_beside_those_that_are_not(caplog):
     item = {"url": "https://a.test/", "meta": {"mine": 1, "data": {"proxy": "x"}, "depth": 2}}
-    (request,) = found_in(json.dumps(item).encode())
+    (request,) = parse_item(json.dumps(item).encode())
     assert request.meta == {"data": {"proxy": "x"}, "depth": 2}
     assert "mine" in caplog.text
 
@@ -357,7 +357,7 @@ HISTORY = encode_history(History(stored_at=5.0, content=1 << 63, etag='W/"x"'))
 
 def test_an_item_is_a_visit_of_what_was_finished_before():
     entry = Entry("http://a.test/x", "", 3, via="http://b.test/", kind="sitemap", history=HISTORY)
-    assert found_in(visit_item(entry)) == [entry]
+    assert parse_item(visit_item(entry)) == [entry]
 
 
 @pytest.mark.parametrize(
@@ -367,8 +367,8 @@ def test_an_item_is_a_visit_of_what_was_finished_before():
         ({"history": ""}, "Expected `bytes` of length >= 1"),
         ({"history": b64encode(b"x" * 513).decode()}, "Expected `bytes` of length <= 512"),
         ({"history": b64encode(b"x").decode()}, "not a valid visit: "),
-        ({"kind": "robots"}, "not a valid visit: its kind is not a link"),
-        ({"kind": "request"}, "not a valid visit: its kind is not a link"),
+        ({"kind": "robots"}, "not a valid visit: its kind is not that of a link"),
+        ({"kind": "request"}, "not a valid visit: its kind is not that of a link"),
         ({"url": "http://b.test/"}, "unknown field `url`"),
     ],
 )
@@ -376,7 +376,7 @@ def test_a_visit_that_cannot_be_is_refused_with_the_reason(visit, why):
     if visit and "history" not in visit:
         visit = {"history": b64encode(HISTORY).decode(), **visit}
     with pytest.raises(BadLine) as error:
-        found_in(json.dumps({"url": "http://a.test/", "meta": {"visit": visit}}).encode())
+        parse_item(json.dumps({"url": "http://a.test/", "meta": {"visit": visit}}).encode())
     assert why in str(error.value)
 
 

@@ -16,7 +16,7 @@ from strategies import examples
 
 from webcrawl.hive.bus.messages import LinkedHosts, decode
 from webcrawl.hive.bus.outbox import Outbox
-from webcrawl.hive.membership.keys import order_of
+from webcrawl.hive.membership.keys import stream_id_key
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, read_records
 
 FAR = dict.fromkeys(range(10), f"{1 << 60}-0")
@@ -297,7 +297,7 @@ class Model(RuleBasedStateMachine):
     def acknowledge(self, back):
         at = f"{max(0, self.clock - back)}-0"
         for _, payload in self.left:
-            if payload in self.stored and order_of(self.stored[payload]) <= order_of(at):
+            if payload in self.stored and stream_id_key(self.stored[payload]) <= stream_id_key(at):
                 self.acked.add(payload)
         self.outbox.acknowledge(dict.fromkeys(range(3), at))
 

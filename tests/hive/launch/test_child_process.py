@@ -52,7 +52,9 @@ async def test_a_drone_that_dies_six_times_is_given_up(child):
     one = child("exit 1")
     assert await one.process.run() == 1
     assert one.starts == 6
-    assert one.said[-1] == f"drone 0 died again (exit code 1) and is given up; see {one.log}"
+    assert (
+        one.said[-1] == f"drone 0 died again (exit code 1) and will not be restarted; see {one.log}"
+    )
     assert one.process.state == "given up"
 
 

@@ -114,7 +114,7 @@ async def test_a_report_of_another_version_leaves_its_drone_in_the_table(server)
         await client.hset(KEYS.drones, "one-1-a", b"\xc1")
         rows = table("web", await look(client, KEYS))
     assert re.fullmatch(r"one-1-a +64", rows[2])
-    assert rows[3] == "  queen, its report cannot be read: another version"
+    assert rows[3] == "  queen, its report cannot be read: it runs another version"
 
 
 async def test_drones_of_one_number_are_told_apart(server):

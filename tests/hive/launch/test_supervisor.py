@@ -166,7 +166,9 @@ async def test_a_redis_that_is_given_up_stops_the_drones_and_is_told(hive, monke
     running = await begun(local, supervisor)
     os.kill(await redis_process(supervisor), signal.SIGKILL)
     assert await running == 1
-    assert view.lines[0].startswith("Redis died again (killed by SIGKILL) and is given up")
+    assert view.lines[0].startswith(
+        "Redis died again (killed by SIGKILL) and will not be restarted"
+    )
 
 
 async def test_an_error_of_the_command_leaves_no_drone_behind(hive):
@@ -207,7 +209,7 @@ async def test_a_hive_ends_with_its_terminal_unless_it_ignores_sighup(hive, hand
     [
         ({"drones": 0}, "--drones must be from 1 to 256, not 0"),
         ({"arguments": ["seeds=a.txt,-"]}, "standard input"),
-        ({"jobdir": "of_a_crawl"}, "has a crawl of one process"),
+        ({"jobdir": "of_a_crawl"}, "contains a single-process crawl"),
     ],
 )
 def test_what_cannot_be_run_is_refused(tmp_path, given, sentence):
@@ -236,7 +238,7 @@ async def test_a_refused_hive_leaves_the_directory_as_it_was(hive, monkeypatch, 
     if way == "no server":
         monkeypatch.setattr("webcrawl.hive.membership.embedded_redis.server_program", refused)
     if way == "Redis":
-        monkeypatch.setattr("webcrawl.hive.launch.supervisor._REDIS_SECS", 0.0)
+        monkeypatch.setattr("webcrawl.hive.launch.supervisor._REDIS_START_SECS", 0.0)
     if way == "drone" and before != ["logs", "CURRENT"]:
         assert await supervisor.run() == 2
     else:

@@ -480,7 +480,7 @@ def test_each_flipped_bit_is_found_and_told_with_its_place(data, whole):
 def test_no_flipped_bit_of_what_names_the_others_passes(whole):
     store, folder, _, _ = whole
     for name, read in (
-        ("hive.json", store._facts),
+        ("hive.json", store._read_facts),
         ("shards/00/1-1.json", partial(store.newest, 0)),
     ):
         text = (folder / name).read_bytes()
@@ -549,7 +549,7 @@ def test_a_later_format_and_another_checkpoint_are_refused(whole):
     text = path.read_bytes()
     for data, told in (
         (resealed(text, (b'"format":3', b'"format":4')), "use the newer webcrawl that wrote it"),
-        (resealed(text, (b'"shard":0', b'"shard":1')), "it has another checkpoint"),
+        (resealed(text, (b'"shard":0', b'"shard":1')), "it contains another checkpoint"),
         (resealed(text, (b'"token":1', b'"token":"1"')), "1-1.json is damaged"),
         (text.rpartition(b',"digest"')[0] + b"}", "it has no checksum"),
         (b'{"format":1,"shard":"x"}', "1-1.json is damaged"),

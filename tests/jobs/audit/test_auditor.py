@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.jobs.audit.access_logs import by_start
+from webcrawl.jobs.audit.access_logs import sorted_by_start
 from webcrawl.jobs.audit.auditor import Agreement, Auditor, RequiredDelays
 from webcrawl.jobs.audit.log_line import MICRO, LoggedRequest
 
@@ -31,7 +31,7 @@ def judged(contacts, *, least=0.0, hosts=None, keep=10**6, window=10**6, key=Non
         delays=RequiredDelays(least, lambda host: (hosts or {}).get(host, Agreement())),
         keep=keep,
     )
-    for one in by_start(contacts, window=window):
+    for one in sorted_by_start(contacts, window=window):
         auditor.add(one)
     return auditor
 
@@ -164,7 +164,7 @@ def test_a_window_holds_no_more_than_it_may_and_sorts_within():
             yield one
 
     given_out = []
-    for one in by_start(counted(), window=10):
+    for one in sorted_by_start(counted(), window=10):
         given_out.append(one.start)
         assert taken - len(given_out) <= 10
     assert given_out == list(range(1000))

@@ -27,7 +27,7 @@ with pytest.MonkeyPatch.context() as patch:
     patch.setattr(numba.config, "DISABLE_JIT", True)
     from webcrawl.jobs.caches.laboratory import (
         POLICIES,
-        Laboratory,
+        CacheSimulation,
         policies_of,
         region_text,
         sizes_of,
@@ -70,7 +70,7 @@ def fewest_misses(size, fps):
 
 
 def laboratory(fps):
-    return Laboratory(np.array(fps, dtype=np.uint64))
+    return CacheSimulation(np.array(fps, dtype=np.uint64))
 
 
 def measured(fps, sizes, policies=POLICIES):

@@ -1,18 +1,18 @@
 """Inbox: the position up to which one shard has read its stream.
 
-The inbox is part of the shard, so its position is saved together with the messages before it.
-Stream entries up to a published position may be deleted. The IDs of a stream are valid only in one
-incarnation of the data in Redis (see sender.py). In another one the stream is read from its
-beginning, and the eliminator discards duplicates.
+The inbox is part of the shard, so its position is saved together with the messages up to it. Stream
+entries up to a published position may be deleted. The IDs of a stream are valid only in one
+incarnation of the data in Redis (see sender.py). In another incarnation, the stream is read from
+its beginning, and the eliminator discards duplicates.
 
-A crawl that is limited to the sites of its seeds refuses links before it knows all of the seeds.
-After Redis has lost data, links may arrive before seeds. So until a shard knows all of its seeds,
-it skips all other messages, and then reads them again.
+A crawl that is limited to the sites of its seeds would refuse links that arrive before the seeds.
+After Redis has lost data, that may happen. So until such a shard knows all of its seeds, it skips
+all other messages, and then reads them again.
 
 Messages for other shards are refused and counted, because only the other shard has the rules and
 records of those hosts.
 
-Its snapshot, in msgpack::
+The snapshot of an inbox, in msgpack::
 
     snapshot := [version, incarnation, position, knows all seeds]
 """
@@ -46,7 +46,7 @@ START = "0-0"
 
 
 class _InboxSnapshot(msgspec.Struct, array_like=True, frozen=True):
-    """Saved position: everything up to it is in the shard."""
+    """Saved state: all messages up to *position* are in the shard."""
 
     version: int = _VERSION
     incarnation: str = ""
@@ -59,26 +59,27 @@ _decode = msgpack_decoder(_InboxSnapshot)
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Inbox:
-    """Inbox of *shard*. Belongs to the reactor's thread.
+    """Inbox of *shard*, to be used only in the reactor's thread.
 
-    *path* is for error messages. *number_of* returns the number of a host's shard.
+    *path* is for error messages. *number_of* returns the number of the shard to which a host
+    belongs.
     """
 
     shard: Shard
     path: Path
     number_of: Callable[[str], int]
     incarnation: str = ""
-    #: The ID of the last stream entry for which all entries up to it are in the shard.
+    #: The ID of a stream entry; all entries up to it are in the shard.
     position: str = START
     #: The ID of the last entry read; equals ``position`` unless the shard waits for seeds.
     cursor: str = START
     knows_all_seeds: bool = False
     is_open: bool = False
     _has_skipped: bool = False  # whether messages after ``position`` were skipped
-    _prepared: _InboxSnapshot = field(default_factory=_InboxSnapshot)
+    _snapshot: _InboxSnapshot = field(default_factory=_InboxSnapshot)
 
     def open(self, saved: bytes | None) -> None:
-        """Load the state *saved*. Raises CorruptRecordError or NewerFormatError."""
+        """Restore the snapshot *saved*, if given. Raises CorruptRecordError or NewerFormatError."""
         state = _InboxSnapshot()
         if saved is not None:
             try:
@@ -87,7 +88,7 @@ class Inbox:
                 raise CorruptRecordError(self.path, 0, f"its snapshot: {error}") from error
             if state.version > _VERSION:
                 raise NewerFormatError(self.path, state.version, _VERSION)
-        self._prepared = state
+        self._snapshot = state
         self.incarnation, self.position = state.incarnation, state.position
         self.cursor = self.position
         self.knows_all_seeds = state.knows_all_seeds
@@ -98,11 +99,11 @@ class Inbox:
         self.is_open = False
 
     def snapshot(self) -> bytes:
-        """Return the state to save."""
-        self._prepared = _InboxSnapshot(
+        """Return the current state, to be saved with a checkpoint."""
+        self._snapshot = _InboxSnapshot(
             _VERSION, self.incarnation, self.position, self.knows_all_seeds
         )
-        return msgspec.msgpack.encode(self._prepared)
+        return msgspec.msgpack.encode(self._snapshot)
 
     def written(self) -> list[Path]:
         """Return no paths, because an inbox has no files."""
@@ -111,16 +112,16 @@ class Inbox:
     def forget(self) -> None:
         """Do nothing, because an inbox has no files."""
 
-    def prepared(self, incarnation: str) -> str:
-        """Return the position in the last snapshot, or START if it is not of *incarnation*.
+    def saved_position(self, incarnation: str) -> str:
+        """Return the position in the last snapshot, or START if that is of another *incarnation*.
 
         It is acknowledged when that snapshot has been published.
         """
-        state = self._prepared
+        state = self._snapshot
         return state.position if state.incarnation == incarnation else START
 
     def begin(self, incarnation: str) -> None:
-        """Read the stream in *incarnation* from now on."""
+        """Read the stream from the saved position, or from its beginning in a new *incarnation*."""
         if self.incarnation != incarnation:
             self.incarnation, self.position = incarnation, START
         self.cursor = self.position
@@ -128,89 +129,96 @@ class Inbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether the shard cannot accept messages now."""
+        """Whether the shard cannot accept messages at the moment."""
         return self.shard.eliminator.is_full
 
     def take_in(self, entries: Sequence[tuple[str, bytes]]) -> tuple[int, Mapping[str, list[str]]]:
-        """Accept *entries* of the stream, the next ones after ``cursor``, with their IDs.
+        """Accept the next *entries* of the stream after ``cursor``, each an ID and its messages.
 
-        Returns the number of links, and by stat what was refused: for garbage the errors, for
-        foreign messages the hosts.
+        Returns the number of links, and what was refused, by stat: the errors of invalid messages,
+        and the hosts of messages for other shards.
 
-        The entries are durable when it returns, or from the checkpoint that saves the position. On
-        an OSError or FatalError of ``LinkSink.submit`` the position stays, and they come again.
+        When this returns, the entries are durable, or will be with the checkpoint that saves the
+        position. After an OSError or FatalError of ``LinkSink.submit`` the position is unchanged,
+        so the entries are read again.
         """
         links: list[LinkBatch] = []
         refused: dict[str, list[str]] = {GARBAGE: [], FOREIGN: []}
-        count = 0
+        link_count = 0
         cursor, position, has_skipped = self.cursor, self.position, self._has_skipped
-        self.cursor, self._has_skipped = position, False  # unless all are accepted
-        for stream_id, packed in entries:
+        self.cursor, self._has_skipped = position, False  # kept if an error is raised
+        for stream_id, packed_messages in entries:
             should_reread = False
-            for whole in _messages(packed, refused[GARBAGE]):
-                message = self._accepted(whole, refused)
+            for received in _decode_messages(packed_messages, refused[GARBAGE]):
+                message = self._accepted(received, refused)
                 if message is None:
                     continue
+
                 if isinstance(message, LinkBatch) and message.seeds is not None:
                     self.shard.submit(message)
-                    count += len(message.links)
+                    link_count += len(message.links)
                 elif isinstance(message, SeedsSent):
                     self.knows_all_seeds = True
                     self.shard.note_all_seeds_known()
-                    # Now the skipped messages can be read.
+                    # Messages that were skipped until now can be read.
                     should_reread |= has_skipped
                     has_skipped = False
                 elif self.shard.settings.needs_all_seeds and not self.knows_all_seeds:
                     has_skipped = True
                 elif isinstance(message, LinkBatch):
                     links.append(message)
-                    count += len(message.links)
+                    link_count += len(message.links)
                 elif isinstance(message, LinkedHosts):
                     for domain, hosts in message.hosts.items():
                         self.shard.intake.note_linked(domain, hosts)
                 else:
                     self.shard.enqueue(message.entry, message.name)
+
             if should_reread:
                 cursor = position
                 break
             cursor = stream_id
             if not has_skipped:
                 position = stream_id
+
         self.shard.intake.submit_all(links)
         self.cursor, self.position, self._has_skipped = cursor, position, has_skipped
-        return count, refused
+        return link_count, refused
 
     def _accepted(self, message: Message, refused: Mapping[str, list[str]]) -> Message | None:
-        """Return the part of *message* for this shard, or None; add the rest to *refused*."""
+        """Return the part of *message* that is for this shard, or None.
+
+        Hosts of other shards are added to *refused*.
+        """
         match message:
             case LinkBatch(hosts=hosts, seeds=seeds):
-                at = self._own(hosts, refused)
+                own_indexes = self._own_indexes(hosts, refused)
                 if seeds is not None:
-                    return message.only(at, self._own(seeds.hosts, refused))
-                return message if len(at) == len(hosts) else message.only(at)
+                    return message.only(own_indexes, self._own_indexes(seeds.hosts, refused))
+                return message if len(own_indexes) == len(hosts) else message.only(own_indexes)
             case LinkedHosts(linked):
                 return LinkedHosts(
                     {
-                        domain: [hosts[i] for i in own]
+                        domain: [hosts[index] for index in indexes]
                         for domain, hosts in linked.items()
-                        if (own := self._own(hosts, refused))
+                        if (indexes := self._own_indexes(hosts, refused))
                     }
                 )
             case EntryMessage(entry):
-                return message if self._own((host_of(entry.url),), refused) else None
+                return message if self._own_indexes((host_of(entry.url),), refused) else None
         return message
 
-    def _own(self, hosts: Sequence[str], refused: Mapping[str, list[str]]) -> list[int]:
-        """Return the indexes of the *hosts* that belong to the shard; add others to *refused*."""
+    def _own_indexes(self, hosts: Sequence[str], refused: Mapping[str, list[str]]) -> list[int]:
+        """Return the indexes of the *hosts* of this shard; add all other hosts to *refused*."""
         number, number_of = self.shard.number, self.number_of
-        at = [i for i, host in enumerate(hosts) if number_of(host) == number]
-        if len(at) < len(hosts):
+        own_indexes = [index for index, host in enumerate(hosts) if number_of(host) == number]
+        if len(own_indexes) < len(hosts):
             refused[FOREIGN] += [host for host in hosts if number_of(host) != number]
-        return at
+        return own_indexes
 
 
-def _messages(packed: bytes, garbage: list[str]) -> Iterator[Message]:
-    """Yield the messages in an entry; add the errors of invalid ones to *garbage*."""
+def _decode_messages(packed: bytes, garbage: list[str]) -> Iterator[Message]:
+    """Yield the messages in *packed*, an entry; add the errors of invalid ones to *garbage*."""
     try:
         messages = unpack_many(packed)
     except ValueError as error:

@@ -1,13 +1,13 @@
 """Messages between shards: links, hosts that a domain links to, Requests, the end of the seeds.
 
-splitter.py makes them for the outbox of the sending shard; inbox.py reads them for the target. A
-message has what the target needs of a link: its URL, how and where it was found, and its
-fingerprint. The target finds the host again; it does not need text and relation. Any later version
-can ``decode`` what ``encode_…`` returns. So fields are only added at the end, with a default, and a
-message with another meaning gets a new kind.
+splitter.py makes messages for the outbox of the sending shard; inbox.py reads them for the target.
+A message contains what the target needs to know about a link: its URL, how and where it was found,
+and its fingerprint. The target derives the host from the URL, and does not need the link's text and
+relation. Any later version can ``decode`` what ``encode_…`` returns. So fields are only added at
+the end, with a default, and a message with another meaning gets a new kind.
 
-An entry's *extra* is a Request (``RequestCodec``). A hive refuses it unless it is plain data. So
-users who can write to Redis can steer the crawl, but cannot run code in it.
+The field *extra* of an entry is a Request (``RequestCodec``). A hive refuses it unless it is plain
+data. So users who can write to Redis can steer the crawl, but cannot run code in it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 # message := msgpack array [kind, field, ...]
-#   kind 1: links; fps are their fingerprints, u64 little-endian. An empty list of kinds means
-#           that all are "a", an empty list of times that there are none. Only seeds have ranks (one
-#           for each link) and sites (the hosts of ``SeedFacts``).
+#   kind 1: links; fps are their fingerprints, u64 little-endian. If the list of kinds is empty, all
+#           links are of kind "a"; if the list of times is empty, no link has one. Only seeds have
+#           ranks (one for each link) and sites (the hosts of ``SeedFacts``).
 #   kind 2: an entry, and the fingerprint it is submitted under, or nil if it is requeued
 #   kind 3: all seeds were sent
 #   kind 4: a domain, and hosts that it links to by URLs that the target already has
-#   kind 5: the same for several domains
+#   kind 5: the same as kind 4, for several domains
 _USUAL_KIND = "a"
 _HOP_BYTES = 16
 
-#: Largest message. Documents, and so their links, are limited to far less.
+#: The largest allowed message. The links of a document, whose size is limited, take far less.
 MAX_BYTES = 1 << 26
 
 _Name: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
@@ -45,7 +45,7 @@ _Hosts: TypeAlias = Annotated[list[_Host], msgspec.Meta(min_length=1)]
 
 
 class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
-    """Links of one document, or some seeds."""
+    """Message with links of one document, or with seeds."""
 
     urls: list[str]
     kinds: list[str]
@@ -64,18 +64,21 @@ class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
 
 
 class EntryMessage(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
-    """Message with an *entry*, submitted under the fingerprint *name*, or requeued if None."""
+    """Message with an *entry*, to be submitted under the fingerprint *name*.
+
+    If *name* is None, the entry is requeued.
+    """
 
     entry: Entry
     name: _Name | None = None
 
 
 class SeedsSent(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
-    """Message that all seeds were sent; later links were found on pages."""
+    """Message that all seeds were sent; all later links were found on pages."""
 
 
 class _Linked(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
-    """``LinkedHosts`` of one domain, an earlier format (before 2026-11-27)."""
+    """Earlier format of ``LinkedHosts``, with a single domain (before 2026-11-27)."""
 
     domain: _Host
     hosts: _Hosts
@@ -84,7 +87,7 @@ class _Linked(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
 class LinkedHosts(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
     """Message with the hosts that domains link to, by URLs that the target already has.
 
-    *hosts* are by linking domain. The reputation of a domain counts which others link to it.
+    *hosts* is keyed by linking domain. The reputation of a domain counts which others link to it.
     """
 
     hosts: dict[_Host, _Hosts]
@@ -94,7 +97,7 @@ Message: TypeAlias = LinkBatch | LinkedHosts | EntryMessage | SeedsSent
 
 
 class MessageError(ValueError):
-    """Error for bytes that are not a valid message, or a message of a later version."""
+    """Raised for bytes that are not a valid message, or are a message of a later version."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -103,18 +106,18 @@ _decode = msgpack_decoder(_Links | _Linked | LinkedHosts | EntryMessage | SeedsS
 SEEDS_SENT = _encode(SeedsSent())
 
 
-def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
-    """Encode *batch*, or its links *at* these indexes. Takes 1 us, and 0.1 us for each link."""
-    links, fps, source, seeds = batch.links, batch.fingerprints, batch.source, batch.seeds
-    if at is not None:
-        links, fps = [links[i] for i in at], [fps[i] for i in at]
+def encode_links(batch: LinkBatch, indexes: Sequence[int] | None = None) -> bytes:
+    """Encode *batch*, or only its links at *indexes*. Takes 1 us, plus 0.1 us for each link."""
+    links, fingerprints, source, seeds = batch.links, batch.fingerprints, batch.source, batch.seeds
+    if indexes is not None:
+        links, fingerprints = [links[i] for i in indexes], [fingerprints[i] for i in indexes]
     kinds = [link.kind for link in links]
     times = [link.modified for link in links]
     return _encode(
         _Links(
             [link.url for link in links],
             kinds if kinds.count(_USUAL_KIND) < len(kinds) else [],
-            array("Q", fps).tobytes(),
+            array("Q", fingerprints).tobytes(),
             source.url,
             source.depth,
             source.rank,
@@ -131,12 +134,12 @@ def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
 
 
 def encode_hosts(linked: Mapping[str, Iterable[str]]) -> bytes:
-    """Encode the hosts that domains link to, by domain."""
+    """Encode *linked*, the hosts that domains link to, by domain."""
     return _encode(LinkedHosts({domain: [*hosts] for domain, hosts in linked.items()}))
 
 
 def encode_entry(entry: Entry, name: int | None) -> bytes:
-    """Encode *entry*, to be submitted under the fingerprint *name*, or requeued if it is None."""
+    """Encode *entry*, to be submitted under the fingerprint *name*, or requeued if that is None."""
     return _encode(EntryMessage(entry, name))
 
 
@@ -160,22 +163,25 @@ def decode(data: bytes) -> Message:
 
 
 def _batch_of(message: _Links) -> LinkBatch:
+    """Return the links in *message*. Raises MessageError if its fields do not fit together."""
     urls, kinds = message.urls, message.kinds
     count = len(urls)
-    lists = (kinds, message.modified)
-    if len(message.fps) != 8 * count or any(values and len(values) != count for values in lists):
+    is_incomplete = any(values and len(values) != count for values in (kinds, message.modified))
+    if len(message.fps) != 8 * count or is_incomplete:
         raise MessageError("links without their fingerprints, kinds or times")
     if len(message.chain) % _HOP_BYTES:
         raise MessageError("a redirect chain of the wrong length")
-    fps = array("Q", message.fps)
+    fingerprints = array("Q", message.fps)
     hosts = [host_of(url) for url in urls]
-    if 0 in fps or "" in hosts:
+    if 0 in fingerprints or "" in hosts:
         raise MessageError("a link without a host, or without a fingerprint")
+
     seeds = None
     if message.ranks is not None:
         if len(message.ranks) != count:
             raise MessageError("seeds without their ranks")
         seeds = SeedFacts(message.ranks, message.sites)
+
     links = [Link(url) for url in urls]
     for link, kind in zip(links, kinds, strict=False):
         link.kind = kind
@@ -184,7 +190,7 @@ def _batch_of(message: _Links) -> LinkBatch:
     return LinkBatch(
         links,
         hosts,
-        fps,
+        fingerprints,
         LinkSource(
             message.source,
             message.depth,

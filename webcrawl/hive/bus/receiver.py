@@ -1,9 +1,9 @@
 """Receiver: reads the streams of the shards that a process holds into their inboxes.
 
-Each stream is read from its shard's position. Consumer groups are not used, because their state in
-Redis could disagree with the checkpoint. The receiver has its own connection, because it waits
-there. The stream of a shard whose eliminator is full is not read. Invalid messages are skipped and
-counted.
+Each stream is read from its inbox's position. Consumer groups are not used, because their state in
+Redis could disagree with the checkpoint. Reads wait on the server, so the client gives them their
+own connection. The stream of a shard whose eliminator is full is not read. Invalid messages are
+skipped and counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from webcrawl.clock import now, wall_time
 from webcrawl.errors import FatalError
 from webcrawl.hive.bus.inbox import FOREIGN, GARBAGE
 from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, RedisClient, is_cancelled
-from webcrawl.hive.membership.keys import order_of
+from webcrawl.hive.membership.keys import stream_id_key
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -35,22 +35,22 @@ logger = logging.getLogger(__name__)
 
 _BLOCK_MS = 500
 _IDLE_SECS = 0.1
-_READ_ENTRIES = 16  # of each stream per read
+_READ_ENTRIES = 16  # most entries of each stream per read
 # A short wait between two reads, so that each finds more than one entry.
-_READ_EVERY_SECS = 0.05
+_READ_PAUSE_SECS = 0.05
 _SLICE_ENTRIES = 4
-# How long entries are processed without a break. In a busy drone each turn of the loop is long, so
-# a break after each stream would be too slow.
+# How long entries are processed before the event loop gets a turn. In a busy drone each turn takes
+# long, so a break after each stream would be too slow.
 _SLICE_SECS = 0.02
 _REFUSED = {
     GARBAGE: "Skipped an invalid message from Redis: %s",
-    FOREIGN: "Refused a message from Redis that is for another shard, for the host %s",
+    FOREIGN: "Refused a message from Redis for the host %s, which belongs to another shard",
 }
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Receiver:
-    """Reader of the streams of *inboxes*, which are by shard number and come and go.
+    """Reads the streams of *inboxes*, which are keyed by shard number and may change at any time.
 
     *fail* is called with exceptions of disks and shards.
     """
@@ -69,7 +69,7 @@ class Receiver:
     _bytes: int = 0
     _refused: Counter[str] = field(default_factory=Counter)
     _lag_max: float = 0.0
-    _pause_at: float = 0.0
+    _break_at: float = 0.0
 
     async def run(self) -> None:
         """Receive messages until cancelled."""
@@ -80,7 +80,7 @@ class Receiver:
             except UNREACHABLE:
                 await back_off.wait()
                 continue
-            self._pause_at = now() + _SLICE_SECS
+            self._break_at = now() + _SLICE_SECS
             try:
                 for stream in streams:
                     await self._take_in(*stream)
@@ -90,39 +90,41 @@ class Receiver:
                 continue
             back_off.reset()
             if streams:
-                await asyncio.sleep(_READ_EVERY_SECS)
+                await asyncio.sleep(_READ_PAUSE_SECS)
 
     async def _read(self) -> list[tuple[int, Inbox, str, _Entries]]:
-        """Return the next entries of each stream, after a short wait if there are none.
+        """Read the next entries of each stream, after a short wait if there are none.
 
-        With them are the shard's number, its inbox, and the ID before the first entry.
+        Returns for each stream the shard's number, its inbox, the ID before the first entry, and
+        the entries.
         """
-        wanted: dict[str, tuple[int, Inbox, str]] = {}
+        by_stream: dict[str, tuple[int, Inbox, str]] = {}
         for number, inbox in self.inboxes.items():
             if not (self.incarnation and inbox.is_open):
                 continue
             if inbox.incarnation != self.incarnation:
                 inbox.begin(self.incarnation)
             if not inbox.is_full:
-                wanted[self.keys.stream(number)] = number, inbox, inbox.cursor
-        if not wanted:
+                by_stream[self.keys.stream(number)] = number, inbox, inbox.cursor
+        if not by_stream:
             await asyncio.sleep(_IDLE_SECS)
             return []
-        cursors = [cursor for *_, cursor in wanted.values()]
+
+        cursors = [cursor for *_, cursor in by_stream.values()]
         if isinstance(self.client, RedisCluster):
-            answer = await self._read_each([*wanted], cursors)
+            answer = await self._read_each([*by_stream], cursors)
         else:
             client: Any = self.client
             answer = await client.execute_command(
                 *("XREAD", "COUNT", _READ_ENTRIES, "BLOCK", _BLOCK_MS, "STREAMS"),
-                *wanted,
+                *by_stream,
                 *cursors,
             )
         streams = ((name.decode(), entries) for name, entries in answer or ())
-        return [(*wanted[stream], entries) for stream, entries in streams]
+        return [(*by_stream[stream], entries) for stream, entries in streams]
 
     async def _read_each(self, streams: Sequence[str], cursors: Sequence[str]) -> list[Any]:
-        """Read streams on a cluster, where one command cannot wait for several servers."""
+        """Read *streams* from a cluster, where one command cannot wait for several servers."""
         assert isinstance(self.client, RedisCluster)
         pipeline: Any = self.client.pipeline(transaction=False)
         for stream, cursor in zip(streams, cursors, strict=True):
@@ -138,9 +140,9 @@ class Receiver:
         return answered
 
     async def _take_in(self, number: int, inbox: Inbox, cursor: str, entries: _Entries) -> None:
-        """Give *entries* to *inbox*, as long as the shard is held and its cursor is unchanged."""
+        """Pass *entries* to *inbox*, as long as its shard is held and its cursor is unchanged."""
         for start in range(0, len(entries), _SLICE_ENTRIES):
-            # The shard may be gone or being closed in a thread.
+            # The shard may have been given up, or a thread may be closing it.
             if self.inboxes.get(number) is not inbox or inbox.cursor != cursor:
                 return
             batch = [
@@ -148,24 +150,29 @@ class Receiver:
                 for stream_id, fields in entries[start : start + _SLICE_ENTRIES]
             ]
             links, refused = inbox.take_in(batch)
+
             cursor = batch[-1][0]
             self._links += links
             self.received += len(batch)
             self._bytes += sum(len(packed) for _, packed in batch)
-            self.lag = max(0.0, wall_time() - order_of(cursor)[0] / 1000)
+            self.lag = max(0.0, wall_time() - stream_id_key(cursor)[0] / 1000)
             self._lag_max = max(self.lag, self._lag_max)
-            for stat, urls in refused.items():
-                if urls:
-                    self._refuse(stat, urls)
-            if now() >= self._pause_at:
+            for stat, reasons in refused.items():
+                if reasons:
+                    self._count_refused(stat, reasons)
+            if now() >= self._break_at:
                 await asyncio.sleep(0)
-                self._pause_at = now() + _SLICE_SECS
+                self._break_at = now() + _SLICE_SECS
 
-    def _refuse(self, stat: str, what: Sequence[str]) -> None:
+    def _count_refused(self, stat: str, reasons: Sequence[str]) -> None:
+        """Count refused messages under *stat*, and log the first one.
+
+        *reasons* are errors or hosts, one for each message.
+        """
         if not self._refused[stat]:
             message = f"{_REFUSED[stat]}. Further ones are only counted in the stat {stat}"
-            logger.warning(message, what[0])
-        self._refused[stat] += len(what)
+            logger.warning(message, reasons[0])
+        self._refused[stat] += len(reasons)
 
     def stats(self) -> dict[str, float]:
         """Return the stats of this receiver by name."""

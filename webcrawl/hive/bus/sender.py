@@ -4,15 +4,15 @@ Each shard has a stream in Redis. Its entries have one field ``b``: messages, pa
 ``storage.record_log.pack_many``. The ID of each entry is reported to the segments of its messages.
 
 Redis may lose its data: all of it, or what was written since it last saved or replicated. Then
-earlier IDs become meaningless. An *incarnation* names the data, and the server processes that had
-it without a break. When a heartbeat finds another one, the outboxes are rewound, streams are read
-from their beginnings, and acknowledgements count from then on. So a message arrives at least once
-even if Redis loses it, and only messages wait for Redis.
+earlier IDs become meaningless. An *incarnation* identifies the data, and the server processes that
+have held it without a break. When a heartbeat finds another incarnation, the outboxes are rewound,
+streams are read from their beginnings, and only later acknowledgements count. So a message arrives
+at least once even if Redis loses it, and the crawl itself never waits for Redis.
 
-Messages for one target are combined into few entries, by size and time: if there are many, they
-wait for half a second. A stream that is too large gets no more. Its messages wait in memory up to a
-limit; then messages of all targets wait in the outboxes on disk. Messages of one outbox for one
-target are sent in order. If an answer is lost, they are sent again.
+Messages for one target are combined into few entries: if there are many messages, they wait for
+half a second. A stream that is too large gets no more messages. They wait in memory up to a limit;
+then the messages of all targets wait in the outboxes on disk. Messages of one outbox for one target
+are sent in order. If an answer is lost, they are sent again.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Messages wait this long to be combined into few entries; if there are few anyway, less.
+# How long messages wait to be combined into few entries, and how long if they are only a few.
 _WAIT_SECS = 0.5
 _SHORT_WAIT_SECS = 0.1
 _FEW_MESSAGES = 16
-# An entry takes no more messages at this size.
+# An entry that has reached this size gets no more messages.
 _ENTRY_BYTES = 1 << 15
-# Limits of one call to Redis, of messages in memory, and of one read from an outbox.
+# Size limits of one call to Redis, of messages in memory, and of one read from an outbox.
 _CALL_BYTES = 1 << 20
-_UNDER_WAY_BYTES = 1 << 23
+_MEMORY_BYTES = 1 << 23
 _TAKE_BYTES = 1 << 16
-# Approximate limit of all streams of a hive together, and the minimum for each. It holds ten
-# million links of 110 bytes that no published checkpoint has yet.
-_STREAMS_BYTES = 1 << 30
-_STREAM_BYTES = 1 << 20
-# Appends each ARGV to its key, unless the key has more bytes than the first ARGV; then returns nil.
-# A stream with a single entry is never full, however large the entry is.
+# Approximate size limit of all streams of a hive together, and the lowest limit of one stream. This
+# is enough for ten million links of 110 bytes that are not yet in a published checkpoint.
+_ALL_STREAMS_BYTES = 1 << 30
+_MIN_STREAM_BYTES = 1 << 20
+# Appends each further ARGV to the stream in its key and returns the IDs. A stream with more bytes
+# than the first ARGV is full: nothing is appended, and its ID is nil. A stream with a single entry
+# is never full, however large the entry is.
 _SEND = """
 local sent = {}
 for i, key in ipairs(KEYS) do
@@ -66,12 +67,15 @@ return sent
 
 
 def stream_bytes(shards: int) -> int:
-    """Return the largest size of a stream in a hive with *shards*."""
-    return max(_STREAMS_BYTES // shards, _STREAM_BYTES)
+    """Return the size limit of one stream in bytes, in a hive with this number of *shards*."""
+    return max(_ALL_STREAMS_BYTES // shards, _MIN_STREAM_BYTES)
 
 
 class _Entry(NamedTuple):
-    """Entry to send: the next *messages* (a number) of the queue of *target*, packed."""
+    """Stream entry to send to *target*: the next messages of its queue, packed.
+
+    *messages* is their number.
+    """
 
     target: int
     messages: int
@@ -80,9 +84,9 @@ class _Entry(NamedTuple):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Sender:
-    """Sender of messages in *outboxes*, which are by shard number and come and go.
+    """Sends the messages in *outboxes*, which are keyed by shard number and may change at any time.
 
-    *cache* is the splitter's. A stream with more than *stream_bytes* gets no messages. *fail* is
+    *cache* is the splitter's. A stream of more than *stream_bytes* gets no messages. *fail* is
     called with exceptions of disks.
     """
 
@@ -97,11 +101,11 @@ class Sender:
     _messages: int = 0
     _bytes_sent: int = 0
     _queues: dict[int, deque[tuple[Outbox, Outgoing]]] = field(default_factory=dict)
-    _bytes: int = 0  # in the queues
-    _rewinds: int = 0
-    _forgets: int = 0
+    _queued_bytes: int = 0
+    _rewind_count: int = 0
+    _clear_count: int = 0
     _incarnation: str = ""
-    _away_since: float = 0.0
+    _failing_since: float = 0.0
 
     @property
     def is_idle(self) -> bool:
@@ -109,31 +113,33 @@ class Sender:
         return not any(outbox.unsent for outbox in self.outboxes.values())
 
     def on_heartbeat(self, incarnation: str, acks: Mapping[int, str]) -> None:
-        """Acknowledge the stream entries that published checkpoints have, as a heartbeat found.
+        """Drop the messages that *acks* says are in published checkpoints of their targets.
 
-        In another *incarnation*, send all remaining messages again instead and clear the cache.
+        *acks* and *incarnation* are from the answer to a heartbeat. If the incarnation has changed,
+        all remaining messages are sent again instead, and the cache is cleared.
         """
         if incarnation == self._incarnation:
             for outbox in self.outboxes.values():
                 outbox.acknowledge(acks)
             return
+
         if self._incarnation:
             logger.info("Redis was restarted or lost its data: links it may have lost are resent")
         self._incarnation = incarnation
-        self._rewinds += 1
+        self._rewind_count += 1
         self._queues.clear()
-        self._bytes = 0
+        self._queued_bytes = 0
         self.forget()
         for outbox in self.outboxes.values():
             if outbox.is_open:
                 outbox.rewind()
 
     def forget(self) -> None:
-        """Clear the cache, also of messages whose answer is still to come.
+        """Clear the cache, and keep links that are being sent at the moment out of it.
 
-        The messages in the outboxes of abandoned shards may be lost.
+        Called when messages may have been lost, as in the outboxes of abandoned shards.
         """
-        self._forgets += 1
+        self._clear_count += 1
         self.cache.clear()
 
     async def run(self) -> None:
@@ -143,30 +149,31 @@ class Sender:
             if not self._gather():
                 await back_off.wait()
                 continue
-            before = self._messages
+            sent_before = self._messages
             try:
                 await self._send_all()
             except UNREACHABLE as error:
-                if not self._away_since:
-                    self._away_since = now()
-                    message = "Links to other processes wait on disk, because Redis fails: %s"
+                if not self._failing_since:
+                    self._failing_since = now()
+                    message = "Redis cannot be used, so links to other processes wait on disk: %s"
                     logger.warning(message, str(error) or type(error).__name__)
                 await back_off.wait()
                 continue
+
             back_off.reset()
-            sent = self._messages - before
-            if sent and self._away_since:
-                logger.info("Redis works again after %.1f s", now() - self._away_since)
-                self._away_since = 0.0
-            # After seeds, or when Redis is back, there are many more on disk.
-            left = sum(outbox.unsent for outbox in self.outboxes.values()) - self._bytes
-            if not sent or left < _CALL_BYTES:
+            sent = self._messages - sent_before
+            if sent and self._failing_since:
+                logger.info("Redis can be used again after %.1f s", now() - self._failing_since)
+                self._failing_since = 0.0
+            # After seeds, or when Redis was down, many more messages are on disk: send them now.
+            on_disk = sum(outbox.unsent for outbox in self.outboxes.values()) - self._queued_bytes
+            if not sent or on_disk < _CALL_BYTES:
                 await asyncio.sleep(_WAIT_SECS if sent > _FEW_MESSAGES else _SHORT_WAIT_SECS)
 
     def _gather(self) -> bool:
-        """Move messages from the outboxes into the queues; return False if a disk fails."""
+        """Move messages from the outboxes into the queues. Returns False if a disk fails."""
         outboxes = [outbox for outbox in self.outboxes.values() if outbox.unsent and outbox.is_open]
-        while outboxes and self._bytes < _UNDER_WAY_BYTES:
+        while outboxes and self._queued_bytes < _MEMORY_BYTES:
             unfinished = []
             for outbox in outboxes:
                 try:
@@ -176,44 +183,44 @@ class Sender:
                     return False
                 for message in messages:
                     self._queues.setdefault(message.target, deque()).append((outbox, message))
-                    self._bytes += len(message.payload)
-                if messages:
+                    self._queued_bytes += len(message.payload)
+                if messages:  # there may be more
                     unfinished.append(outbox)
             outboxes = unfinished
         return True
 
     async def _send_all(self) -> None:
         """Send the messages in the queues, except to streams that are full."""
-        rewinds = self._rewinds
-        full: set[int] = set()
-        for entries in self._calls():
-            wanted = [entry for entry in entries if entry.target not in full]
-            if not wanted:
+        rewind_count = self._rewind_count
+        full_targets: set[int] = set()
+        for entries in self._calls_to_redis():
+            sendable = [entry for entry in entries if entry.target not in full_targets]
+            if not sendable:
                 continue
-            forgets = self._forgets
-            ids = await self._send(wanted)
-            if rewinds != self._rewinds:
+            clear_count = self._clear_count
+            ids = await self._send(sendable)
+            if rewind_count != self._rewind_count:
                 return  # the answers may be from a Redis that has lost its data
-            for entry, stream_id in zip(wanted, ids, strict=True):
+            for entry, stream_id in zip(sendable, ids, strict=True):
                 if stream_id is None:
-                    full.add(entry.target)
+                    full_targets.add(entry.target)
                 else:
                     cache_keys = self._mark_delivered(entry, stream_id.decode())
-                    if forgets == self._forgets:
+                    if clear_count == self._clear_count:
                         self.cache.admit(cache_keys)
 
-    def _calls(self) -> Iterable[list[_Entry]]:
-        """Yield the entries of the queues in calls; on a cluster, each call is for one stream.
+    def _calls_to_redis(self) -> Iterable[list[_Entry]]:
+        """Yield the entries for each call to Redis; on a cluster, a call is for one stream.
 
-        While this runs, messages are only removed from the queues. Each queue is read once.
+        The caller may remove messages from the queues meanwhile, because each queue is read once.
         """
-        for_one = isinstance(self.client, RedisCluster)
+        is_for_one_stream = isinstance(self.client, RedisCluster)
         call: list[_Entry] = []
         size = 0
         for target in [*self._queues]:
             for entry in [*_entries(target, self._queues[target])]:
                 is_full = size + len(entry.packed) > _CALL_BYTES
-                if call and (is_full or (for_one and call[0].target != target)):
+                if call and (is_full or (is_for_one_stream and call[0].target != target)):
                     yield call
                     call, size = [], 0
                 call.append(entry)
@@ -222,7 +229,7 @@ class Sender:
             yield call
 
     async def _send(self, entries: Sequence[_Entry]) -> list[bytes | None]:
-        """Send *entries* and return their IDs; None for those whose stream is full."""
+        """Send *entries* and return their IDs, with None for each entry whose stream is full."""
         answer: list[bytes | None] = await self.client.execute_command(
             "EVAL",
             _SEND,
@@ -234,12 +241,15 @@ class Sender:
         return answer
 
     def _mark_delivered(self, entry: _Entry, stream_id: str) -> list[int]:
-        """Remove the messages of *entry*, which is in its stream; return their cache keys."""
+        """Remove the messages of *entry*, which was sent, from their queue and outboxes.
+
+        Returns their cache keys.
+        """
         queue = self._queues[entry.target]
         cache_keys: list[int] = []
         for _ in range(entry.messages):
             outbox, message = queue.popleft()
-            self._bytes -= len(message.payload)
+            self._queued_bytes -= len(message.payload)
             cache_keys += message.cache_keys
             if outbox.is_open:
                 outbox.mark_delivered(message, stream_id)
@@ -256,7 +266,7 @@ class Sender:
 
 
 def _entries(target: int, queue: deque[tuple[Outbox, Outgoing]]) -> Iterable[_Entry]:
-    """Divide *queue* into entries for the stream of *target*."""
+    """Combine the messages in *queue* into entries for the stream of *target*."""
     payloads: list[bytes] = []
     size = 0
     for _, message in queue:

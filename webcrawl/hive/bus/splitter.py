@@ -1,12 +1,14 @@
 """Host splitter: divides links between the shard of their page and the outbox to other shards.
 
-Links to the shard of their page are submitted there. All others go to the outbox of that shard,
-even those to other shards of the same process, because each shard's checkpoint stands on its own.
+A link to the shard of its page is submitted there. Every other link goes to the outbox of the
+page's shard, even if the same process holds the target, because each shard's checkpoint stands on
+its own.
 
-A cache avoids sending a link twice, by its fingerprint (Broder et al., "Efficient URL Caching for
-World Wide Web Crawling"). The target's reputation counts which domains link to it. So if the link
-is cached but its pair of domains is not, only the pair is sent. Both enter the cache when Redis has
-answered, so links that are not sent are in the target's stream or in a published checkpoint of it.
+A cache of fingerprints avoids sending a link twice (Broder et al., "Efficient URL Caching for World
+Wide Web Crawling"). The reputation of a domain counts which other domains link to it. So if a link
+is cached but its pair of domains is not, only the pair is sent. Link and pair enter the cache when
+Redis has answered. So a link that is not sent is in the target's stream, or in a published
+checkpoint of the target.
 """
 
 from __future__ import annotations
@@ -28,19 +30,19 @@ if TYPE_CHECKING:
     from webcrawl.hive.bus.outbox import Outbox
     from webcrawl.seen.caches import UrlCache
 
-# Links in one message; with URLs of URL_MAX_LENGTH_BYTES these are a megabyte.
-_LINKS = 512
-# Sources of URLs pause while an outbox has more than this to send.
+# Most links in one message, which is a megabyte if all URLs have URL_MAX_LENGTH_BYTES.
+_MAX_LINKS = 512
+# Sources of URLs pause while an outbox has more unsent bytes than this.
 _FULL_BYTES = 16 << 20
 # The shard whose holder reads the seeds.
 _SEED_SHARD = 0
 
-# For ``Outbox.append_all``.
+# The target, payload and cache keys of each message, for ``Outbox.append_all``.
 _Messages: TypeAlias = "list[tuple[int, bytes, Sequence[int]]]"
 
 
 class HostSplitter:
-    """``RemoteShards`` that sends to other shards through *outboxes*, by number of held shard."""
+    """``RemoteShards`` that sends links through *outboxes*, which are keyed by held shard."""
 
     def __init__(self, shards: Shards, *, outboxes: Mapping[int, Outbox], cache: UrlCache) -> None:
         self._shards = shards
@@ -54,16 +56,19 @@ class HostSplitter:
         return any(outbox.unsent > _FULL_BYTES for outbox in self._outboxes.values())
 
     def submit(self, batch: LinkBatch) -> None:
-        """Submit *batch* as ``LinkSink.submit`` does. NotHeldError if no shard is held."""
+        """Submit the links of *batch* to the shard of their page, and send all others.
+
+        Raises NotHeldError if this process holds no shard.
+        """
         number, outbox = self._source(batch.source.url)
         shard = self._shards.held(number)
         divide = self._divide_links if batch.seeds is None else self._divide_seeds
-        own, messages = divide(batch, None if shard is None else number)
+        own_links, messages = divide(batch, None if shard is None else number)
         if messages:
             outbox.append_all(messages)
-        if shard is not None and own is not None:
-            shard.submit(own)
-            self._kept += len(own.links)
+        if shard is not None and own_links is not None:
+            shard.submit(own_links)
+            self._kept += len(own_links.links)
 
     def _source(self, url: str) -> tuple[int, Outbox]:
         """Return the shard of a document, or of the seeds, and its outbox.
@@ -77,57 +82,66 @@ class HostSplitter:
         raise NotHeldError("this process holds no shard")
 
     def _divide_seeds(
-        self, batch: LinkBatch, kept: int | None
+        self, batch: LinkBatch, own_number: int | None
     ) -> tuple[LinkBatch | None, _Messages]:
-        """Return the seeds for the shard *kept*, and messages with all others."""
-        parts = dict(batch.split(self._shards.number_of))
-        own = None if kept is None else parts.pop(kept, None)
-        self._sent += sum(len(part.links) for part in parts.values())
-        return own, [(target, encode_links(part), ()) for target, part in parts.items()]
+        """Return the seeds for the shard *own_number*, and messages with all other seeds."""
+        by_target = dict(batch.split(self._shards.number_of))
+        own_seeds = None if own_number is None else by_target.pop(own_number, None)
+        self._sent += sum(len(seeds.links) for seeds in by_target.values())
+        return own_seeds, [(target, encode_links(seeds), ()) for target, seeds in by_target.items()]
 
     def _divide_links(
-        self, batch: LinkBatch, kept: int | None
+        self, batch: LinkBatch, own_number: int | None
     ) -> tuple[LinkBatch | None, _Messages]:
-        """Return the links of a page to the shard *kept*, and messages with all others.
+        """Return a page's links to the shard *own_number*, and messages with all other links.
 
-        Links in the cache are not sent; their hosts are noted if the pair of domains is new.
+        Links in the cache are not sent. If such a link is the first from the page's domain to its
+        host's domain, the pair is sent instead.
         """
-        fps, hosts, cache = batch.fingerprints, batch.hosts, self._cache
+        fingerprints, hosts, cache = batch.fingerprints, batch.hosts, self._cache
         targets = [*map(self._shards.number_of, hosts)]
-        leaving = [i for i, target in enumerate(targets) if target != kept]
+        leaving = [index for index, target in enumerate(targets) if target != own_number]
         if not leaving:
             return batch, []
+
+        # Positions in *leaving* of the links, and of the pairs of domains, not in the cache.
         domain = registered_domain(host_of(batch.source.url))
-        pairs = [hash((domain, registered_domain(hosts[i]))) for i in leaving]
-        missed = {*cache.misses([fps[i] for i in leaving])}
-        unknown = {*cache.misses(pairs)} if batch.source.score >= 0 else ()
+        pair_keys = [hash((domain, registered_domain(hosts[index]))) for index in leaving]
+        uncached = {*cache.misses([fingerprints[index] for index in leaving])}
+        uncached_pairs = {*cache.misses(pair_keys)} if batch.source.score >= 0 else ()
+
         # By target: the indexes of links, and the cache keys to add on delivery.
         by_target: dict[int, tuple[list[int], list[int]]] = {}
-        # Notes may be lost in a crash, so any outbox will do; using one makes fewer messages.
-        note = next(iter(self._outboxes.values())).note
-        for n, i in enumerate(leaving):
-            if n in missed:
-                indexes, cache_keys = by_target.setdefault(targets[i], ([], []))
-                indexes.append(i)
-                cache_keys += (fps[i], pairs[n])
-            elif n in unknown:
-                note(targets[i], domain, hosts[i], pairs[n])
-        self._sent += len(missed)
-        self._spared += len(leaving) - len(missed)
+        # Pairs may be lost in a crash, so any outbox will do; using one makes fewer messages.
+        note_link = next(iter(self._outboxes.values())).note
+        for position, index in enumerate(leaving):
+            if position in uncached:
+                indexes, cache_keys = by_target.setdefault(targets[index], ([], []))
+                indexes.append(index)
+                cache_keys += (fingerprints[index], pair_keys[position])
+            elif position in uncached_pairs:
+                note_link(targets[index], domain, hosts[index], pair_keys[position])
+
+        self._sent += len(uncached)
+        self._spared += len(leaving) - len(uncached)
         messages: _Messages = [
             (
                 target,
-                encode_links(batch, indexes[start : start + _LINKS]),
-                cache_keys[2 * start : 2 * (start + _LINKS)],
+                encode_links(batch, indexes[start : start + _MAX_LINKS]),
+                cache_keys[2 * start : 2 * (start + _MAX_LINKS)],
             )
             for target, (indexes, cache_keys) in by_target.items()
-            for start in range(0, len(indexes), _LINKS)
+            for start in range(0, len(indexes), _MAX_LINKS)
         ]
-        own = [i for i, target in enumerate(targets) if target == kept]
-        return batch.only(own) if own else None, messages
+        own_indexes = [index for index, target in enumerate(targets) if target == own_number]
+        return batch.only(own_indexes) if own_indexes else None, messages
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
-        """Send *entry* as ``RemoteShards.enqueue`` does. NotHeldError if no shard is held."""
+        """Send *entry* to the shard of its host, submitted under the fingerprint *name*.
+
+        If *name* is None, the entry is requeued. Raises NotHeldError if this process holds no
+        shard.
+        """
         outbox = self._request_outbox()
         outbox.note_requests()
         target = self._shards.number_of(host_of(entry.url))
@@ -136,17 +150,17 @@ class HostSplitter:
     def _request_outbox(self) -> Outbox:
         """Return the first outbox, preferably of a shard that is not leaving.
 
-        The last checkpoint of a leaving shard may have been made already. If all are leaving, it is
-        made only after the last page in process.
+        The last checkpoint of a leaving shard may have been made already. If all shards are
+        leaving, their last checkpoints are made only after the last page in process.
         """
-        held = [
+        candidates = [
             (shard.is_leaving, shard.number)
             for shard in self._shards
             if shard.number in self._outboxes
         ]
-        if not held:
+        if not candidates:
             raise NotHeldError("this process holds no shard")
-        _, number = min(held)
+        _, number = min(candidates)
         return self._outboxes[number]
 
     def note_all_seeds_read(self) -> None:

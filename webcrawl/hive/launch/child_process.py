@@ -1,8 +1,8 @@
-"""Child process of a hive on one machine: restarted when it dies, with its log shown.
+"""Runs a process of a hive on one machine, restarts it when it dies, and shows its warnings.
 
 Each process is in its own process group, so that Ctrl-C at the terminal reaches only the
 supervisor. Its output goes directly to a file, so nothing is lost if the supervisor dies first. It
-may be pinned to one core, because its threads then hand over Python's lock at lower cost.
+may be pinned to one core, because its threads then pass Python's lock to each other at lower cost.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
     from webcrawl.clock import TimeSource
 
-#: Exit codes of ``scrapy crawl`` that a restart cannot help: bad input, the disk, too many errors.
+#: Exit codes of ``scrapy crawl`` after which a restart would not help: bad input, a bad disk, too
+#: many errors.
 PERMANENT_ERRORS = frozenset({2, 3, 4})
-# Exit codes that end one process but not its hive: finished, or no host has answered in any run.
-_ENDS = frozenset({0, 5})
-# A process is restarted at most this often within this time, each time after a longer wait.
+# Exit codes that end one process but not its hive: it finished, or no host has ever answered.
+_ENDING_CODES = frozenset({0, 5})
+# A process is restarted at most this many times within this time, each time after a longer wait.
 _MAX_RESTARTS = 5
-_RESTARTS_SECS = 600.0
-# Limits of one look at a log: bytes read, and messages shown.
+_RESTART_WINDOW_SECS = 600.0
+# Limits each time a log is read: bytes read, and messages shown.
 _MAX_BYTES = 1 << 16
 _MAX_MESSAGES = 5
 _MESSAGE = re.compile(
@@ -43,7 +44,7 @@ _PROGRESS = re.compile(r"\S+ \S+ \[webcrawl\] INFO: (\d+:\d\d:\d\d .*)")
 
 
 def core_of(number: int, drones: int) -> int | None:
-    """Return the core for the drone *number* of *drones*, or None if it may use all cores.
+    """Return the CPU core for drone *number* of *drones*, or None if it may use all cores.
 
     Each drone gets its own core if there are as many drones as cores that this process may use.
     """
@@ -58,7 +59,7 @@ class ChildProcess:
     """Process *name* that runs *command*, with its output in *log*, pinned to *core* if given.
 
     *say* is called with messages for the user: how the process ended, and warnings in its log. If
-    it dies, it is restarted after *first_wait* seconds, the next time after twice as many.
+    it dies, it is restarted after *first_wait* seconds, and after twice as long each further time.
     """
 
     name: str
@@ -68,51 +69,56 @@ class ChildProcess:
     clock: TimeSource
     core: int | None = None
     first_wait: float = 1.0
-    #: What it is doing, in words, before its first progress line and while it does not run.
+    #: What the process is doing, for display before its first progress line and while it is not
+    #: running.
     state: str = CrawlState.STARTING
-    #: The last progress line of its log.
+    #: The last progress line in its log.
     progress: str = ""
     _process: asyncio.subprocess.Process | None = None
     _restarts: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_RESTARTS))
     _is_stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        # Skip what an earlier run has logged.
-        self._read_to = self.log.stat().st_size if self.log.is_file() else 0
+        # Skip the messages of an earlier run.
+        self._log_position = self.log.stat().st_size if self.log.is_file() else 0
 
     @property
     def pid(self) -> int | None:
-        """Its process ID while it runs."""
+        """The process ID, or None while the process is not running."""
         process = self._process
         return None if process is None or process.returncode is not None else process.pid
 
     async def run(self) -> int:
-        """Run it until it ends for good, and return its exit code.
+        """Run the process, restart it when it dies, and return its last exit code.
 
-        The code is 1 if it died too often or by a signal.
+        The code is 1 if it died too often, or was killed by a signal.
         """
         while not self._is_stopping.is_set():
             try:
-                code, how = await self._run_once(), ""
+                code, why = await self._run_once(), ""
             except OSError as error:
-                code, how = 1, f"cannot be started: {error}"
+                code, why = 1, f"cannot be started: {error}"
             self.read_log()
-            if code in _ENDS or code in PERMANENT_ERRORS or self._is_stopping.is_set():
+            if code in _ENDING_CODES or code in PERMANENT_ERRORS or self._is_stopping.is_set():
                 self.state = "ended" if code == 0 else f"ended with exit code {code}"
-                # Before its signal handlers are set, a signal kills it, and nothing is lost.
+                # SIGTERM kills a process whose handlers are not set yet; nothing is lost.
                 if code < 0:
                     return 0 if code == -signal.SIGTERM else 1
                 return code
-            if not how:
-                how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+
+            if not why:
+                why = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
             if not self._may_restart():
                 self.state = "given up"
-                self.say(f"{self.name} died again ({how}) and is given up; see {self.log}")
+                self.say(
+                    f"{self.name} died again ({why}) and will not be restarted; see {self.log}"
+                )
                 return 1
+
             secs = self.first_wait * 2 ** (len(self._restarts) - 1)
-            self.state = f"died ({how})"
+            self.state = f"died ({why})"
             self.say(
-                f"{self.name} died ({how}): restarting in {secs:.0f} s "
+                f"{self.name} died ({why}): restarting in {secs:.0f} s "
                 f"(restart {len(self._restarts)} of {_MAX_RESTARTS})"
             )
             with contextlib.suppress(TimeoutError):
@@ -121,7 +127,7 @@ class ChildProcess:
         return 0
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        """Send it the signal *number*, and do not restart it."""
+        """Send the signal *number* to the process, and do not restart it."""
         self._is_stopping.set()
         if self.pid is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -131,27 +137,30 @@ class ChildProcess:
         """Show the warnings and errors that were logged since the last call."""
         try:
             with self.log.open("rb") as file:
-                file.seek(self._read_to)
+                file.seek(self._log_position)
                 data = file.read(_MAX_BYTES)
         except OSError:
             return
         end = data.rfind(b"\n") + 1
         if not end and len(data) == _MAX_BYTES:
-            end = len(data)  # a line without end
-        self._read_to += end
+            end = len(data)  # a line longer than the limit
+        self._log_position += end
+
         lines = in_plain_lines(data[:end].decode(errors="replace")).splitlines()
-        # Adjacent duplicates are dropped, because a message for the user is also logged.
+        # Adjacent duplicates are dropped, because messages for the user are also logged.
         texts = (_MESSAGE.sub("", line) for line in lines if _MESSAGE.match(line))
         messages = [text for text, _ in groupby(texts)]
         for text in messages[:_MAX_MESSAGES]:
             self.say(f"{self.name}: {text}")
         if len(messages) > _MAX_MESSAGES:
             self.say(f"{self.name}: {len(messages) - _MAX_MESSAGES:,} more in {self.log}")
+
         for line in lines:
             if match := _PROGRESS.match(line):
                 self.progress = match[1]
 
     async def _run_once(self) -> int:
+        """Start the process and return its exit code, negative for a signal. Raises OSError."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -162,17 +171,18 @@ class ChildProcess:
                 process_group=0,
             )
         if self.core is not None and self.pid is not None:
-            # It may have ended, or this service may have lost the core.
+            # The process may have ended, or the core may no longer be available.
             with contextlib.suppress(OSError):
-                os.sched_setaffinity(self.pid, {self.core})  # its later threads inherit it
+                os.sched_setaffinity(self.pid, {self.core})  # new threads inherit this
         self.state, self.progress = CrawlState.STARTING, ""
         if self._is_stopping.is_set():
-            self.stop()  # it was called meanwhile
+            self.stop()  # ``stop`` was called while the process was being started
         return await self._process.wait()
 
     def _may_restart(self) -> bool:
+        """Record a restart and return True, unless there were too many lately."""
         now = self.clock()
-        while self._restarts and now - self._restarts[0] > _RESTARTS_SECS:
+        while self._restarts and now - self._restarts[0] > _RESTART_WINDOW_SECS:
             self._restarts.popleft()
         if len(self._restarts) == _MAX_RESTARTS:
             return False

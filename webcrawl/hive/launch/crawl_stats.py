@@ -1,8 +1,9 @@
-"""Stats of a crawl from its job directory, or from those of the drones of a hive on one machine.
+"""Reads the stats of a crawl from its job directory, or from those of a hive's drones.
 
-Counts of requests, outcomes, duplicates and bytes are read from the files of the shards: the last
-checkpoint and the done log since. Each shard is counted once, from the directory of the process
-that held it last. All other stats are from the stats file of each process.
+Counts of requests, outcomes, duplicates and bytes are read from the files of the shards: from the
+last checkpoint, and from the log of URLs finished since. Each shard is counted once, in the
+directory of the process that held it last. All other stats come from the stats file of each
+process.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-# How often the files are read again because a checkpoint was published meanwhile.
+# How many times the files are read, if a checkpoint was published meanwhile.
 _TRIES = 10
 _OF_SHARDS = tuple(PREFIX + name for name in OF_SHARDS)
 
 
 def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
-    """Return the stats of the crawl in *jobdirs*, or {} if there are none. Blocks.
+    """Return the stats of the crawl whose job directories are *jobdirs*, or {}. Blocks.
 
-    Counts of the whole crawl have the prefix ``crawl/``.
+    Counts of the whole crawl, over all of its runs, have the prefix ``crawl/``.
     """
     stats = merged(filter(None, map(stats_of, jobdirs)))
     counts = shard_counts(jobdirs)
@@ -40,9 +41,9 @@ def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
 
 
 def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, float]:
-    """Return the counts of the shards in *jobdirs*, as ``Frontier.crawl_counts``. Blocks.
+    """Return the total counts of all shards in *jobdirs*, or {} if they cannot be read. Blocks.
 
-    Returns {} if they cannot be read.
+    They have the names of ``Frontier.crawl_counts``.
     """
     for _ in range(_TRIES):
         try:
@@ -53,31 +54,32 @@ def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, float]:
 
 
 def _counts_on_disk(jobdirs: Sequence[Path]) -> Mapping[str, float]:
-    older: dict[str, float] = {}
-    counted: list[Mapping[str, int]] = []
-    for jobdir, lost in lost_shards(jobdirs).items():
-        checkpoint = read_checkpoint(jobdir, without=lost)
+    """Read and add up the counts of all shards in *jobdirs*, without lost shards."""
+    older_totals: dict[str, float] = {}
+    shard_counts: list[Mapping[str, int]] = []
+    for jobdir, lost_names in lost_shards(jobdirs).items():
+        checkpoint = read_checkpoint(jobdir, without=lost_names)
         if checkpoint is None:
             continue
-        older = summed(older, of_older_job(checkpoint.own.snapshots.get("totals")))
+        older_totals = summed(older_totals, of_older_job(checkpoint.own.snapshots.get("totals")))
         for name, state in checkpoint.shards.items():
             frontier = FrontierView(
                 path=shard_path(jobdir, name) / "frontier",
                 snapshot=state.snapshots["frontier"],
                 trust_done=state.trusted,
             )
-            counted.append(frontier.crawl_counts)
-    return summed(older, *counted)
+            shard_counts.append(frontier.crawl_counts)
+    return summed(older_totals, *shard_counts)
 
 
-def merged(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def merged(stats_of_drones: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the stats of drones into those of one crawl.
 
-    Counts are added. Of times, shares and means the largest is taken, of strings the first. The
-    finish reason is one other than "finished" if there is any.
+    Counts are added up. For times, shares and means, the result has the largest value; for strings,
+    the first one. A finish reason other than "finished" takes precedence.
     """
     result: dict[str, Any] = {}
-    for stats in found:
+    for stats in stats_of_drones:
         for name, value in stats.items():
             if name not in result or (name == "finish_reason" and result[name] == "finished"):
                 result[name] = value
@@ -91,7 +93,7 @@ _decode = json_decoder(dict[str, Any])
 
 
 def stats_of(jobdir: Path) -> dict[str, Any]:
-    """Return the last written stats of *jobdir*, or {} if they cannot be read. Blocks."""
+    """Return the stats that were last written in *jobdir*, or {} if they cannot be read. Blocks."""
     try:
         return _decode((jobdir / "stats.json").read_bytes())
     except (OSError, UndecodableError):

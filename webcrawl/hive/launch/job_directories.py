@@ -1,8 +1,9 @@
-"""Job directories of a crawl on one machine: that of one process, or those of a hive's drones.
+"""Job directories of a crawl on one machine: that of a single process, or those of a hive's drones.
 
-A shard that a drone has lost to another one stays in its directory as it was. Readers skip it: of
-all directories with a shard, the one with the newest token belongs to its holder. If drones are on
-other machines, only a drone's own later checkpoint shows that it has lost a shard.
+When a drone loses a shard to another drone, the shard's files stay in its directory as they were.
+Readers skip them: of all directories with a shard, the one with the newest token belongs to its
+holder. If the other drone is on another machine, the loss only shows in the drone's own next
+checkpoint, which lacks the shard.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Any of these files shows that a directory is a job directory.
-_MARKS = ("CURRENT", SHARDS, "logs/info*.jsonl*")
+_JOB_FILES = ("CURRENT", SHARDS, "logs/info*.jsonl*")
 
 
 def is_crawl(path: Path) -> bool:
-    """Return whether *path* is the directory of a job, or of a hive on this machine."""
-    is_there = os.path.isdir(path)  # noqa: PTH112  # a path's method raises for a long name
-    return is_there and (_is_job(path) or is_hive(path))
+    """Return whether *path* is the job directory of a crawl, or the directory of a local hive."""
+    is_directory = os.path.isdir(path)  # noqa: PTH112  # a path's method raises for a long name
+    return is_directory and (_is_job(path) or is_hive(path))
 
 
 def is_hive(path: Path) -> bool:
@@ -42,22 +43,24 @@ def is_of_hive(path: Path) -> bool:
 
 
 def _is_job(path: Path) -> bool:
-    return any(any(path.glob(mark)) for mark in _MARKS)
+    """Return whether *path* is a job directory."""
+    return any(any(path.glob(pattern)) for pattern in _JOB_FILES)
 
 
 def jobdirs_of(path: Path) -> list[Path]:
-    """Return the job directories of the crawl in *path*. FatalError if there is no crawl."""
+    """Return the job directories of the crawl in *path*. FatalError if *path* has no crawl."""
     drones = sorted(path.glob(f"{DRONES}/*/"), key=lambda path: (len(path.name), path.name))
-    found = [jobdir for jobdir in drones or [path] if _is_job(jobdir)]
-    if not found:
+    jobdirs = [jobdir for jobdir in drones or [path] if _is_job(jobdir)]
+    if not jobdirs:
         raise FatalError(f"There is no crawl in JOBDIR {path}: name another directory.")
-    return found
+    return jobdirs
 
 
 def lost_shards(jobdirs: Sequence[Path]) -> dict[Path, set[str]]:
-    """Return for each of *jobdirs* the names of shards that another drone has taken over.
+    """Return, for each of *jobdirs*, the names of its shards that another drone has taken over.
 
-    For a single drone, the drones next to it count, too. Raises as ``read_state``.
+    *jobdirs* are of one crawl. If they are in a hive's directory, all other drones there are
+    compared, too. Raises the same exceptions as ``read_state``.
     """
     parent = jobdirs[0].parent
     others = parent.glob("*/") if parent.name == DRONES else ()
@@ -67,26 +70,28 @@ def lost_shards(jobdirs: Sequence[Path]) -> dict[Path, set[str]]:
         }
         for jobdir in {*jobdirs, *others}
     }
+
     newest: dict[str, int] = {}
-    for found in tokens.values():
-        for name, token in found.items():
+    for tokens_by_name in tokens.values():
+        for name, token in tokens_by_name.items():
             newest[name] = max(token, newest.get(name, 0))
+
     return {
         jobdir: {name for name, token in tokens[jobdir].items() if token < newest[name]}
-        | _given_up(jobdir)
+        | _given_up_shards(jobdir)
         for jobdir in jobdirs
     }
 
 
-def _given_up(jobdir: Path) -> set[str]:
-    """Return the shards in *jobdir* that its last checkpoint lacks although it is newer."""
-    own = read_state(jobdir)
-    if own is None or "shards" not in own.facts:
+def _given_up_shards(jobdir: Path) -> set[str]:
+    """Return the shards in *jobdir* that were given up: a later checkpoint does not have them."""
+    state = read_state(jobdir)
+    if state is None or "shards" not in state.facts:
         return set()
-    made_at = (jobdir / "CURRENT").stat().st_mtime_ns
-    gone = set()
-    for name in {*shard_names(jobdir)}.difference(own.facts["shards"]):
+    checkpoint_time_ns = (jobdir / "CURRENT").stat().st_mtime_ns
+    given_up = set()
+    for name in {*shard_names(jobdir)}.difference(state.facts["shards"]):
         with suppress(FileNotFoundError):
-            if (shard_path(jobdir, name) / RECORD).stat().st_mtime_ns < made_at:
-                gone.add(name)
-    return gone
+            if (shard_path(jobdir, name) / RECORD).stat().st_mtime_ns < checkpoint_time_ns:
+                given_up.add(name)
+    return given_up

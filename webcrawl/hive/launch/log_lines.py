@@ -1,4 +1,4 @@
-"""Conversion of JSON log lines (LOG_JSON) of drones to Scrapy's default text format."""
+"""Converts the JSON log lines (LOG_JSON) of drones to Scrapy's default text format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LINE = re.compile(r'^\{"time": .+\}$', re.MULTILINE)
 
 
 class _LogLine(msgspec.Struct, frozen=True):
-    """Fields of a line of crawl/engine/json_log.py."""
+    """Fields of a JSON log line, as crawl/engine/json_log.py writes them."""
 
     time: str
     logger: str
@@ -24,14 +24,14 @@ _decode = json_decoder(_LogLine)
 
 
 def in_plain_lines(text: str) -> str:
-    """Return *text* of a log with its JSON lines converted to Scrapy's default format."""
-    return _LINE.sub(_plain, text)
+    """Convert the JSON lines in *text*, a part of a log, to Scrapy's default format."""
+    return _LINE.sub(_as_plain_line, text)
 
 
-def _plain(found: re.Match[str]) -> str:
+def _as_plain_line(match: re.Match[str]) -> str:
     try:
-        line = _decode(found[0])
+        line = _decode(match[0])
     except UndecodableError:  # cut off, or not a record
-        return found[0]
+        return match[0]
     time = line.time[:19].replace("T", " ")
     return f"{time} [{line.logger}] {line.level}: {line.message}"

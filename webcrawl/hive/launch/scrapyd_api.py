@@ -1,8 +1,7 @@
-"""Client of one machine's scrapyd, by its HTTP interface: the drones of a hive, eggs, logs.
+"""HTTP client of one machine's scrapyd: lists, starts and stops drones, uploads eggs, reads logs.
 
-All calls block, up to the timeout of each read, so scrapyd_hosts.py calls them from threads.
-Redirects are not followed, because they could send the password elsewhere. Error messages never
-contain a password.
+All calls block for up to the timeout, so scrapyd_hosts.py makes them in threads. Redirects are not
+followed, because they could send the password elsewhere. Error messages never contain a password.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ if TYPE_CHECKING:
 
 #: The name of the project in scrapyd, as in scrapy.cfg.
 PROJECT = "webcrawl"
-# Timeouts to connect, and between two reads. scrapyd loads a new egg before it answers.
+# Timeouts of connecting, of a read, and of a read after an upload, when scrapyd loads the egg.
 _CONNECT_SECS = 5.0
 _READ_SECS = 20.0
 _EGG_SECS = 120.0
 _MAX_BYTES = 4 << 20
 _LOG_BYTES = 16 << 10
-# The log line that names the egg may be weeks old.
+# The log line that names the egg may be far back, because it is written only at the start.
 _MAX_LOG_BYTES = 64 << 20
 _MAX_CHARACTERS = 300
-_BEGINNING = re.compile(r"^\d{4}-.+ \[scrapy\.utils\.log\] INFO: Scrapy .+$", re.MULTILINE)
+_CRAWL_START = re.compile(r"^\d{4}-.+ \[scrapy\.utils\.log\] INFO: Scrapy .+$", re.MULTILINE)
 _PROGRESS = re.compile(r"^(\d{4}-\S+ \S+) \[webcrawl\] INFO: (\d+:\d\d:\d\d .+)$", re.MULTILINE)
 _EGG = re.compile(r" INFO: webcrawl \S+, egg (\S+), spider ")
-# Matches the progress line of a drone that has found something to do.
-_AT_WORK = re.compile(r"[1-9][\d,]* (?:pages|waiting|in process)")
+# Matches a progress line with work in it: pages, or URLs waiting or in process.
+_WORK = re.compile(r"[1-9][\d,]* (?:pages|waiting|in process)")
 _LAST_WORDS = re.compile(
     r"^(?: {7}end  |\d{4}-\S+ \S+ \[[^]]+\] (?:ERROR|CRITICAL): )(.+)$", re.MULTILINE
 )
@@ -44,11 +43,11 @@ _decode = json_decoder(dict[str, Any])
 
 
 class ScrapydError(Exception):
-    """Error of a machine's scrapyd; the message continues a sentence that begins with its name."""
+    """Error of a machine's scrapyd; the message continues a sentence that names the machine."""
 
 
 class Machine(NamedTuple):
-    """Address of a scrapyd: its URL without user and password, which are separate."""
+    """Address of a scrapyd: a URL without credentials, and the user and password."""
 
     url: str
     user: str = ""
@@ -56,7 +55,7 @@ class Machine(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> Self:
-        """Parse http://user:password@machine:6800/, or just a machine. Raises ValueError."""
+        """Parse *url*: http://user:password@machine:6800/, or just a machine. Raises ValueError."""
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(url)
@@ -71,14 +70,14 @@ class Machine(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Host and port, the name for people."""
+        """Host and port, the name shown to people."""
         return self.url.partition("://")[2].rstrip("/")
 
 
 class DeployedDrone(NamedTuple):
-    """Newest run of a drone.
+    """The newest run of a drone, as scrapyd lists it.
 
-    *state* is pending, running or finished; times are by the machine's clock, to the second.
+    *state* is pending, running or finished. Times are by the machine's clock, to the second.
     """
 
     name: str
@@ -93,7 +92,7 @@ class DeployedDrone(NamedTuple):
 
 
 class LogEnd(NamedTuple):
-    """Facts about the last crawl in a log, from its end; empty where the log has none."""
+    """Facts about the last crawl in a log, from the end of the log; empty if not found there."""
 
     #: The time and text of the last progress line.
     at: str
@@ -109,11 +108,11 @@ class LogEnd(NamedTuple):
     @property
     def is_at_work(self) -> bool:
         """Whether the crawl had URLs to fetch."""
-        return _AT_WORK.search(self.progress) is not None
+        return _WORK.search(self.progress) is not None
 
 
 class Scrapyd:
-    """Client of the scrapyd of *machine*. Its methods raise ScrapydError."""
+    """HTTP client of the scrapyd of *machine*. All methods raise ScrapydError."""
 
     def __init__(self, machine: Machine) -> None:
         self._url = machine.url
@@ -123,17 +122,18 @@ class Scrapyd:
 
     def drones(self, hive: str) -> dict[str, DeployedDrone]:
         """Return the drones of *hive* by name, in the order of their numbers."""
-        # The project is not named, because one that does not exist yet would be an error.
-        listed = self._call("GET", "listjobs.json")
-        numbered = re.compile(rf"{re.escape(hive)}-(\d{{1,3}})")
-        found: dict[int, DeployedDrone] = {}
+        # Lists jobs of all projects, because scrapyd refuses a project that does not exist yet.
+        jobs = self._call("GET", "listjobs.json")
+        drone_id = re.compile(rf"{re.escape(hive)}-(\d{{1,3}})")
+        drones: dict[int, DeployedDrone] = {}
         try:
-            listed["finished"].sort(key=lambda job: job["end_time"])
+            # Later runs replace earlier ones of the same drone.
+            jobs["finished"].sort(key=lambda job: job["end_time"])
             for state in ("finished", "running", "pending"):
-                for job in listed[state]:
-                    match = numbered.fullmatch(job["id"])
+                for job in jobs[state]:
+                    match = drone_id.fullmatch(job["id"])
                     if match and job.get("project", PROJECT) == PROJECT:
-                        found[int(match[1])] = DeployedDrone(
+                        drones[int(match[1])] = DeployedDrone(
                             name=match[0],
                             state=state,
                             started=job.get("start_time", "")[:19],
@@ -142,10 +142,10 @@ class Scrapyd:
                         )
         except (KeyError, TypeError, AttributeError) as error:
             raise ScrapydError(f"lists its jobs in an unknown format: {error!r}") from None
-        return {found[number].name: found[number] for number in sorted(found)}
+        return {drones[number].name: drones[number] for number in sorted(drones)}
 
     def deploy(self, version: str, egg: bytes) -> None:
-        """Upload the *egg*; scrapyd answers when it has found the spiders in it."""
+        """Upload *egg* as *version*, and wait until scrapyd has found the spiders in it."""
         data = {"project": PROJECT, "version": version}
         files = {"egg": ("project.egg", egg)}
         self._call("POST", "addversion.json", read_secs=_EGG_SECS, data=data, files=files)
@@ -154,7 +154,7 @@ class Scrapyd:
         self, job: str, spider: str, *, version: str, arguments: Iterable[str],
         settings: Iterable[str],
     ) -> None:  # fmt: skip
-        """Schedule *spider* as *job*; *arguments* and *settings* are NAME=VALUE."""
+        """Schedule a run of *spider* as *job*; *arguments* and *settings* are NAME=VALUE."""
         data = [("project", PROJECT), ("spider", spider), ("jobid", job), ("_version", version)]
         data += [("setting", setting) for setting in settings]
         data += [
@@ -163,41 +163,44 @@ class Scrapyd:
         self._call("POST", "schedule.json", data=data)
 
     def cancel(self, job: str) -> None:
-        """Remove *job* from the queue, or send its process SIGINT; one SIGINT is a clean stop."""
+        """Remove *job* from the queue, or stop its process with a checkpoint, by one SIGINT."""
         self._call("POST", "cancel.json", data={"project": PROJECT, "job": job})
 
     def log_end(self, drone: DeployedDrone) -> LogEnd:
-        """Return facts from the last 16 KiB of the drone's log, empty if scrapyd keeps no log."""
+        """Parse the last 16 KiB of the log of *drone*. All fields are empty if there is no log."""
         size = self._log_size(drone)
-        log = _BEGINNING.split(self._read_log(drone, max(0, size - _LOG_BYTES), size))[-1]
-        at, progress = (_PROGRESS.findall(log) or [("", "")])[-1]
+        log = _CRAWL_START.split(self._read_log(drone, max(0, size - _LOG_BYTES), size))[-1]
+        logged_at, progress = (_PROGRESS.findall(log) or [("", "")])[-1]
         end = (_LAST_WORDS.findall(log) or [""])[-1]
         has_saved = "Crawl state saved (" in log
-        return LogEnd(at, progress[:_MAX_CHARACTERS], end[:_MAX_CHARACTERS], has_saved)
+        return LogEnd(logged_at, progress[:_MAX_CHARACTERS], end[:_MAX_CHARACTERS], has_saved)
 
     def egg_of(self, drone: DeployedDrone) -> str:
-        """Return the version of the egg that *drone* runs, or "" if its log does not say."""
+        """Return the version of the egg that *drone* runs, or "" if its log does not name it."""
         size = self._log_size(drone)
+        # Read backwards in chunks that overlap, so that no line is missed.
         for end in range(size, max(0, size - _MAX_LOG_BYTES), _LOG_BYTES - _MAX_BYTES):
-            found = _EGG.findall(self._read_log(drone, max(0, end - _MAX_BYTES), end))
-            if found:
-                return str(found[-1])
+            versions = _EGG.findall(self._read_log(drone, max(0, end - _MAX_BYTES), end))
+            if versions:
+                return str(versions[-1])
         return ""
 
     def _log_url(self, drone: DeployedDrone) -> str:
+        """Return the URL of the log of *drone*, or "" if it is not on this scrapyd."""
         url = urljoin(self._url, drone.log_url.lstrip("/"))
         return url if drone.log_url and url.startswith(self._url) else ""
 
     def _log_size(self, drone: DeployedDrone) -> int:
+        """Return the size of the log of *drone* in bytes, or 0 if there is no log."""
         if not (url := self._log_url(drone)):
             return 0
         return int(self._fetch("HEAD", url)[0].headers.get("Content-Length") or 0)
 
     def _read_log(self, drone: DeployedDrone, start: int, end: int) -> str:
-        """Return the log from byte *start* to *end*.
+        """Return the log of *drone* from byte *start* to byte *end*, in Scrapy's text format.
 
-        Both are needed, because scrapyd's Twisted (26.10) fails when asked for more last bytes than
-        the file has.
+        Asking for the last bytes instead would be simpler. But scrapyd's Twisted (26.10) fails if
+        more bytes are asked for than the file has.
         """
         if start >= end:
             return ""
@@ -205,30 +208,32 @@ class Scrapyd:
         answer, body = self._fetch("GET", self._log_url(drone), headers=headers)
         return in_plain_lines(body.decode(errors="replace")) if answer.ok else ""
 
-    def _call(self, method: str, service: str, **given: Any) -> dict[str, Any]:
-        answer, body = self._fetch(method, self._url + service, **given)
+    def _call(self, method: str, service: str, **options: Any) -> dict[str, Any]:
+        """Call *service* of scrapyd and return its JSON answer; *options* are for ``_fetch``."""
+        answer, body = self._fetch(method, self._url + service, **options)
         if answer.status_code == requests.codes.unauthorized:
             raise ScrapydError("refuses the user and password in the hosts file")
         try:
-            found = _decode(body)
-            status, message = found["status"], str(found.get("message", "without a reason"))
+            content = _decode(body)
+            status, message = content["status"], str(content.get("message", "without a reason"))
         except (UndecodableError, KeyError):
             raise ScrapydError(
                 f"does not run scrapyd: {service} returned {answer.status_code}"
             ) from None
         if status != "ok":
-            # The last line of a traceback has the exception.
-            last = message.strip().rpartition("\n")[2]
-            raise ScrapydError(f"refused {service}: {last[:_MAX_CHARACTERS]}")
-        return found
+            # If the message is a traceback, its last line names the exception.
+            last_line = message.strip().rpartition("\n")[2]
+            raise ScrapydError(f"refused {service}: {last_line[:_MAX_CHARACTERS]}")
+        return content
 
     def _fetch(
-        self, method: str, url: str, *, read_secs: float = _READ_SECS, **given: Any
+        self, method: str, url: str, *, read_secs: float = _READ_SECS, **options: Any
     ) -> tuple[requests.Response, bytes]:
+        """Request *url*, and return the response and its body; *options* are for requests."""
         timeout = (_CONNECT_SECS, read_secs)
         try:
             with self._session.request(
-                method, url, timeout=timeout, allow_redirects=False, stream=True, **given
+                method, url, timeout=timeout, allow_redirects=False, stream=True, **options
             ) as answer:
                 return answer, answer.raw.read(_MAX_BYTES, decode_content=True)
         except requests.ConnectTimeout:
@@ -236,9 +241,9 @@ class Scrapyd:
         except requests.Timeout:
             raise ScrapydError(f"does not answer: no data in {read_secs:g} s") from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            # Use the system's message, because those of requests contain the whole URL.
+            # The system's message is shown, because those of requests contain the whole URL.
             cause: BaseException = error
             while cause.__context__ is not None:
                 cause = cause.__context__
-            why = getattr(cause, "strerror", None) or type(cause).__name__
-            raise ScrapydError(f"does not answer: {why}") from None
+            reason = getattr(cause, "strerror", None) or type(cause).__name__
+            raise ScrapydError(f"does not answer: {reason}") from None

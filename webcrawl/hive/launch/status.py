@@ -1,4 +1,4 @@
-"""Status of a hive from its Redis: a table with two lines for each drone, and one for all."""
+"""Reads the status of a hive from its Redis, formats it as a table, and stops hives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from webcrawl.hive.membership.keys import Keys
     from webcrawl.hive.membership.membership import Beat
 
-# Columns of the table, with their widths.
+# The columns of the table and their widths.
 _COLUMNS = {
     "shards": 8,
     "pages": 9,
@@ -36,7 +36,8 @@ _COLUMNS = {
     "cached": 8,
     "batch": 7,
 }
-_SUMS = (
+# The figures that are added up in the last row.
+_SUMMED = (
     *("pages", "given_up", "rate", "waiting", "in_process", "unsent"),
     *("kept", "sent", "spared", "received", "batches"),
 )
@@ -47,7 +48,7 @@ _POLL_SECS = 0.3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DroneStatus:
-    """Numbers of a drone, without *figures* if it has no readable report."""
+    """Status of one drone; *figures* is None if it has no readable report."""
 
     name: str
     shards: int = 0
@@ -58,7 +59,7 @@ class DroneStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HiveStatus:
-    """Numbers of a hive: *secs* since its start; *orphans* are shards that no drone holds."""
+    """Status of a hive, *secs* after its start; *orphans* counts the shards without a drone."""
 
     secs: float
     shards: int
@@ -68,19 +69,20 @@ class HiveStatus:
 
 
 def status_of(beat: Beat) -> HiveStatus:
-    """Return the status from *beat*, which must have all reports."""
+    """Return the status of the hive described by *beat*, which must have all reports."""
     drones = []
     names = {drone: report.figures.name for drone, report in beat.reports.items() if report}
     for name in sorted(beat.alive):
         held = sum(owner.drone == name for owner in beat.owners.values())
-        figures, note = None, "its report cannot be read: another version"
+        figures, note = None, "its report cannot be read: it runs another version"
         if report := beat.reports.get(name):
             figures = report.figures
             note = figures.diagnosis or (CrawlState.WAITING if report.idle else "")
-        shown = names.get(name) or name
-        if sum(one == shown for one in names.values()) > 1:  # on another machine
-            shown = f"{shown} ({name})"
-        drones.append(DroneStatus(shown, held, figures, name == beat.queen, note))
+        shown_name = names.get(name) or name
+        if sum(other == shown_name for other in names.values()) > 1:  # on another machine
+            shown_name = f"{shown_name} ({name})"
+        drones.append(DroneStatus(shown_name, held, figures, name == beat.queen, note))
+
     state = beat.state
     held = sum(drone.shards for drone in drones)
     note = "finished" if state.finished else "stopping" if state.stopping else ""
@@ -88,29 +90,32 @@ def status_of(beat: Beat) -> HiveStatus:
 
 
 def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[str]:
-    """Return the lines of the table of the hive *name*; *secs* overrides its running time."""
+    """Format *status* of the hive *name* as lines of a table; *secs* overrides its running time."""
     minutes, seconds = divmod(int(status.secs if secs is None else secs), 60)
-    head = f"hive {name}  {minutes // 60}:{minutes % 60:02}:{seconds:02}"
+    headline = f"hive {name}  {minutes // 60}:{minutes % 60:02}:{seconds:02}"
     if status.shards:
-        head += f"  {counted(status.shards, 'shard')}"
+        headline += f"  {counted(status.shards, 'shard')}"
     if status.orphans and status.shards:
-        head += f", {status.orphans:,} of them without a drone"
+        headline += f", {status.orphans:,} of them without a drone"
     if status.note:
-        head += f"  {status.note}"
+        headline += f"  {status.note}"
+
     figures = [drone.figures for drone in status.drones if drone.figures is not None]
-    sums = {name: sum(getattr(drone, name) for drone in figures) for name in _SUMS}
+    sums = {name: sum(getattr(drone, name) for drone in figures) for name in _SUMMED}
     lag = max((drone.lag for drone in figures), default=0.0)
     shards = sum(drone.shards for drone in status.drones)
     drones = [*status.drones, DroneStatus("all", shards, DroneFigures(**sums, lag=lag))]
+
     width = max(len(drone.name) for drone in drones)
     return [
-        head,
+        headline,
         " " * width + "".join(f"{name:>{wide}}" for name, wide in _COLUMNS.items()),
-        *(line for drone in drones for line in _lines(drone, width)),
+        *(line for drone in drones for line in _rows_of(drone, width)),
     ]
 
 
-def _lines(drone: DroneStatus, width: int) -> Iterator[str]:
+def _rows_of(drone: DroneStatus, width: int) -> Iterator[str]:
+    """Yield the rows of *drone*: its figures, and its notes if it has any."""
     figures = drone.figures
     values = [f"{drone.shards:,}" if drone.shards or figures else ""]
     if figures is not None:
@@ -122,7 +127,7 @@ def _lines(drone: DroneStatus, width: int) -> Iterator[str]:
             f"{figures.in_process:,}",
             f"{figures.unsent / 1000:,.0f} kB" if figures.unsent else "0",
             f"{figures.lag:.1f} s",
-            *_of_links(figures),
+            *_link_cells(figures),
         ]
     cells = zip_longest(values, _COLUMNS.values(), fillvalue="")
     metrics = f"metrics at {figures.metrics}" if figures and figures.metrics else ""
@@ -132,8 +137,8 @@ def _lines(drone: DroneStatus, width: int) -> Iterator[str]:
         yield f"  {note}"
 
 
-def _of_links(figures: DroneFigures) -> Iterator[str]:
-    """Yield the share of links to other shards, the share of these cached, and links per batch."""
+def _link_cells(figures: DroneFigures) -> Iterator[str]:
+    """Yield the share of links to other shards, the cached share of these, and links per batch."""
     leaving = figures.sent + figures.spared
     yield f"{leaving / max(1, figures.kept + leaving):.0%}"
     yield f"{figures.spared / max(1, leaving):.0%}"
@@ -141,7 +146,10 @@ def _of_links(figures: DroneFigures) -> Iterator[str]:
 
 
 async def look(client: RedisClient, keys: Keys) -> HiveStatus:
-    """Return the current status. FatalError if there is no such hive; or one of UNREACHABLE."""
+    """Return the current status of the hive with *keys*.
+
+    Raises FatalError if there is no such hive, or one of UNREACHABLE.
+    """
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
     beat = await membership.look()
     if not beat.state.born:
@@ -156,22 +164,22 @@ async def stop_and_wait(
     secs: float,
     processes: Callable[[], Iterable[str]] | None = None,
 ) -> Sequence[str]:
-    """Stop all drones with checkpoints; return those still running after *secs*.
+    """Stop all drones with checkpoints, and return the names of those still running after *secs*.
 
-    *processes* returns those of a hive on this machine, whose Redis ends with them. Raises as
-    ``look``.
+    For a hive on this machine, whose Redis ends with its drones, *processes* returns the processes
+    that still run. Raises the same exceptions as ``look``.
     """
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
-    until = now() + secs
+    deadline = now() + secs
     if not await membership.stop():
         raise FatalError(f"There is no hive {keys.name} in this Redis.")
     while True:
-        left = set(processes()) if processes else set()
+        running = set(processes()) if processes else set()
         try:
-            left |= (await membership.look()).alive
+            running |= (await membership.look()).alive
         except UNREACHABLE:
             if processes is None:
                 raise
-        if not left or now() >= until:
-            return sorted(left)
+        if not running or now() >= deadline:
+            return sorted(running)
         await asyncio.sleep(_POLL_SECS)

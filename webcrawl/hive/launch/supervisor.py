@@ -1,18 +1,18 @@
-"""Supervisor: runs the drones of a hive on one machine, and its Redis.
+"""Supervisor: runs the drones of a hive on one machine, and the hive's Redis.
 
 In the job directory::
 
-    hive.lock              one supervisor at a time
+    hive.lock              locked by the supervisor, so that there is only one
     drones/N/              the job directory of drone N, with its log in logs/drone.log
     store/                 HIVE_STORE, unless it is set
     redis/                 the embedded Redis, unless REDIS_URL names another
 
-A drone is ``scrapy crawl`` with the arguments and settings of the command, pinned to one core if
-there are as many drones as cores. A drone that dies is restarted a few times; one that ends because
-its input or disk is unusable ends all. The first signal stops all drones with checkpoints, the
-second stops them immediately, the third kills them. If the supervisor is killed, its drones
-continue, and the next supervisor refuses to start until they have ended. Then the last drone to
-end, or ``scrapy hive stop``, ends the Redis.
+A drone is ``scrapy crawl`` with the arguments and settings of the command. If there are as many
+drones as cores, each drone is pinned to one core. A drone that dies is restarted a few times. If a
+drone ends because its input or disk is unusable, all drones are stopped. The first signal stops all
+drones with checkpoints, the second stops them immediately, the third kills them. If the supervisor
+is killed, its drones continue, and the next supervisor refuses to start until they have ended. The
+last drone to end, or ``scrapy hive stop``, then ends the Redis.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
     from webcrawl.hive.launch.terminal import TerminalView
 
 _REFRESH_SECS = 0.5
-# Redis reads an append-only log of a gigabyte in ten seconds.
-_REDIS_SECS = 120.0
+# How long Redis may take to start; it reads an append-only log of a gigabyte in ten seconds.
+_REDIS_START_SECS = 120.0
 _MAX_DRONES = 256
-_LOCK = "hive.lock"
-_REFUSED = 2
+_LOCK_FILE = "hive.lock"
+_REFUSED_CODE = 2
 # Where drones log finished URLs.
-_DONE = f"{DRONES}/*/logs/info*.jsonl*"
-# How often, and after what pause, to try the lock of a supervisor that may be gone.
+_FINISHED_LOGS = f"{DRONES}/*/logs/info*.jsonl*"
+# How many times, and with what pause between, to try the lock of a supervisor that may be gone.
 _TRIES = 2
-_MOMENT_SECS = 0.1
+_LOCK_PAUSE_SECS = 0.1
 
 
 def held_locks(jobdir: Path, *patterns: str) -> list[str]:
-    """Return the locks in *jobdir* that processes hold, with the processes.
+    """Describe the locks in *jobdir* that are held, and the processes that hold them.
 
-    *patterns* are those of the lock files; by default all of the hive.
+    *patterns* match the lock files; by default, these are all lock files of the hive.
     """
     held = []
-    for path in chain.from_iterable(map(jobdir.glob, patterns or (_LOCK, "drones/*/LOCK"))):
+    for path in chain.from_iterable(map(jobdir.glob, patterns or (_LOCK_FILE, "drones/*/LOCK"))):
         lock = DirectoryLock(path=path)
         try:
             lock.acquire()
@@ -66,16 +66,16 @@ def held_locks(jobdir: Path, *patterns: str) -> list[str]:
     return sorted(held)
 
 
-async def end_left_redis(jobdir: Path) -> None:
-    """End the Redis of the hive in *jobdir* if the supervisor was killed and no drone runs."""
+async def end_leftover_redis(jobdir: Path) -> None:
+    """Stop the Redis of the hive in *jobdir*, if its supervisor was killed and no drone runs."""
     redis = EmbeddedRedis(directory=jobdir / "redis")
-    lock = DirectoryLock(path=jobdir / _LOCK)
+    lock = DirectoryLock(path=jobdir / _LOCK_FILE)
     for _ in range(_TRIES):
         try:
             if redis.socket.exists():
                 lock.acquire()
-        except LockedError:  # held by the supervisor, or for a moment by another ending drone
-            await asyncio.sleep(_MOMENT_SECS)
+        except LockedError:  # held by the supervisor, or briefly by another drone that ends
+            await asyncio.sleep(_LOCK_PAUSE_SECS)
             continue
         if not held_locks(jobdir, "drones/*/LOCK"):
             await redis.end()
@@ -84,11 +84,11 @@ async def end_left_redis(jobdir: Path) -> None:
 
 
 class LocalHive(NamedTuple):
-    """Hive to run on this machine, in *jobdir*.
+    """What to run as a hive on this machine: so many *drones* with *spider*, in *jobdir*.
 
-    *arguments* (``-a``) and *settings* (``-s``) are NAME=VALUE. Without a *redis_url* an embedded
-    Redis is used; without a *store*, a directory in *jobdir* is HIVE_STORE. *metrics_port* is that
-    of the first drone; with 0 there are no metrics.
+    *arguments* (``-a``) and *settings* (``-s``) are NAME=VALUE. Without a *redis_url*, an embedded
+    Redis is used. Without a *store*, HIVE_STORE is a directory in *jobdir*. *metrics_port* is the
+    port of the first drone; if it is 0, there are no metrics.
     """
 
     name: str
@@ -102,13 +102,13 @@ class LocalHive(NamedTuple):
     metrics_port: int = 0
 
     def check(self) -> None:
-        """Raise FatalError if the hive cannot be run."""
+        """Raise FatalError if the hive cannot be run this way."""
         if not 1 <= self.drones <= _MAX_DRONES:
             raise FatalError(f"--drones must be from 1 to {_MAX_DRONES}, not {self.drones}.")
         if (self.jobdir / "CURRENT").exists():
             raise FatalError(
-                f"JOBDIR {self.jobdir} has a crawl of one process: continue it with scrapy crawl, "
-                "or choose another directory for the hive."
+                f"JOBDIR {self.jobdir} contains a single-process crawl: continue it with scrapy "
+                "crawl, or choose another directory for the hive."
             )
         for drone in held_locks(self.jobdir, "drones/*/LOCK"):
             raise FatalError(
@@ -121,11 +121,11 @@ class LocalHive(NamedTuple):
                 raise FatalError("A hive cannot read seeds from standard input: name a file.")
 
     def directory(self, number: int) -> Path:
-        """Return the job directory of the drone *number*."""
+        """Return the job directory of drone *number*."""
         return self.jobdir / DRONES / str(number)
 
     def command(self, number: int, redis_url: str) -> list[str]:
-        """Return the command that runs the drone *number*."""
+        """Return the command line that runs drone *number* with the Redis at *redis_url*."""
         own: dict[str, object] = {
             "HIVE": self.name,
             "JOBDIR": self.directory(number),
@@ -134,16 +134,17 @@ class LocalHive(NamedTuple):
         }
         if self.metrics_port:
             own["METRICS_PORT"] = self.metrics_port + number
-        words = [sys.executable, "-m", "scrapy", "crawl", self.spider]
+
+        command_line = [sys.executable, "-m", "scrapy", "crawl", self.spider]
         for argument in self.arguments:
-            words += ["-a", argument]
+            command_line += ["-a", argument]
         for setting in (*self.settings, *(f"{name}={value}" for name, value in own.items())):
-            words += ["-s", setting]
-        return words
+            command_line += ["-s", setting]
+        return command_line
 
 
 class SideProcess(Protocol):
-    """Process that runs next to the hive.
+    """Protocol of a process that runs next to the hive, such as the monitor.
 
     ``start`` blocks and returns a message for the user. It raises FatalError or OSError.
     """
@@ -153,7 +154,7 @@ class SideProcess(Protocol):
 
 
 class Supervisor:
-    """Runner of the processes of *hive*, with a *monitor*; *view* shows the lines of *table*."""
+    """Runs the processes of *hive* and a *monitor*; *view* prints the lines of *table*."""
 
     def __init__(
         self,
@@ -171,7 +172,7 @@ class Supervisor:
         self._monitor = monitor
         self._signals = 0
         self._is_stopping = False
-        self._lock = DirectoryLock(path=hive.jobdir / _LOCK)
+        self._lock = DirectoryLock(path=hive.jobdir / _LOCK_FILE)
         self.drones: list[ChildProcess] = []
         self.redis_url = hive.redis_url
 
@@ -182,6 +183,7 @@ class Supervisor:
         """
         jobdir, code = self.hive.jobdir, 1
         try:
+            # The names that exist already. A refused hive deletes only what it has added.
             before = frozenset(path.name for path in jobdir.iterdir()) if jobdir.is_dir() else None
             jobdir.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
@@ -189,63 +191,72 @@ class Supervisor:
             raise FatalError(f"JOBDIR {jobdir} is in use: {error}.") from error
         except OSError as error:
             raise refusal(error, jobdir, f"JOBDIR {jobdir} cannot be used: {error}.") from error
-        starting: asyncio.Task[None] | None = None
+
+        monitor_start: asyncio.Task[None] | None = None
         try:
             self.hive.check()
-            starting = asyncio.ensure_future(self._start_monitor())
-            code = await self._run_until_signalled()
+            monitor_start = asyncio.ensure_future(self._start_monitor())
+            code = await self._run_with_signal_handlers()
         except FatalError:
-            code = _REFUSED
+            code = _REFUSED_CODE
             raise
         finally:
-            if starting is not None and self._monitor is not None:
-                await starting
+            if monitor_start is not None and self._monitor is not None:
+                await monitor_start
                 self._monitor.end()
-            if code == _REFUSED and not any(path.stat().st_size for path in jobdir.glob(_DONE)):
+            if code == _REFUSED_CODE and not any(
+                path.stat().st_size for path in jobdir.glob(_FINISHED_LOGS)
+            ):
                 remove_new(jobdir, before)  # otherwise a crawl would refuse the directory
             self._lock.release()
         return code
 
     async def _start_monitor(self) -> None:
+        """Start the monitor, if there is one; an error is only shown."""
         if self._monitor is not None:
             try:
                 self._view.say(await asyncio.to_thread(self._monitor.start))
             except (FatalError, OSError) as error:
                 self._view.say(str(error))
 
-    async def _run_until_signalled(self) -> int:
+    async def _run_with_signal_handlers(self) -> int:
+        """Run the hive, stop it when a signal arrives, and return the exit code."""
         loop = asyncio.get_running_loop()
-        numbers = [signal.SIGINT, signal.SIGTERM]
+        signals = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
-            numbers.append(signal.SIGHUP)
-        for number in numbers:
-            loop.add_signal_handler(number, self._on_signal)
+            signals.append(signal.SIGHUP)
+        for signal_number in signals:
+            loop.add_signal_handler(signal_number, self._on_signal)
         try:
-            return await (self._run() if self.redis_url else self._run_with_redis())
+            return await (self._run_drones() if self.redis_url else self._run_with_redis())
         finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
+            for signal_number in signals:
+                loop.remove_signal_handler(signal_number)
 
     async def _run_with_redis(self) -> int:
+        """Run the hive and its embedded Redis, and return the exit code."""
         redis = EmbeddedRedis(directory=self.hive.jobdir / "redis")
         command = redis.prepare()
         await redis.end()
         server = self._child("Redis", command, redis.log)
-        serving = asyncio.create_task(server.run())
+        redis_run = asyncio.create_task(server.run())
         try:
-            if not await redis.wait(secs=_REDIS_SECS, is_starting=lambda: not serving.done()):
-                log = redis.log.read_text("utf-8", "replace") if redis.log.exists() else ""
-                *_, last = ["", *log.splitlines()]
-                raise FatalError(f"Redis did not start: {last}")
+            if not await redis.wait(
+                secs=_REDIS_START_SECS, is_starting=lambda: not redis_run.done()
+            ):
+                log_text = redis.log.read_text("utf-8", "replace") if redis.log.exists() else ""
+                *_, last_line = ["", *log_text.splitlines()]
+                raise FatalError(f"Redis did not start: {last_line}")
             self.redis_url = redis.url
-            serving.add_done_callback(lambda _: self._stop_once())
-            code = await self._run()
+            redis_run.add_done_callback(lambda _: self._stop_once())
+            code = await self._run_drones()
         finally:
             server.stop()
-            redis_code = await serving
+            redis_code = await redis_run
         return max(code, redis_code)
 
-    async def _run(self) -> int:
+    async def _run_drones(self) -> int:
+        """Run the drones to their ends, and return their highest exit code."""
         hive = self.hive
         self.drones = [
             self._child(
@@ -256,20 +267,21 @@ class Supervisor:
             )
             for number in range(hive.drones)
         ]
-        done = asyncio.gather(*map(self._run_drone, self.drones))
+        all_runs = asyncio.gather(*map(self._run_drone, self.drones))
         try:
-            while not done.done():
+            while not all_runs.done():
                 for drone in self.drones:
                     drone.read_log()
                 self._view.show(await self._table(self))
-                await asyncio.wait([done], timeout=_REFRESH_SECS)
+                await asyncio.wait([all_runs], timeout=_REFRESH_SECS)
             self._view.show(await self._table(self))
         finally:
             self._stop_once()  # after an error no drone may be left running
-            codes = await done
+            codes = await all_runs
         return max(codes)
 
     async def _run_drone(self, drone: ChildProcess) -> int:
+        """Run *drone* and return its exit code; stop the hive if a restart would not help."""
         code = await drone.run()
         if code in PERMANENT_ERRORS:
             self._stop_once()
@@ -278,6 +290,7 @@ class Supervisor:
     def _child(
         self, name: str, command: Sequence[str], log: Path, core: int | None = None
     ) -> ChildProcess:
+        """Return a child process for *command*, which does not start if the hive is stopping."""
         child = ChildProcess(
             name=name,
             command=command,
@@ -291,17 +304,21 @@ class Supervisor:
         return child
 
     def _on_signal(self) -> None:
+        """Stop the drones with checkpoints; at later signals immediately, then by SIGKILL."""
         self._signals += 1
         if self._signals == 1:
             self._view.say("stopping with checkpoints; send the signal again to stop immediately")
         self._stop_all(signal.SIGKILL if self._signals > 2 else signal.SIGTERM)
 
     def _stop_once(self) -> None:
-        """Stop all with checkpoints, unless already stopping; a second signal would not wait."""
+        """Stop all drones with checkpoints, unless they are already stopping.
+
+        A second signal would stop them without waiting for the checkpoints.
+        """
         if not self._is_stopping:
             self._stop_all(signal.SIGTERM)
 
-    def _stop_all(self, number: int) -> None:
+    def _stop_all(self, signal_number: int) -> None:
         self._is_stopping = True
         for drone in self.drones:
-            drone.stop(number)
+            drone.stop(signal_number)

@@ -1,4 +1,4 @@
-"""Terminal output of a hive on one machine: messages, a periodic table, a summary."""
+"""Terminal output of a hive on one machine: messages, a table at intervals, a summary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TerminalView:
-    """Output of messages to *stream*, and of a table every *every* seconds."""
+    """Prints messages to *stream*, and a table at most every *every* seconds."""
 
     def __init__(self, *, stream: TextIO, every: float, clock: TimeSource) -> None:
         self._stream = stream
@@ -33,7 +33,7 @@ class TerminalView:
         self._printed_at = clock()
 
     def say(self, text: str) -> None:
-        """Print *text*, one or more lines; a closed terminal is ignored."""
+        """Print *text*, one or more lines. A closed terminal is not an error."""
         try:
             self._stream.write(f"{visible(text)}\n")
             self._stream.flush()
@@ -41,16 +41,16 @@ class TerminalView:
             give_up(self._stream)
 
     def show(self, table: Sequence[str]) -> None:
-        """Print *table* if it is time."""
+        """Print the lines of *table*, if the last table was printed long enough ago."""
         if self._clock() - self._printed_at >= self._every:
             self._printed_at = self._clock()
             self.say("\n".join(table))
 
 
 class LocalTable:
-    """Table of a supervisor's hive, in which its own drones are named by their numbers.
+    """The table of a supervisor's hive, from the hive's Redis and its child processes.
 
-    Drones that have not reported yet are shown with what the supervisor knows of them.
+    Drones that have not reported yet are shown with what the supervisor knows about them.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class LocalTable:
         self._clock = clock
         self._began = clock()
         self._client: RedisClient | None = None
-        # The drones as last shown, by name.
+        # The last shown status of each drone, by name.
         self._drones: dict[str, DroneStatus] = {}
 
     async def __call__(self, supervisor: Supervisor) -> list[str]:
-        """Return the lines of the table. Waits for Redis for some seconds at most."""
+        """Return the lines of the table. Waits at most a few seconds for Redis."""
         if self._client is None:
             self._client = self._connect(supervisor.redis_url)
         try:
@@ -78,12 +78,13 @@ class LocalTable:
             status = HiveStatus(0, 0, 0, (), "Redis does not answer")
         except FatalError:  # no drone has created the hive yet
             status = HiveStatus(0, 0, 0, (), CrawlState.STARTING)
+
         shown = {}
-        # While some drones live, those that are gone show no figures: others get their shards.
+        # While some drones live, ended drones show no figures: other drones count their shards.
         keeps_figures = bool(status.note or not status.drones)
         for child in supervisor.drones:
-            last = self._drones.get(child.name) or DroneStatus(child.name)
-            figures = last.figures if keeps_figures else None
+            last_status = self._drones.get(child.name) or DroneStatus(child.name)
+            figures = last_status.figures if keeps_figures else None
             note = (child.progress if child.pid else "") or child.state
             shown[child.name] = DroneStatus(child.name, figures=figures, note=note)
         shown |= {drone.name: drone for drone in status.drones}
@@ -99,9 +100,9 @@ class LocalTable:
 
 
 def hive_summary(jobdir: Path, drones: Iterable[Path]) -> str:
-    """Return the summary of the hive in *jobdir*, from the job directories of its *drones*.
+    """Return the summary of the hive in *jobdir*; *drones* are its drones' job directories.
 
-    Returns "" if none has stats. Blocks.
+    Returns "" if no drone has stats. Blocks.
     """
     stats = crawl_stats([*drones])
     if not stats:

@@ -1,4 +1,4 @@
-"""Questions to a hive from outside, through its Redis, possibly the one in its job directory."""
+"""Connects commands to a running hive, through its Redis, which may be in its job directory."""
 
 from __future__ import annotations
 
@@ -22,22 +22,25 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-#: The name of a hive with its own Redis.
+#: The name of a hive that has its own Redis.
 HERE = "local"
 
 
 async def ask_hive(
     name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]
 ) -> Any:
-    """Call *ask* for the hive *name* and return its answer. FatalError if there is no such hive."""
-    given = settings.get("REDIS_URL")
+    """Call *ask* with a Redis client and the keys of the hive *name*, and return its result.
+
+    Raises FatalError if there is no such hive.
+    """
+    redis_url = settings.get("REDIS_URL")
     jobdir = Path(settings["JOBDIR"])
-    client = connect(settings, given or EmbeddedRedis(directory=jobdir / "redis").url)
+    client = connect(settings, redis_url or EmbeddedRedis(directory=jobdir / "redis").url)
     try:
         await check(client)
         return await ask(client, Keys(name))
     except (FatalError, *UNREACHABLE) as error:
-        if given:
+        if redis_url:
             raise error if isinstance(error, FatalError) else no_answer(error) from error
         raise FatalError(
             f"No hive runs in JOBDIR {jobdir}. Name its directory with -s JOBDIR=DIR, or its Redis "
@@ -48,7 +51,10 @@ async def ask_hive(
 
 
 def hive_name(settings: Settings) -> str:
-    """Return the name of the hive; one on this machine with its own Redis needs none."""
+    """Return the name of the hive in HIVE. A hive with its own Redis may leave HIVE unset.
+
+    Raises FatalError if HIVE is needed but not set.
+    """
     name = str(settings.get("HIVE") or "")
     if not name and settings.get("REDIS_URL"):
         raise FatalError("Name the hive with -s HIVE=NAME, because others may use the same Redis.")
@@ -56,5 +62,6 @@ def hive_name(settings: Settings) -> str:
 
 
 def connect(settings: Settings, url: str) -> RedisClient:
+    """Set REDIS_URL to *url* in *settings*, and return a client for it."""
     settings.set("REDIS_URL", url, priority="cmdline")
     return client_of(settings)

@@ -1,4 +1,4 @@
-"""Client of Redis, from the settings of scrapy-redis, and its exceptions.
+"""Connects to Redis by the settings of scrapy-redis, and checks that it can be used.
 
 REDIS_URL is one of
 
@@ -8,14 +8,14 @@ REDIS_URL is one of
     redis+sentinel://user:password@host:port,host:port/service/db       rediss+sentinel://
 
 with options of redis-py after a question mark (``?ssl_ca_certs=/etc/ca.pem``), or in REDIS_PARAMS.
-The user and password in a sentinel URL are for the server; those for the sentinels are in
+The user and password in a sentinel URL are those of the server; those of the sentinels are in
 REDIS_PARAMS, as ``{"sentinel_kwargs": {"password": ...}}``. Without a URL, REDIS_HOST, REDIS_PORT
 and REDIS_DB are used.
 
-The client returns bytes and uses RESP2, which Redis 6.2 and all newer versions speak. When a
-connection is lost, as after a restart of Redis, it retries once immediately, so a command may be
-carried out twice. A client is used in one event loop. ``UNREACHABLE`` has the exceptions after
-which a call can be repeated later.
+The client returns bytes and uses RESP2, which Redis 6.2 and all newer versions support. When it
+loses its connection, as after a restart of Redis, it retries once immediately, so a command may be
+carried out twice. A client must be used in one event loop only. ``UNREACHABLE`` has the exceptions
+after which a call can be repeated later.
 """
 
 from __future__ import annotations
@@ -48,49 +48,49 @@ if TYPE_CHECKING:
 
 #: Client of one server, or of all servers of a cluster.
 RedisClient: TypeAlias = Redis | RedisCluster
-#: The exceptions of a client while Redis is down, starting, full or without a master.
+#: The exceptions that a client raises while Redis is down, starting, full or without a master.
 # uvloop raises RuntimeError if a connection is reset during a write.
 UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError)
 
-# The first version with XTRIM MINID.
+# The oldest usable version: the first one with XTRIM MINID.
 _MIN_VERSION = (6, 2)
 _PORT = 6379
 _SENTINEL_PORT = 26379
 #: The longest wait for an answer. A server that is up takes milliseconds.
 TIMEOUT_SECS = 5.0
-# The time of an answer is the fastest of several. A lease must be at least as long as this many
-# answers: a heartbeat makes two calls in a quarter of a lease, and other calls need as much again.
-_TRIES = 3
+# The answer time of Redis is the shortest of several tries. A lease must last at least this many
+# answers: a heartbeat makes two calls in a quarter of a lease, and other calls need as many.
+_TIMED_TRIES = 3
 _MIN_ANSWERS_PER_LEASE = 16
 # The shortest and longest wait between two tries while Redis is down.
 _BACK_OFF_SECS = (0.1, 5.0)
-# Parameters of scrapy-redis for its own blocking client, which returns text; they are ignored.
+# Parameters that scrapy-redis needs for its own blocking client; they are ignored here.
 _IGNORED_PARAMS = frozenset(
     {"url", "redis_cls", "retry_on_timeout", "encoding", "decode_responses", "protocol"}
 )
 
 
 def client_of(settings: BaseSettings) -> RedisClient:
-    """Return a client for *settings*, which connects on first use; close it with ``close``.
+    """Return a client for the Redis in *settings*, which connects on first use.
 
-    Raises FatalError for an invalid URL or invalid parameters.
+    It must be closed with ``close``. Raises FatalError for an invalid URL or invalid parameters.
     """
     url = settings.get("REDIS_URL")
     try:
-        given = settings.getdict("REDIS_PARAMS")
-        params = {name: value for name, value in given.items() if name not in _IGNORED_PARAMS}
+        all_params = settings.getdict("REDIS_PARAMS")
+        params = {name: value for name, value in all_params.items() if name not in _IGNORED_PARAMS}
         if not url:
             host = settings.get("REDIS_HOST") or "localhost"
             port = whole(settings, "REDIS_PORT", at_least=0) or _PORT
             url = f"redis://{host}:{port}/{whole(settings, 'REDIS_DB', at_least=0)}"
         return client_at(url, **params)
     except (TypeError, ValueError) as error:
-        why = masked_error(error, url)
-        raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {why}.") from None
+        reason = masked_error(error, url)
+        raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {reason}.") from None
 
 
 async def check(client: RedisClient) -> None:
-    """Raise FatalError unless a usable Redis answers. Takes at most the timeout of 5 seconds."""
+    """Raise FatalError unless a usable Redis answers within 5 seconds."""
     try:
         answer = await client.execute_command("INFO", "server")
         version = str(answer["redis_version"])
@@ -106,35 +106,38 @@ async def check(client: RedisClient) -> None:
 async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
     """Raise FatalError if Redis may evict leases, or is too slow for leases of *lease_secs*.
 
-    Raises one of UNREACHABLE if it does not answer.
+    Raises one of UNREACHABLE if Redis does not answer.
     """
-    answer = await client.execute_command("INFO", "memory")
-    policy = str(answer.get("maxmemory_policy", "noeviction"))
-    if policy != "noeviction" and int(answer.get("maxmemory", 0)):
+    memory_info = await client.execute_command("INFO", "memory")
+    policy = str(memory_info.get("maxmemory_policy", "noeviction"))
+    if policy != "noeviction" and int(memory_info.get("maxmemory", 0)):
         raise FatalError(
             f"The Redis at REDIS_URL has maxmemory-policy {policy}, so it deletes leases and links "
             "when its memory is full: set maxmemory-policy noeviction."
         )
-    secs = math.inf
-    for _ in range(_TRIES):
-        began = now()
+
+    answer_secs = math.inf
+    for _ in range(_TIMED_TRIES):
+        started_at = now()
         await client.execute_command("TIME")
-        secs = min(secs, now() - began)
-    if lease_secs < _MIN_ANSWERS_PER_LEASE * secs:
+        answer_secs = min(answer_secs, now() - started_at)
+    if lease_secs < _MIN_ANSWERS_PER_LEASE * answer_secs:
         raise FatalError(
-            f"HIVE_LEASE_SECS {lease_secs:g} is too short: Redis answers in {secs:.2g} s, so it "
-            f"must be at least {math.ceil(_MIN_ANSWERS_PER_LEASE * secs)}."
+            f"HIVE_LEASE_SECS {lease_secs:g} is too short: Redis answers in {answer_secs:.2g} s, "
+            f"so it must be at least {math.ceil(_MIN_ANSWERS_PER_LEASE * answer_secs)}."
         )
 
 
 def no_answer(error: Exception) -> FatalError:
-    """Return the FatalError to raise for *error*, one of UNREACHABLE, at the start of a hive."""
-    why = str(error) or type(error).__name__
-    return FatalError(f"Redis at REDIS_URL does not answer ({why}): start it, or correct the URL.")
+    """Return a FatalError which says that Redis does not answer, from *error* (UNREACHABLE)."""
+    reason = str(error) or type(error).__name__
+    return FatalError(
+        f"Redis at REDIS_URL does not answer ({reason}): start it, or correct the URL."
+    )
 
 
 async def servers(client: Any) -> str:
-    """Return the IDs of the server processes of *client* that hold the data."""
+    """Return the IDs of the server processes that *client* gets its data from."""
     if not isinstance(client, RedisCluster):
         return str((await client.execute_command("INFO", "server"))["run_id"])
     nodes = client.get_primaries()
@@ -150,32 +153,35 @@ async def close(client: RedisClient) -> None:
 
 
 def is_cancelled() -> bool:
-    """Return whether the running task is cancelled; redis-py 8.1 may swallow that on connect."""
+    """Return whether the current task is being cancelled.
+
+    redis-py 8.1 may swallow the CancelledError while it connects.
+    """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 class BackOff:
-    """Growing pause between tries while something does not work."""
+    """Pauses between repeated tries, each twice as long as the last one."""
 
     def __init__(self) -> None:
         self._secs = 0.0
 
     def reset(self) -> None:
-        """Begin with the shortest pause again, after a success."""
+        """Start again with the shortest pause, after a success."""
         self._secs = 0.0
 
     async def wait(self) -> None:
-        """Sleep twice as long as the last time."""
+        """Sleep for 0.1 seconds, or twice as long as the last time, but at most 5 seconds."""
         shortest, longest = _BACK_OFF_SECS
         self._secs = min(longest, max(shortest, 2 * self._secs))
         await asyncio.sleep(self._secs)
 
 
 def client_at(url: str, **params: Any) -> RedisClient:
-    """Return a client for *url*, with *params* of redis-py. ValueError for an invalid URL."""
+    """Return a client for *url* with the parameters *params* of redis-py. ValueError if invalid."""
     parts = urlsplit(url)
-    scheme, _, kind = parts.scheme.partition("+")
+    scheme, _, deployment = parts.scheme.partition("+")
     params = {
         "socket_timeout": TIMEOUT_SECS,
         "socket_connect_timeout": TIMEOUT_SECS,
@@ -183,38 +189,43 @@ def client_at(url: str, **params: Any) -> RedisClient:
         "protocol": 2,
         "retry": Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
     }
-    if not kind:
+    if not deployment:
         return Redis.from_url(url, **params)
-    login, at, hosts = parts.netloc.rpartition("@")
+
+    # redis-py cannot parse these URLs, so it gets the hosts and an equivalent URL without them.
+    login, separator, hosts = parts.netloc.rpartition("@")
     service, _, db = parts.path.strip("/").partition("/")
-    found: dict[str, Any] = dict(
-        parse_url(urlunsplit((scheme, f"{login}{at}", f"/{db}", parts.query, "")))
+    url_params: dict[str, Any] = dict(
+        parse_url(urlunsplit((scheme, f"{login}{separator}", f"/{db}", parts.query, "")))
     )
-    if found.pop("connection_class", None) is SSLConnection:
-        found["ssl"] = True
-    if kind == "cluster" and not service:
+    if url_params.pop("connection_class", None) is SSLConnection:
+        url_params["ssl"] = True
+
+    if deployment == "cluster" and not service:
         nodes = [ClusterNode(*_address(host, _PORT)) for host in hosts.split(",")]
-        return RedisCluster(startup_nodes=nodes, **params, **found)
-    if kind == "sentinel" and service:
-        own = {name: value for name, value in params.items() if name != "sentinel_kwargs"}
+        return RedisCluster(startup_nodes=nodes, **params, **url_params)
+
+    if deployment == "sentinel" and service:
+        server_params = {name: value for name, value in params.items() if name != "sentinel_kwargs"}
         sentinels = Sentinel(  # type: ignore[no-untyped-call]  # redis-py has few types
             [_address(host, _SENTINEL_PORT) for host in hosts.split(",")],
             sentinel_kwargs={
                 name: value
-                for name, value in (own | found).items()
+                for name, value in (server_params | url_params).items()
                 if name.startswith(("socket_", "ssl", "retry", "protocol"))
             }
             | params.get("sentinel_kwargs", {}),
-            **own,
-            **found,
+            **server_params,
+            **url_params,
         )
         master: Redis = sentinels.master_for(service)
         return master
     raise ValueError("see docs/reference/settings.md for the forms of the URL")
 
 
-def _address(text: str, port: int) -> tuple[str, int]:
+def _address(text: str, default_port: int) -> tuple[str, int]:
+    """Parse *text*, a host with an optional port, and return both. Raises ValueError."""
     parts = urlsplit(f"//{text}")
     if not parts.hostname:
         raise ValueError(f"{text!r} is not a host")
-    return parts.hostname, parts.port or port
+    return parts.hostname, parts.port or default_port

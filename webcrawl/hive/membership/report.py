@@ -1,8 +1,8 @@
-"""Reports that drones send with each heartbeat, and the state of the whole hive.
+"""The reports that drones send with each heartbeat, and the state of the whole hive.
 
-A ``Report`` of a drone is msgpack with field names, so that drones of different versions can read
-it: a missing field has its default, and an unknown one is skipped. The ``HiveState`` is a hash of
-strings in Redis. Times are epoch seconds; those of the state are by Redis' clock.
+A ``Report`` is msgpack with field names, so that drones of different versions can read it: a
+missing field gets its default, and an unknown field is skipped. The ``HiveState`` is a hash of
+strings in Redis. Times are epoch seconds; those in the state are by Redis' clock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from webcrawl.configuration.decoding import (
 )
 from webcrawl.crawl.figures.counts import Counts
 from webcrawl.crawl.job.totals import PREFIX
-from webcrawl.hive.membership.keys import order_of
+from webcrawl.hive.membership.keys import stream_id_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,41 +33,41 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
     from webcrawl.crawl.health import Health
 
-#: The directory with the job directories of drones of ``scrapy hive``.
+#: The directory in which ``scrapy hive`` makes the job directories of its drones.
 DRONES = "drones"
-# Rates are averages over this time.
-_SECS = 60.0
-# A ``frontier.supply.Supply``, and a reputation round (budgets are shifted left by it).
+# Rates are averages over the last seconds.
+_RATE_SECS = 60.0
+# The value of a ``frontier.supply.Supply``. A reputation round: budgets are shifted left by it.
 _Supply: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=3)]
 _Round: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=64)]
 
 
 class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of a drone for people; no decision depends on them."""
+    """Figures of a drone that are shown to people; no decision depends on them."""
 
-    #: Its name for people, such as "drone 3", or "".
+    #: The name shown to people, such as "drone 3", or "".
     name: str = ""
-    #: Host and port of its metrics, or "".
+    #: Host and port of the drone's metrics, or "".
     metrics: str = ""
-    #: Pages and given-up URLs of the shards that it holds, also from earlier holders.
+    #: Pages and given-up URLs of the held shards, including those of earlier holders.
     pages: Count = 0
     given_up: Count = 0
     #: Pages and visits per second in the last minute.
     rate: Seconds = 0.0
-    #: Waiting URLs; requests and pages in process.
+    #: Number of waiting URLs, and of requests and pages in process.
     waiting: Count = 0
     in_process: Count = 0
-    #: Bytes in its outboxes that are not sent yet; seconds that the last message spent in Redis.
+    #: Bytes in the outboxes that are not sent yet; seconds that the last message spent in Redis.
     unsent: Count = 0
     lag: Seconds = 0.0
-    #: Links of its pages: to their own shards, sent to others, and not sent because of the cache.
+    #: Links to the shard of their page, sent to other shards, and not sent because of the cache.
     kept: Count = 0
     sent: Count = 0
     spared: Count = 0
-    #: Links received, and the number of batches.
+    #: Links received from other shards, and the number of batches with them.
     received: Count = 0
     batches: Count = 0
-    #: What limits it, in words.
+    #: What limits the drone, in words.
     diagnosis: str = ""
 
 
@@ -76,15 +76,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     #: The number of the heartbeat.
     number: Count = 0
-    #: The shards that it has claimed, with their tokens.
+    #: The shards that the drone has claimed, with their tokens.
     leases: dict[Count, Count] = {}
-    #: Whether no shard has work, all outboxes are sent and all seeds are read.
+    #: Whether no shard has work left, all messages are sent and all seeds are read.
     idle: bool = False
-    #: Grows with each batch sent and each batch received.
+    #: Number of batches sent and received.
     activity: Count = 0
-    #: By adopted shard, the ID up to which it has read its stream.
+    #: By adopted shard, the stream ID up to which it has read its stream.
     positions: dict[int, str] = {}
-    #: The lowest supply of its shards (``frontier.supply.Supply``), and its reputation round.
+    #: The lowest supply of the held shards (``frontier.supply.Supply``); their reputation round.
     supply: _Supply = 0
     round: _Round = 0
     #: The round since which admitted URLs are counted.
@@ -93,22 +93,22 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HiveState(msgspec.Struct, frozen=True, kw_only=True):
-    """State of the whole hive; all fields after the first four are the queen's orders."""
+    """State of the whole hive. All fields after ``shards`` are orders of the queen."""
 
-    #: A random word that identifies the data in Redis; it changes, or is "", after a loss.
+    #: A random word that identifies the data in Redis. It changes, or is "", when data was lost.
     born: str = ""
     born_at: Seconds = 0.0
-    #: When a drone joined and no other was alive.
+    #: When the current run began: a drone joined and no other drone was alive.
     begun_at: Seconds = 0.0
     #: HIVE_SHARDS.
     shards: Annotated[int, msgspec.Meta(ge=0, le=4096)] = 0
     #: The number of the last checkpoint that all drones were told to make.
     checkpoint: Count = 0
-    #: How many shards a drone should hold at most; 0 if not decided yet.
+    #: How many shards a drone should hold at most; 0 if that is not decided yet.
     share: Count = 0
-    #: The name of the drone that others wait for because they have no URLs left, or "".
+    #: The name of the drone that idle drones wait for, or "".
     busiest: str = ""
-    #: The lowest supply of all shards, and the reputation round that all are in.
+    #: The lowest supply of all shards, and their reputation round.
     supply: _Supply = 0
     round: _Round = 0
     counted_since: _Round = 0
@@ -119,44 +119,47 @@ class HiveState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def drone_name(jobdir: Path) -> str:
-    """Return the name for people of the drone in *jobdir*; "" unless ``scrapy hive`` made it."""
+    """Return the name shown for the drone in *jobdir*, or "" unless ``scrapy hive`` started it."""
     return f"drone {jobdir.name}" if jobdir.parent.name == DRONES else ""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Gauge:
-    """Reader of a drone's figures from the *health* and *stats* of its crawl.
+    """Collects a drone's figures from the *health* and *stats* of its crawl.
 
-    *name* is the drone's; *clock* returns seconds.
+    *name* is the drone's name; *clock* returns seconds.
     """
 
     name: str
     health: Health
     stats: StatsCollector
     clock: TimeSource
-    # The times of the last readings, with the pages and visits until then.
+    # The times of the last readings, and the number of pages and visits until each.
     _readings: deque[tuple[float, int]] = field(default_factory=deque)
 
     def read(self, *, unsent: int, lag: float) -> DroneFigures:
         """Return the current figures. Takes a millisecond and reads nothing from disk."""
-        at = self.clock()
+        read_at = self.clock()
         self.health.publish()
         stats = self.stats.get_stats()
-        # The rate uses counts of this run, because those of shards jump when shards come and go.
-        run, counts = Counts.of(stats), Counts.of(stats, PREFIX)
+        # The rate is from the counts of this run, because those of the held shards jump when shards
+        # come and go.
+        run_counts, shard_counts = Counts.of(stats), Counts.of(stats, PREFIX)
+
         readings = self._readings
-        readings.append((at, run.pages + run.visits))
-        while len(readings) > 2 and readings[1][0] <= at - _SECS:
+        readings.append((read_at, run_counts.pages + run_counts.visits))
+        while len(readings) > 2 and readings[1][0] <= read_at - _RATE_SECS:
             readings.popleft()
-        began, then = readings[0]
-        secs = max(at - began, 1.0)
+        window_start, finished_then = readings[0]
+        secs = max(read_at - window_start, 1.0)
+
         activity = self.health.activity()
         return DroneFigures(
             name=self.name,
             metrics=str(stats.get("metrics/address", "")),
-            pages=counts.pages,
-            given_up=sum(counts.given_up.values()),
-            rate=round((run.pages + run.visits - then) / secs, 2),
+            pages=shard_counts.pages,
+            given_up=sum(shard_counts.given_up.values()),
+            rate=round((run_counts.pages + run_counts.visits - finished_then) / secs, 2),
             waiting=activity.waiting,
             in_process=activity.in_process,
             unsent=unsent,
@@ -176,11 +179,11 @@ _as_state = converter(HiveState, strict=False)
 
 
 def decode_report(data: bytes) -> Report | None:
-    """Decode a report, or return None if *data* is not a valid one."""
+    """Decode the report in *data*; return None if it is not a valid report."""
     try:
         report = _decode(data)
         for position in report.positions.values():
-            order_of(position)
+            stream_id_key(position)
     except ValueError:
         return None
     return report
@@ -188,12 +191,14 @@ def decode_report(data: bytes) -> Report | None:
 
 def encode_state(fields: Mapping[str, Any]) -> dict[str, str]:
     """Encode *fields* of a ``HiveState`` as strings for Redis."""
-    words = ((name, int(one) if isinstance(one, bool) else one) for name, one in fields.items())
-    return {name: str(word) for name, word in words}
+    values = (
+        (name, int(value) if isinstance(value, bool) else value) for name, value in fields.items()
+    )
+    return {name: str(value) for name, value in values}
 
 
 def decode_state(fields: Mapping[str, str]) -> HiveState:
-    """Decode a ``HiveState``. UndecodableError for invalid values, or a hive without shards."""
+    """Decode a ``HiveState``. UndecodableError if a value is invalid, or the hive has no shards."""
     state = _as_state(fields)
     if state.born and not state.shards:
         raise UndecodableError("a hive without shards")

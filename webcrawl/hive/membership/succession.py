@@ -1,8 +1,8 @@
 """Succession: the next process in a job directory becomes the same drone, with its leases.
 
-``DRONE`` in the job directory names the drone of the last process, which has ended, because the
-directory is locked. A copy of the directory has another inode, and after a reboot or on another
-machine the boot ID differs. Then the leases must expire first.
+The file ``DRONE`` in the job directory names the drone of the last process. That process has ended,
+because the new one has locked the directory. A copy of the directory has another inode, and after a
+reboot or on another machine the boot ID differs. In these cases the leases must expire first.
 """
 
 from __future__ import annotations
@@ -19,18 +19,22 @@ _FILE = "DRONE"
 
 
 def last_drone(job: Path) -> str:
-    """Return the last drone of the job directory *job*, or "" if its leases must expire first."""
+    """Return the name of the last drone in the job directory *job*.
+
+    Returns "" if there was none, or if its leases must expire first.
+    """
     try:
-        place, _, drone = (job / _FILE).read_text("utf-8").rpartition(" ")
+        directory_id, _, drone = (job / _FILE).read_text("utf-8").rpartition(" ")
     except (OSError, UnicodeDecodeError):
         return ""
-    return drone if place == _place(job) and boot_id() else ""
+    return drone if directory_id == _directory_id(job) and boot_id() else ""
 
 
-def note_drone(job: Path, drone: str) -> None:
-    """Record *drone*, a name without spaces, as the last one of *job*. Raises OSError."""
-    write_atomic(job / _FILE, f"{_place(job)} {drone}".encode())
+def record_drone(job: Path, drone: str) -> None:
+    """Record *drone*, a name without spaces, as the last drone in *job*. Raises OSError."""
+    write_atomic(job / _FILE, f"{_directory_id(job)} {drone}".encode())
 
 
-def _place(job: Path) -> str:
+def _directory_id(job: Path) -> str:
+    """Return an ID of the directory *job* that a copy of it, or another boot, does not have."""
     return f"{boot_id()} {job.stat().st_ino}"

@@ -1,7 +1,7 @@
-"""Store: checkpoints of shards in a place that all drones can reach (HIVE_STORE).
+"""Stores checkpoints of shards where all drones can reach them (HIVE_STORE).
 
 ``CheckpointStore`` publishes shards (upload.py) and fetches them (download.py) under the token of
-their lease. So a drone that lost a shard cannot replace a newer checkpoint. checkpoint_files.py has
-the format of a checkpoint. The place is an ``ObjectStore`` (storage/object_store.py): a directory,
-or any URL that fsspec knows.
+their lease. So a drone that has lost a shard cannot replace a newer checkpoint. checkpoint_files.py
+defines the format of a checkpoint. HIVE_STORE is an ``ObjectStore`` (storage/object_store.py): a
+directory, or any URL that fsspec supports.
 """

@@ -1,22 +1,22 @@
-"""Published checkpoints: their format in the store, and the local record of them.
+"""The format of published checkpoints in the store, and the local record of them.
 
 In the store, one folder for each shard::
 
     shards/NN/<token>-<sequence>.json    checkpoint: ``Published`` as sealed JSON
     shards/NN/<token>-<random>-<n>       object
 
-A file of a checkpoint is a sequence of *pieces*, each a range of an object. The new parts of many
-files since the last checkpoint are combined into one object, a *pack*, of at most some megabytes. A
-file that will never change may be an object itself, by a hard link.
+A file of a checkpoint is a sequence of *pieces*, each a byte range of an object. The new parts of
+many files since the last checkpoint are combined into one object, a *pack*, of at most a few
+megabytes. A file that will never change may be stored as an object of its own, by a hard link.
 
 Sealed JSON ends with the member "digest": the XXH3-128 of all bytes before it, in hex. It protects
-against damage, not against people who can write to the store. Format 1 (before 2026-11-24) has no
-digest, and no checksums of objects that are files. Before format 3, host records have no changes in
-addition to their copy (hosts/records/database.py).
+against damage, but not against people who can write to the store. Format 1 (before 2026-11-24) has
+no digest, and no checksums of objects that are whole files. Before format 3, host records are only
+a copy, without later changes (hosts/records/database.py).
 
 In a shard's directory::
 
-    published.json    which of its files the store has (``LocalRecord``); may be deleted
+    published.json    which of its files are in the store (``LocalRecord``); may be deleted
 """
 
 from __future__ import annotations
@@ -36,42 +36,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-#: Format version of ``Published`` and other JSON in the store.
+#: Format version of ``Published`` and other JSON files in the store.
 FORMAT = 3
 #: File name of the local record in a shard's directory.
 RECORD = "published.json"
 _CHECKPOINT = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.json")
-# Names of objects and checkpoints, complete or partly written.
-_OF_TOKEN = re.compile(r"([0-9]{1,19})-[0-9a-f-]+(\.\w+)*")
+# Matches names of objects and checkpoints, also of partly written ones; group 1 is the token.
+_NAME_WITH_TOKEN = re.compile(r"([0-9]{1,19})-[0-9a-f-]+(\.\w+)*")
 _SEAL = b',"digest":"'
-# A generous limit: files are a thousand times smaller.
-_Bytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 42)]
+# A generous limit: real files are a thousand times smaller.
+_ByteCount = Annotated[int, msgspec.Meta(ge=0, le=1 << 42)]
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
-    """Part of a file: *size* bytes of the object *name*, from *start* on.
+    """Part of a file: *size* bytes of the object *name*, from byte *start* on.
 
-    *checksum* is their CRC-32 (zlib). If the object is the file itself, it is XXH3-128 in hex, or
-    None in format 1.
+    *checksum* is the CRC-32 (zlib) of these bytes. If the object is the whole file, it is the
+    XXH3-128 in hex, or None in format 1.
     """
 
     name: str
-    start: _Bytes
-    size: _Bytes
+    start: _ByteCount
+    size: _ByteCount
     checksum: int | str | None
 
     @property
     def is_file(self) -> bool:
-        """Whether the object is the file itself."""
+        """Whether the object is the whole file."""
         return not isinstance(self.checksum, int)
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """Checkpoint of a shard in the store.
+    """A checkpoint of a shard in the store.
 
-    token: of the lease under which it was made.
-    sequence: the number of the state in the shard's directory; grows under one token.
-    released: whether the shard was handed over with nothing in process.
+    token: the token of the lease under which it was made.
+    sequence: the number of the state in the shard's directory; it grows under one token.
+    released: whether the shard was given up with nothing in process.
     written_at: epoch seconds, by the clock of the machine that wrote it.
     files: the pieces of each file in the shard's directory; a file without pieces is empty.
     packs: the sizes of packs in bytes, by object name.
@@ -85,23 +85,23 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     released: bool
     written_at: Seconds
     files: dict[str, list[Piece]]
-    packs: dict[str, _Bytes]
+    packs: dict[str, _ByteCount]
 
     @property
     def key(self) -> tuple[int, int]:
-        """Sort key of the checkpoints of one shard."""
+        """Sort key among the checkpoints of one shard: token and sequence."""
         return self.token, self.sequence
 
     @property
     def objects(self) -> set[str]:
-        """Names of all objects that it needs."""
+        """Names of all objects that the checkpoint needs."""
         return {piece.name for pieces in self.files.values() for piece in pieces}
 
 
 class KnownFile(msgspec.Struct, array_like=True):
-    """File as it was when it was published or fetched.
+    """A file as it was when it was published or fetched.
 
-    If inode, size and modification time are the same, it has not changed.
+    If its inode, size and modification time are the same, it has not changed.
     """
 
     inode: int
@@ -111,27 +111,32 @@ class KnownFile(msgspec.Struct, array_like=True):
 
     @classmethod
     def of(cls, stat: os.stat_result, pieces: list[Piece]) -> KnownFile:
-        """Make it from the *stat* of a file and its *pieces*."""
+        """Build the record of a file from its *stat* and *pieces*."""
         return cls(stat.st_ino, stat.st_size, stat.st_mtime_ns, pieces)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the pieces cover the whole file and have checksums."""
+        """Whether the pieces cover the whole file and all have checksums."""
         has_all = sum(piece.size for piece in self.pieces) == self.size
         return has_all and all(piece.checksum is not None for piece in self.pieces)
 
     def is_unchanged(self, stat: os.stat_result) -> bool:
-        """Return whether *stat* is that of the same, unchanged file."""
-        found = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        return found == (self.inode, self.size, self.mtime_ns)
+        """Return whether *stat* shows that the file is the same and has not changed."""
+        return (stat.st_ino, stat.st_size, stat.st_mtime_ns) == (
+            self.inode,
+            self.size,
+            self.mtime_ns,
+        )
 
 
 class LocalRecord(msgspec.Struct, kw_only=True):
-    """Record in a shard's directory of its files in the store.
+    """Record of which files of a shard's directory are in the store.
 
-    token: of the lease under which the directory was last used.
-    checkpoints: (token, sequence) of those that the directory continues: the last one published or
-    fetched, and one that was about to be published.
+    token: the token of the lease under which the directory was last used.
+    checkpoints: the (token, sequence) of checkpoints that the directory continues: the last one
+        published or fetched, and one that was about to be published.
+    files: the files that are in the store, by name.
+    packs: the sizes of packs in bytes, by object name.
     """
 
     token: int = 0
@@ -141,7 +146,7 @@ class LocalRecord(msgspec.Struct, kw_only=True):
 
     @classmethod
     def read(cls, directory: Path) -> LocalRecord:
-        """Read the record of *directory*; return an empty one if that fails."""
+        """Read the record of *directory*. Returns an empty one if it cannot be read."""
         try:
             return _decode_record((directory / RECORD).read_bytes())
         except (OSError, UndecodableError):
@@ -162,29 +167,29 @@ def sealed(facts: msgspec.Struct) -> bytes:
 
 
 def has_good_seal(data: bytes) -> bool | None:
-    """Return whether the seal of *data* is correct; None if it has none or only part of one."""
-    body, seal, rest = data.rpartition(_SEAL)
-    expected = b'%b"}' % xxh3_128_hexdigest(body).encode()
-    return rest == expected if seal and len(rest) >= len(expected) else None
+    """Return whether the seal of *data* is correct; None if the seal is missing or incomplete."""
+    body, seal, digest = data.rpartition(_SEAL)
+    expected_digest = b'%b"}' % xxh3_128_hexdigest(body).encode()
+    return digest == expected_digest if seal and len(digest) >= len(expected_digest) else None
 
 
 def folder_of(shard: int) -> str:
-    """Return the folder of *shard* in the store."""
+    """Return the path of the folder of *shard* in the store."""
     return f"shards/{shard:02d}"
 
 
 def checkpoint_name(shard: int, key: tuple[int, int]) -> str:
-    """Return the name of the checkpoint *key*, a (token, sequence), in the store."""
+    """Return the path in the store of the checkpoint *key*, a (token, sequence), of *shard*."""
     return f"{folder_of(shard)}/{key[0]}-{key[1]}.json"
 
 
 def checkpoints_in(names: Iterable[str]) -> list[tuple[int, int]]:
-    """Return the (token, sequence) of the checkpoints among *names*, the newest last."""
-    found = map(_CHECKPOINT.fullmatch, names)
-    return sorted((int(match[1]), int(match[2])) for match in found if match is not None)
+    """Return the (token, sequence) of each checkpoint among *names*, the newest last."""
+    matches = map(_CHECKPOINT.fullmatch, names)
+    return sorted((int(match[1]), int(match[2])) for match in matches if match)
 
 
 def token_of(name: str) -> float:
     """Return the token in the name of a checkpoint or object; infinity for other names."""
-    match = _OF_TOKEN.fullmatch(name)
+    match = _NAME_WITH_TOKEN.fullmatch(name)
     return int(match[1]) if match else math.inf

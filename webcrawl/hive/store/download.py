@@ -1,7 +1,8 @@
-"""Download of a checkpoint's files into a directory.
+"""Downloads the files of a checkpoint into a directory.
 
-A file that is an object itself becomes a hard link if possible; other files are assembled from
-their pieces. All checksums are compared. Each object is read once; several are read in parallel.
+A file that is a whole object becomes a hard link to it if possible. Other files are assembled from
+their pieces. All checksums are verified. Each object is read once, and several objects are read in
+parallel.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How many objects are read in parallel; each takes the memory of a pack.
+# How many objects are read in parallel. Each takes as much memory as a pack.
 _WORKERS = 4
-_Given = TypeVar("_Given")
+_Item = TypeVar("_Item")
 
 
 class Download:
-    """Download of *published*; objects larger than packs are read in steps of *step_bytes*."""
+    """Download of the checkpoint *published*.
+
+    Objects larger than packs are read *step_bytes* at a time.
+    """
 
     def __init__(self, objects: ObjectStore, published: Published, step_bytes: int) -> None:
         self._objects = objects
@@ -43,74 +47,78 @@ class Download:
         self._step_bytes = step_bytes
         self._checkpoint = checkpoint_name(published.shard, published.key)
 
-    def fetch(self, aside: Path, token: int) -> None:
-        """Download into the new directory *aside*, synced, to be used under *token*.
+    def fetch(self, directory: Path, token: int) -> None:
+        """Download into *directory*, which must not exist, to be used under *token*.
 
-        Raises FileNotFoundError if an object is gone. After an error the directory does not exist.
+        All files are synced to disk. Raises FileNotFoundError if an object is gone. After an error,
+        the directory does not exist.
         """
         published = self._published
-        made = make_directory(aside)
+        new_directories = make_directory(directory)
         try:
-            files = self._assemble(aside)
+            files = self._assemble(directory)
             record = LocalRecord(
                 token=token,
                 checkpoints=[published.key],
                 files=files,
                 packs=published.packs,
             )
-            record.write(aside)
-            folders = [*made, *(path for path in aside.rglob("*") if path.is_dir())]
-            _in_parallel(sync_path, [*(aside / name for name in files), *folders])
+            record.write(directory)
+            folders = [*new_directories, *(path for path in directory.rglob("*") if path.is_dir())]
+            _in_parallel(sync_path, [*(directory / name for name in files), *folders])
         except BaseException:
-            shutil.rmtree(aside)
+            shutil.rmtree(directory)
             raise
 
-    def _assemble(self, aside: Path) -> dict[str, KnownFile]:
-        """Write the files into the directory *aside* and return their records."""
+    def _assemble(self, directory: Path) -> dict[str, KnownFile]:
+        """Write the files of the checkpoint into *directory*, and return their records."""
         published = self._published
         folder = folder_of(published.shard)
-        places: dict[str, list[tuple[Path, int, Piece]]] = {}
-        whole: list[tuple[str, Path, Piece]] = []
+        # By object, where its pieces belong: the path of the file, and the offset in it.
+        by_object: dict[str, list[tuple[Path, int, Piece]]] = {}
+        whole_files: list[tuple[str, Path, Piece]] = []
         for name, pieces in published.files.items():
-            path = aside / self._checked(name, pieces)
+            path = directory / self._check_name(name, pieces)
             make_directory(path.parent)
             if pieces and pieces[0].is_file:
-                whole.append((f"{folder}/{pieces[0].name}", path, pieces[0]))
+                whole_files.append((f"{folder}/{pieces[0].name}", path, pieces[0]))
                 continue
             path.touch()
-            end = 0
+            offset = 0
             for piece in pieces:
-                places.setdefault(piece.name, []).append((path, end, piece))
-                end += piece.size
-        if unchecked := sum(piece.checksum is None for _, _, piece in whole):
+                by_object.setdefault(piece.name, []).append((path, offset, piece))
+                offset += piece.size
+
+        if unchecked := sum(piece.checksum is None for _, _, piece in whole_files):
             logger.warning(
                 "%d of %d files of the checkpoint %s are from an earlier version and have no "
                 "checksums: damage in them cannot be detected",
                 *(unchecked, len(published.files), self._checkpoint),
             )
-        _in_parallel(self._fetch_file, whole)
-        _in_parallel(lambda name: self._fill(f"{folder}/{name}", places[name]), places)
+
+        _in_parallel(self._fetch_file, whole_files)
+        _in_parallel(lambda name: self._write_parts(f"{folder}/{name}", by_object[name]), by_object)
         return {
-            name: KnownFile.of((aside / name).stat(), pieces)
+            name: KnownFile.of((directory / name).stat(), pieces)
             for name, pieces in published.files.items()
         }
 
-    def _checked(self, name: str, pieces: list[Piece]) -> str:
-        """Return *name*, the path of a file relative to the shard's directory, if it is valid.
+    def _check_name(self, name: str, pieces: list[Piece]) -> str:
+        """Return *name*, the path of a file in the shard's directory, if it is valid.
 
-        Raises ObjectStoreError for a name that leads outside or into another file, and for
-        *pieces* that cannot form a file.
+        Raises ObjectStoreError if the path leads out of the directory or into another file, or if
+        *pieces* cannot form a file.
         """
-        above = {str(path) for path in PurePath(name).parents}
-        if not is_plain(name) or not above.isdisjoint(self._published.files):
+        parents = {str(path) for path in PurePath(name).parents}
+        if not is_plain(name) or not parents.isdisjoint(self._published.files):
             raise self._objects.damaged(self._checkpoint, f"it names the file {name[:80]!r}")
         if len(pieces) > 1 and any(piece.is_file for piece in pieces):
             raise self._objects.damaged(self._checkpoint, f"{name} has two objects")
         return name
 
-    def _fetch_file(self, whole: tuple[str, Path, Piece]) -> None:
-        """Link or copy an object that is a whole file to its path."""
-        name, path, piece = whole
+    def _fetch_file(self, whole_file: tuple[str, Path, Piece]) -> None:
+        """Link or copy an object that is a whole file, given its name, its path and its piece."""
+        name, path, piece = whole_file
         # Host records are modified in place, so they are never linked.
         if path.parent.name == HOSTS or not self._objects.link_out(name, path):
             offset = 0
@@ -123,35 +131,36 @@ class Download:
                 piece.checksum is None or digest_of(file) == piece.checksum
             )
         if not is_good:
-            raise self._damaged(name, path, 0, piece)
+            raise self._damage_error(name, path, 0, piece)
 
-    def _fill(self, name: str, places: list[tuple[Path, int, Piece]]) -> None:
-        """Write the parts of the object *name* to the files and offsets in *places*."""
-        end = max(piece.start + piece.size for _, _, piece in places)
+    def _write_parts(self, name: str, targets: list[tuple[Path, int, Piece]]) -> None:
+        """Write the pieces of the object *name* to their files; *targets* has paths and offsets."""
+        end = max(piece.start + piece.size for _, _, piece in targets)
         data = memoryview(self._objects.read(name, 0, end))
-        for path, offset, piece in places:
-            part = data[piece.start : piece.start + piece.size]
-            if len(part) != piece.size or zlib.crc32(part) != piece.checksum:
-                raise self._damaged(name, path, offset, piece)
-            _write_at(path, offset, part)
+        for path, offset, piece in targets:
+            content = data[piece.start : piece.start + piece.size]
+            if len(content) != piece.size or zlib.crc32(content) != piece.checksum:
+                raise self._damage_error(name, path, offset, piece)
+            _write_at(path, offset, content)
 
-    def _damaged(self, name: str, path: Path, offset: int, piece: Piece) -> ObjectStoreError:
-        """Return the error for a damaged *piece* of the object *name*."""
+    def _damage_error(self, name: str, path: Path, offset: int, piece: Piece) -> ObjectStoreError:
+        """Return the error for a damaged *piece* of the object *name*, for the file *path*."""
         return self._objects.damaged(
             name,
-            f"checksum mismatch between bytes {piece.start} and {piece.start + piece.size}, which "
-            f"belong to {path.parent.name}/{path.name} from byte {offset} on",
+            f"checksum mismatch from byte {piece.start} to {piece.start + piece.size}, which is "
+            f"the content of {path.parent.name}/{path.name} from byte {offset} on",
         )
 
 
-def _in_parallel(work: Callable[[_Given], None], items: Iterable[_Given]) -> None:
-    """Call *work* for all *items*, several at a time."""
+def _in_parallel(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
+    """Call *work* with each of *items*, several at a time. Raises its first exception."""
     with ThreadPoolExecutor(_WORKERS) as pool:
         for _ in pool.map(work, items):
             pass
 
 
 def _write_at(path: Path, offset: int, data: bytes | memoryview) -> None:
+    """Write *data* to the existing file *path*, at *offset*."""
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(data)

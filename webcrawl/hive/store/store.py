@@ -2,26 +2,26 @@
 
 In the store::
 
-    hive.json                            facts of the whole hive
+    hive.json                            facts about the whole hive
     suffixes-<hash>.dat                  its public suffix list
-    alive/<drone>                        a counter of a drone that cannot reach Redis
+    alive/<drone>                        a heartbeat counter of a drone that cannot reach Redis
     shards/NN/                           checkpoints of shard NN, see checkpoint_files.py
 
-A checkpoint is written after all of its objects. The newest is the one with the highest token, then
-the highest sequence. Objects never change. Two invariants of the tokens:
+A checkpoint is written after all of its objects. The newest checkpoint is the one with the highest
+token, and of these the one with the highest sequence. Objects never change. Two invariants:
 
 * A checkpoint names only objects with its own token. The next holder of a shard gives the objects
-  new names with its first checkpoint: links in a directory, copies within an object store.
+  new names with its first checkpoint: by links in a directory, by copies within an object store.
 * A publication deletes only objects with its own token or an older one.
 
-So a drone that has lost its lease without knowing it cannot hide or break a checkpoint of the next
-holder, however long and at whatever step it was suspended.
+So a drone that has lost its lease without knowing it cannot hide or damage a checkpoint of the next
+holder, no matter how long and at which step it was suspended.
 
 Each publication uploads what is new: bytes appended to files, new files, and the changes of host
-records since their last copy, or sometimes another copy. The last two checkpoints stay, so a fetch
-has the time between two of them. If an object is deleted meanwhile, the fetch starts over with the
-newer checkpoint. Objects of which more than half is no longer needed are not used again. So the
-store has at most about twice the size of the shards.
+records since they were last copied, or sometimes another copy of them. The last two checkpoints
+stay, so a fetch has the time between two checkpoints. If an object is deleted meanwhile, the fetch
+starts over with the newer checkpoint. Objects of which more than half is no longer needed are not
+used again. So the store is at most about twice as large as the shards.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records.database import Database
 
 _PACK_BYTES = 16 << 20
-# How often a fetch starts over because its objects were deleted meanwhile.
-_TRIES = 10
-# Limit of JSON: a shard has thousands of files, each with a few hundred bytes there.
+# How many times to try a fetch, if objects are deleted meanwhile.
+_MAX_TRIES = 10
+# Size limit of a JSON file: a shard has thousands of files, with a few hundred bytes of JSON each.
 _MAX_JSON = 1 << 28
 _HIVE = "hive.json"
-_Found = TypeVar("_Found")
+_Decoded = TypeVar("_Decoded")
 _decode = json_decoder(dict[str, Any])
 
 
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of a hive that never change.
+    """Facts about a hive that never change.
 
     shards: HIVE_SHARDS.
     politeness_key: POLITENESS_KEY.
-    born: identifies the Redis data in which the hive was begun.
-    suffixes: the object with the public suffix list; ``enter`` fills it in.
-    seed: the hash seed of all jobs of the hive (hash_seed.py); 0 if an earlier version began it
-    (before 2026-11-24).
+    born: identifies the Redis data in which the hive was created.
+    suffixes: the name of the object with the public suffix list; ``enter`` fills it in.
+    seed: the hash seed of all jobs of the hive (hash_seed.py); 0 if an earlier version created it
+        (before 2026-11-24).
     """
 
     format: int = FORMAT
@@ -93,59 +93,65 @@ _as_facts, _as_published = converter(HiveFacts), converter(Published)
 
 
 class Fetched(NamedTuple):
-    """Checkpoint in a directory; *in_place* if the directory already had it, with later logs."""
+    """Result of a fetch: the checkpoint that a directory now has.
+
+    *in_place*: whether the directory already had it, with later logs.
+    """
 
     published: Published
     in_place: bool
 
 
 class CheckpointStore:
-    """Store at *url*: a directory, or a URL that fsspec can reach.
+    """Store of checkpoints at *url*: a directory, or a URL that fsspec supports.
 
-    All calls block, so use threads, one at a time for each shard. They raise ObjectStoreError if
-    the store cannot be used, and OSError for the shard's own disk.
+    Packs have at most *pack_bytes*. All methods block, so call them in threads, one at a time for
+    each shard. They raise ObjectStoreError if the store cannot be used, and OSError if the shard's
+    own disk fails.
     """
 
     def __init__(self, *, url: str, pack_bytes: int = _PACK_BYTES) -> None:
         self._objects = ObjectStore(url)
         self._pack_bytes = pack_bytes
-        self._beats = count(1)
+        self._beat_numbers = count(1)
 
     # --- the hive
 
     def enter(self, facts: HiveFacts, suffixes: str, *, may_be_new: bool = True) -> HiveFacts:
-        """Return the facts of the hive as the first drone wrote them.
+        """Return the facts about the hive, as its first drone wrote them.
 
-        For a new hive, write *facts* and the list *suffixes* first. Raises ObjectStoreError if the
-        hive is new although it must not be.
+        If the store is empty, the hive is new: then *facts* and the public suffix list *suffixes*
+        are written first. Raises ObjectStoreError if the store is empty without *may_be_new*.
         """
         data = suffixes.encode("utf-8")
         if not may_be_new:
-            self._check()
-        known = self._facts()
-        if known is None:
+            self._check_not_empty()
+        stored_facts = self._read_facts()
+        if stored_facts is None:
             name = _suffixes_name(data)
             self._objects.write(name, data)
             facts = msgspec.structs.replace(facts, format=FORMAT, suffixes=name)
             self._objects.create(_HIVE, sealed(facts))
-            known = self._facts()
-        if known is None:
+            stored_facts = self._read_facts()
+        if stored_facts is None:
             raise ObjectStoreError(f"HIVE_STORE {self._objects.name} loses what is written to it")
+
         directory = self._objects.directory
-        if directory is not None and restrict(directory / _HIVE):  # from an earlier version
+        if directory is not None and restrict(directory / _HIVE):  # an earlier version wrote it
             for path in directory.glob("shards/*/*"):
                 restrict(path)
-        return known
+        return stored_facts
 
-    def _facts(self) -> HiveFacts | None:
+    def _read_facts(self) -> HiveFacts | None:
+        """Read the facts about the hive, or return None if the store is empty."""
         try:
             data = self._objects.read(_HIVE, 0, _MAX_JSON)
         except FileNotFoundError:
             return None
-        return self._decoded(_HIVE, data, _as_facts)
+        return self._decode_sealed(_HIVE, data, _as_facts)
 
     def suffixes(self, facts: HiveFacts) -> str:
-        """Return the public suffix list of the hive with *facts*, which ``enter`` returned."""
+        """Return the hive's public suffix list. *facts* must come from ``enter``."""
         name = facts.suffixes
         try:
             data = self._objects.read(name)
@@ -156,20 +162,20 @@ class CheckpointStore:
         return data.decode("utf-8")
 
     def beat(self, drone: str) -> None:
-        """Write a heartbeat of *drone*, for drones that cannot see it in Redis."""
-        self._check()
-        self._objects.write(f"alive/{drone}", b"%d" % next(self._beats))
+        """Write a heartbeat of *drone*, so that other drones see it without Redis."""
+        self._check_not_empty()
+        self._objects.write(f"alive/{drone}", b"%d" % next(self._beat_numbers))
 
     def alive(self, drones: Iterable[str]) -> dict[str, str]:
-        """Return the current heartbeat counter of each of *drones* that has one."""
-        found = {}
+        """Return the heartbeat counter of each of *drones* that has written one."""
+        counters = {}
         for drone in drones:
             with suppress(FileNotFoundError):
-                found[drone] = self._objects.read(f"alive/{drone}").decode("ascii", "replace")
-        return found
+                counters[drone] = self._objects.read(f"alive/{drone}").decode("ascii", "replace")
+        return counters
 
     def end_beats(self, drone: str) -> None:
-        """Delete the heartbeat of *drone*, which has ended or is seen in Redis again."""
+        """Delete the heartbeat of *drone*, which has ended or can reach Redis again."""
         self._objects.delete([f"alive/{drone}"])
 
     # --- publishing
@@ -187,37 +193,43 @@ class CheckpointStore:
     ) -> int:
         """Publish the live state in *directory* as the newest checkpoint of *shard*.
 
-        Returns its sequence number. If it fails, the one before stays the newest.
+        Returns its sequence number. If this fails, the checkpoint before it stays the newest.
 
-        The shard may continue meanwhile, except for its next checkpoint, because no file of the
-        live state may be deleted. *is_valid* returns False when the lease is not valid any more.
-        Raises SupersededError then, if there is a newer checkpoint, or if *directory* was replaced;
-        also CorruptRecordError.
+        The shard may continue meanwhile, but must not make its next checkpoint, because no file of
+        the live state may be deleted. *is_valid* returns whether the lease is still valid. Raises
+        SupersededError if it is not, if there is a newer checkpoint, or if *directory* was moved.
+        Raises CorruptRecordError if a file is damaged.
+
+        token: the token of the shard's lease.
+        released: whether the shard is given up with nothing in process.
+        hosts: the database with the shard's host records.
         """
         inode = _inode(directory)
 
         def may_continue() -> bool:
             return is_valid() and _inode(directory) == inode
 
-        names = self._names(shard)
-        older = checkpoints_in(names)
+        object_names = self._object_names(shard)
+        existing = checkpoints_in(object_names)
         state = live_files(directory)
         key = (token, state.sequence)
-        if older and older[-1] > key:
+        if existing and existing[-1] > key:
             raise SupersededError(
-                f"Not published: shard {shard} has a newer checkpoint, of token {older[-1][0]}"
+                f"Not published: shard {shard} has a newer checkpoint, of token {existing[-1][0]}"
             )
+
         upload = Upload(
             self._objects, shard, token, pack_bytes=self._pack_bytes, may_continue=may_continue
         )
-        record = self._reusable_record(directory, set(state.lasting), names, upload)
+        record = self._reusable_record(directory, set(state.lasting), object_names, upload)
         files = upload.publish_files(directory, state.lasting, record.files)
         files |= upload.publish_hosts(directory, record.files, hosts)
-        # Files that the next checkpoint will not have go into separate packs.
+        # Files that the next checkpoint will not have are put into packs of their own.
         upload.flush()
         files |= upload.publish_files(directory, state.passing, None)
         upload.flush()
         self._objects.settle(folder_of(shard))
+
         published = Published(
             format=FORMAT,
             shard=shard,
@@ -232,8 +244,10 @@ class CheckpointStore:
         sizes = record.packs | upload.packs
         packs = {name: sizes[name] for name in published.objects if name in sizes}
         published = msgspec.structs.replace(published, packs=packs)
-        # Written before the checkpoint, so that after a crash in between the process recognizes it.
-        checkpoints = [*(old for old in record.checkpoints if old in older), key]
+
+        # The local record is written before the checkpoint. After a crash in between, the next
+        # process can tell that its directory continues that checkpoint.
+        checkpoints = [*(old for old in record.checkpoints if old in existing), key]
         record = msgspec.structs.replace(
             record, token=token, checkpoints=checkpoints, files=files, packs=packs
         )
@@ -241,95 +255,107 @@ class CheckpointStore:
         record.write(directory)
         upload.check()
         self._objects.write(checkpoint_name(shard, key), sealed(published))
-        with suppress(ObjectStoreError):  # it is published; the next publication deletes them
-            self._delete_older(published, names)
+        with suppress(ObjectStoreError):  # if this fails, the next publication deletes them
+            self._delete_unneeded(published, object_names)
         return state.sequence
 
     def _reusable_record(
         self, directory: Path, lasting: set[str], names: set[str], upload: Upload
     ) -> LocalRecord:
-        """Return the record of the files *lasting* in *directory*, and of host records.
+        """Return the record of *directory*, with only the pieces that can be used again.
 
-        It has the pieces that can be used again: those that are in the store (*names*), and in
-        packs that are mostly needed. They get names with the lease's own token.
+        These are pieces of the files *lasting* and of host records, if they are in the store, which
+        has the objects *names*, and in packs of which at least half is needed. Their objects get
+        names with the token of the lease.
         """
         record = LocalRecord.read(directory)
-        hosts = {name for name in record.files if name.startswith(f"{HOSTS}/")}
+        host_files = {name for name in record.files if name.startswith(f"{HOSTS}/")}
         record.files = {
-            name: record.files[name] for name in record.files.keys() & (lasting | hosts)
+            name: record.files[name] for name in record.files.keys() & (lasting | host_files)
         }
-        used: Counter[str] = Counter()
+
+        # Only the leading pieces of a file can be used again, up to the first one that is gone.
+        used_bytes: Counter[str] = Counter()
         for file in record.files.values():
             file.pieces = list(takewhile(lambda piece: piece.name in names, file.pieces))
             for piece in file.pieces:
-                used[piece.name] += piece.size
-        wasted = {name for name, size in record.packs.items() if 2 * used[name] < size}
+                used_bytes[piece.name] += piece.size
+
+        # A pack of which more than half is no longer needed is not used again.
+        wasted = {name for name, size in record.packs.items() if 2 * used_bytes[name] < size}
         for file in record.files.values():
             file.pieces = list(takewhile(lambda piece: piece.name not in wasted, file.pieces))
-        new = upload.rename({piece.name for file in record.files.values() for piece in file.pieces})
+
+        # Objects of an earlier lease are renamed, so that its holder cannot delete them.
+        new_names = upload.rename(
+            {piece.name for file in record.files.values() for piece in file.pieces}
+        )
         for file in record.files.values():
             file.pieces = [
-                msgspec.structs.replace(piece, name=new[piece.name])
-                for piece in takewhile(lambda piece: piece.name in new, file.pieces)
+                msgspec.structs.replace(piece, name=new_names[piece.name])
+                for piece in takewhile(lambda piece: piece.name in new_names, file.pieces)
             ]
-        record.packs = {new[name]: size for name, size in record.packs.items() if name in new}
+        record.packs = {
+            new_names[name]: size for name, size in record.packs.items() if name in new_names
+        }
         return record
 
-    def _delete_older(self, published: Published, names: set[str]) -> None:
-        """Delete objects that neither *published* nor the checkpoint before it needs.
+    def _delete_unneeded(self, published: Published, names: set[str]) -> None:
+        """Delete the objects that neither *published* nor the checkpoint before it needs.
 
-        *names* are the objects of the shard; those with a newer token stay.
+        *names* are all objects of the shard. Those with a newer token are not deleted.
         """
         shard = published.shard
         kept = {published.key}
         needed = published.objects
-        if older := [key for key in checkpoints_in(names) if key < published.key]:
-            before = self._read(shard, older[-1])
-            if before is None:
-                return
-            kept.add(before.key)
-            needed |= before.objects
+        if older_keys := [key for key in checkpoints_in(names) if key < published.key]:
+            previous = self._read_checkpoint(shard, older_keys[-1])
+            if previous is None:
+                return  # it is incomplete, so the objects that it needs are not known
+            kept.add(previous.key)
+            needed |= previous.objects
         needed |= {checkpoint_name(shard, key).rpartition("/")[2] for key in kept}
-        gone = [name for name in names - needed if token_of(name) <= published.token]
+
+        unneeded = [name for name in names - needed if token_of(name) <= published.token]
         # Checkpoints are deleted before their objects.
-        gone.sort(key=lambda name: not name.endswith(".json"))
-        self._objects.delete(f"{folder_of(shard)}/{name}" for name in gone)
+        unneeded.sort(key=lambda name: not name.endswith(".json"))
+        self._objects.delete(f"{folder_of(shard)}/{name}" for name in unneeded)
 
     # --- fetching
 
     def newest(self, shard: int) -> Published | None:
-        """Return the newest checkpoint of *shard*, or None if there was never one."""
-        for _ in range(_TRIES):
-            checkpoints = checkpoints_in(self._names(shard))
+        """Return the newest checkpoint of *shard*, or None if it was never published."""
+        for _ in range(_MAX_TRIES):
+            checkpoints = checkpoints_in(self._object_names(shard))
             for key in reversed(checkpoints):
-                if (found := self._read(shard, key)) is not None:
-                    return found
+                if (checkpoint := self._read_checkpoint(shard, key)) is not None:
+                    return checkpoint
             if not checkpoints:
                 return None
         raise ObjectStoreError(
             f"HIVE_STORE {self._objects.name} has checkpoints of shard {shard} that cannot be read"
         )
 
-    def _names(self, shard: int) -> set[str]:
-        """Return the names of the objects of *shard*."""
+    def _object_names(self, shard: int) -> set[str]:
+        """Return the names of the objects of *shard*. ObjectStoreError if the store is empty."""
         names = self._objects.names(folder_of(shard))
         if not checkpoints_in(names):
-            self._check()
+            self._check_not_empty()
         return names
 
-    def _check(self) -> None:
-        """Raise ObjectStoreError if the store is empty, such as a directory that is not mounted.
+    def _check_not_empty(self) -> None:
+        """Raise ObjectStoreError if the store is empty, such as when it is not mounted.
 
-        If it passed for the store of a new hive, shards would start over, and heartbeats would be
-        written where no drone reads them.
+        If an empty store were taken for the store of a new hive, shards would start over, and
+        heartbeats would be written where no drone reads them.
         """
-        if self._facts() is None:
+        if self._read_facts() is None:
             raise ObjectStoreError(
                 f"HIVE_STORE {self._objects.name} has no {_HIVE}: it is not mounted, or was emptied"
             )
 
-    def _read(self, shard: int, key: tuple[int, int]) -> Published | None:
-        """Return the checkpoint *key*, or None if it is missing or incomplete."""
+    def _read_checkpoint(self, shard: int, key: tuple[int, int]) -> Published | None:
+        """Read the checkpoint *key* of *shard*. Returns None if it is missing or incomplete."""
         name = checkpoint_name(shard, key)
         try:
             data = self._objects.read(name, 0, _MAX_JSON)
@@ -337,10 +363,10 @@ class CheckpointStore:
             return None
         if has_good_seal(data) is None and not data.endswith(b"}"):
             return None
-        found = self._decoded(name, data, _as_published)
-        if (found.shard, found.key) != (shard, key):
-            raise self._objects.damaged(name, "it has another checkpoint")
-        return found
+        checkpoint = self._decode_sealed(name, data, _as_published)
+        if (checkpoint.shard, checkpoint.key) != (shard, key):
+            raise self._objects.damaged(name, "it contains another checkpoint")
+        return checkpoint
 
     def fetch(
         self,
@@ -353,33 +379,39 @@ class CheckpointStore:
     ) -> Fetched:
         """Fetch the newest checkpoint of a shard into *directory*, to be used under *token*.
 
-        *published* is the newest one known. *before* is the token of the lease before. If the
-        directory was used under that token and continues the newest checkpoint, it is kept as it
-        is, because no other drone has held the shard since. Otherwise it is replaced atomically,
-        synced.
+        If the directory was last used under the token *before* and continues the newest checkpoint,
+        it is kept as it is, because no other drone has held the shard since. Otherwise it is
+        replaced atomically, and synced to disk.
 
-        *acknowledged* is the key of a checkpoint with links that are nowhere else. Raises
-        ObjectStoreError if only older ones are left.
+        published: the newest checkpoint known.
+        before: the token of the lease before.
+        acknowledged: the key of a checkpoint with links that are stored nowhere else. Raises
+            ObjectStoreError if only older checkpoints are left.
         """
-        aside, old = (directory.with_name(directory.name + end) for end in (".tmp", ".old.tmp"))
-        for _ in range(_TRIES):
-            for path in (aside, old):
+        new_path, old_path = (
+            directory.with_name(directory.name + end) for end in (".tmp", ".old.tmp")
+        )
+        for _ in range(_MAX_TRIES):
+            for path in (new_path, old_path):
                 if path.exists():
                     shutil.rmtree(path)
+
             record = LocalRecord.read(directory)
             if record.token == before and max(published.key, acknowledged) in record.checkpoints:
                 record.token = token
                 record.write(directory)
                 return Fetched(published, in_place=True)
+
             if published.key < acknowledged:
-                lost = checkpoint_name(published.shard, acknowledged)
+                lost_name = checkpoint_name(published.shard, acknowledged)
                 raise ObjectStoreError(
-                    f"HIVE_STORE {self._objects.name} has lost {lost}, and with it links that are "
-                    "stored nowhere else: restore it, or give up these links "
+                    f"HIVE_STORE {self._objects.name} has lost {lost_name}, and with it links that "
+                    "are stored nowhere else: restore it, or give up these links "
                     "(docs/howto/several-machines.md)"
                 )
+
             try:
-                Download(self._objects, published, self._pack_bytes).fetch(aside, token)
+                Download(self._objects, published, self._pack_bytes).fetch(new_path, token)
             except FileNotFoundError as error:
                 newer = self.newest(published.shard)
                 if newer is None or newer == published:
@@ -388,11 +420,11 @@ class CheckpointStore:
                 published = newer
             else:
                 if directory.exists():
-                    directory.rename(old)
-                aside.rename(directory)
+                    directory.rename(old_path)
+                new_path.rename(directory)
                 sync_path(directory.parent)
-                if old.exists():
-                    shutil.rmtree(old)
+                if old_path.exists():
+                    shutil.rmtree(old_path)
                 return Fetched(published, in_place=False)
         raise ObjectStoreError(
             f"HIVE_STORE {self._objects.name}: checkpoints of shard {published.shard} are deleted "
@@ -401,20 +433,26 @@ class CheckpointStore:
 
     # --- what is in the store
 
-    def _decoded(self, name: str, data: bytes, converted: Callable[[Any], _Found]) -> _Found:
-        is_good = has_good_seal(data)
-        if is_good is False:
+    def _decode_sealed(
+        self, name: str, data: bytes, convert: Callable[[Any], _Decoded]
+    ) -> _Decoded:
+        """Decode *data*, the sealed JSON of the object *name*, with *convert*.
+
+        Raises ObjectStoreError if it is damaged or from a newer version.
+        """
+        is_seal_good = has_good_seal(data)
+        if is_seal_good is False:
             raise self._objects.damaged(name, "checksum mismatch")
         try:
-            found = _decode(data)
-            if found["format"] > FORMAT and is_good:
+            content = _decode(data)
+            if content["format"] > FORMAT and is_seal_good:
                 raise ObjectStoreError(
-                    f"HIVE_STORE {self._objects.name}: {name} has format {found['format']}, but "
+                    f"HIVE_STORE {self._objects.name}: {name} has format {content['format']}, but "
                     f"this webcrawl reads only up to {FORMAT}: use the newer webcrawl that wrote it"
                 )
-            if found["format"] != 1 and not is_good:
+            if content["format"] != 1 and not is_seal_good:
                 raise self._objects.damaged(name, "it has no checksum")
-            return converted(found)
+            return convert(content)
         except (UndecodableError, TypeError, KeyError) as error:
             raise self._objects.damaged(name, str(error)) from error
 
@@ -428,4 +466,5 @@ def _inode(directory: Path) -> int:
 
 
 def _suffixes_name(data: bytes) -> str:
+    """Return the name of the object with the public suffix list *data*."""
     return f"suffixes-{xxh3_64_hexdigest(data)}.dat"

@@ -1,10 +1,11 @@
-"""Upload of a shard, file by file, while the shard continues to work.
+"""Uploads a shard, file by file, while the shard continues to work.
 
-Their formats tell which files never change any more: runs and filters, whose header is written
-last; a numbered record log when there is a next one, because only the highest is appended to; the
-snapshot. Other files may be appended to at any time. They are copied up to their current end, which
-is after the part that the live state names. Files that the store already has are recognized by
-inode, size and modification time, or, if they have grown, by the checksums of their pieces.
+The format of a file tells whether it can still change. These files never change: runs and filters,
+whose header is written last; a numbered record log when there is a next one, because only the
+highest is appended to; and the snapshot. Other files may be appended to at any time. They are
+copied up to their current end, which is beyond the part that the live state uses. Files that the
+store already has are recognized by inode, size and modification time, or, if they have grown, by
+the checksums of their pieces.
 """
 
 from __future__ import annotations
@@ -39,31 +40,31 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records.database import Changes, Database
     from webcrawl.storage.object_store import ObjectStore
 
-#: Directory of the host records, which are modified in place: copied, never linked.
+#: Directory of the host records. They are modified in place, so they are copied and never linked.
 HOSTS = "hosts"
-_COPIED = f"{HOSTS}/{FILE}"
-# The log of requests and finished pages since the checkpoint is published without its records,
-# because the links of these pages are not in the store (as in kept_checkpoints.py).
+_HOSTS_FILE = f"{HOSTS}/{FILE}"
+# The log of requests made and pages finished since the checkpoint. It is published without its
+# records, because the links of these pages are not in the store (as in kept_checkpoints.py).
 _DONE_LOG = str(Path("frontier", "done"))
-_ASIDE = ".tmp"
-_COPY = f"publish{_ASIDE}"
+_TEMPORARY_SUFFIX = ".tmp"
+_COPY_DIRECTORY = f"publish{_TEMPORARY_SUFFIX}"
 _WRITTEN_ONCE = {runs.MAGIC, bloom_file.MAGIC}
-_UNFINISHED = bytes(4)
+_UNFINISHED_MAGIC = bytes(4)
 _NUMBERED = re.compile(r"(.*?)(\d+)(\.\w+)")
-# A file with more pieces is uploaded again as a whole.
+# A file that has more pieces than this is uploaded again as a whole.
 _MAX_PIECES = 64
 
 
 class SupersededError(Exception):
-    """Error of a publication by a drone that no longer holds the shard; nothing was published."""
+    """Raised if a drone that publishes a shard no longer holds it; nothing was published."""
 
 
 class ShardFiles(NamedTuple):
-    """Live state of a shard's directory, without the host records.
+    """The files of the live state of a shard, without the host records.
 
-    sequence: its number.
-    lasting: names of files that later states may also have.
-    passing: names of files that only this state has; they never change.
+    sequence: the number of the state.
+    lasting: the names of files that later states may also have.
+    passing: the names of files that only this state has; they never change.
     """
 
     sequence: int
@@ -72,9 +73,9 @@ class ShardFiles(NamedTuple):
 
 
 def live_files(directory: Path) -> ShardFiles:
-    """Return the files of the shard in *directory*.
+    """Return the files of the live state of the shard in *directory*.
 
-    Raises CorruptRecordError if it has no live state, and NewerFormatError.
+    Raises CorruptRecordError if there is no live state, or NewerFormatError.
     """
     manifest = ManifestStore(path=directory).load()
     if manifest is None:
@@ -82,21 +83,26 @@ def live_files(directory: Path) -> ShardFiles:
     sequence = manifest["sequence"]
     passing = ["CURRENT", f"manifest-{sequence:06d}.json", manifest["snapshot"]["file"]]
     lasting: list[str] = []
-    for place, folders, files in os.walk(directory):
-        inside = os.path.relpath(place, directory)
-        if inside == HOSTS or inside.endswith(_ASIDE):
-            folders.clear()
-        elif inside != ".":
-            names = (f"{inside}/{name}" for name in files if not name.endswith(_ASIDE))
-            lasting += filter(is_plain, names)  # the parts of a shard have only plain names
+    for folder, subfolders, files in os.walk(directory):
+        relative_folder = os.path.relpath(folder, directory)
+        if relative_folder == HOSTS or relative_folder.endswith(_TEMPORARY_SUFFIX):
+            subfolders.clear()
+        elif relative_folder != ".":
+            paths = (
+                f"{relative_folder}/{name}"
+                for name in files
+                if not name.endswith(_TEMPORARY_SUFFIX)
+            )
+            lasting += filter(is_plain, paths)  # files of a shard always have plain names
     return ShardFiles(sequence, sorted(lasting), passing)
 
 
 @dataclass(eq=False, repr=False)
 class Upload:
-    """Upload of *shard*: makes objects with names of *token*, while *may_continue* is true.
+    """Uploads files of *shard* as objects whose names begin with *token*.
 
-    Bytes of many files are combined into packs of at most *pack_bytes*.
+    Bytes of many files are combined into packs of at most *pack_bytes*. *may_continue* returns
+    whether the lease is still valid.
     """
 
     objects: ObjectStore
@@ -104,130 +110,144 @@ class Upload:
     token: int
     pack_bytes: int
     may_continue: Callable[[], bool]
-    #: The sizes of the packs, by name.
+    #: The sizes of the written packs in bytes, by name.
     packs: dict[str, int] = field(default_factory=dict)
     _random: str = field(default_factory=lambda: random_hex("uploads"))
-    _numbers: Iterator[int] = field(default_factory=count)
-    # The bytes for the next pack.
+    _object_numbers: Iterator[int] = field(default_factory=count)
+    # The contents of the next pack.
     _packed: list[bytes] = field(default_factory=list)
     _packed_size: int = 0
 
     def __post_init__(self) -> None:
-        self._folder = folder_of(self.shard)
+        self._shard_folder = folder_of(self.shard)
         self._pack_name = self._new_name()
 
     def check(self) -> None:
         """Raise SupersededError if the lease is not valid any more."""
         if not self.may_continue():
-            raise SupersededError(f"Not published: the lease of {self._folder} has expired")
+            raise SupersededError(f"Not published: the lease of {self._shard_folder} has expired")
 
     def _new_name(self) -> str:
-        return f"{self.token}-{self._random}-{next(self._numbers)}"
+        """Return a new name for an object."""
+        return f"{self.token}-{self._random}-{next(self._object_numbers)}"
 
     def rename(self, names: set[str]) -> dict[str, str]:
-        """Return the names under which the objects *names* can be used.
+        """Return the names with this upload's token under which the objects *names* can be used.
 
-        Objects of other tokens are copied to new names; if one of them is gone, all are left out.
+        Objects with other tokens are copied to new names. If one of them is gone, all of them are
+        left out.
         """
-        own = {name: name for name in names if token_of(name) == self.token}
-        new = {name: self._new_name() for name in names - own.keys()}
+        unchanged = {name: name for name in names if token_of(name) == self.token}
+        copied = {name: self._new_name() for name in names - unchanged.keys()}
         try:
             self.objects.copy(
-                {f"{self._folder}/{a}": f"{self._folder}/{b}" for a, b in new.items()}
+                {
+                    f"{self._shard_folder}/{old_name}": f"{self._shard_folder}/{new_name}"
+                    for old_name, new_name in copied.items()
+                }
             )
         except FileNotFoundError:
-            return own
-        return own | new
+            return unchanged
+        return unchanged | copied
 
     def publish_files(
-        self, directory: Path, names: Iterable[str], known: Mapping[str, KnownFile] | None
+        self, directory: Path, names: Iterable[str], known_files: Mapping[str, KnownFile] | None
     ) -> dict[str, KnownFile]:
-        """Publish the files *names* of *directory*, and return their records.
+        """Publish the files *names* in *directory*, and return their records.
 
-        *known* are those that the store already has; None for new files that never change. Files
-        that were deleted meanwhile are left out: the live state does not name them.
+        *known_files* has the records of files that the store already has. If it is None, all files
+        are new and never change. Files that were deleted meanwhile are left out, because the live
+        state does not need them.
         """
-        found = {}
+        published = {}
         for name in names:
-            if known is None:
-                found[name] = self._file(directory / name, None, "whole")
+            if known_files is None:
+                published[name] = self._publish_file(directory / name, None, "whole")
             else:
                 kind = "emptied" if name.startswith(_DONE_LOG) else ""
-                found[name] = self._file(directory / name, known.get(name), kind)
-        return {name: file for name, file in found.items() if file is not None}
+                published[name] = self._publish_file(directory / name, known_files.get(name), kind)
+        return {name: file for name, file in published.items() if file is not None}
 
     def publish_hosts(
-        self, directory: Path, known: Mapping[str, KnownFile], database: Database
+        self, directory: Path, known_files: Mapping[str, KnownFile], database: Database
     ) -> dict[str, KnownFile]:
-        """Publish the host records of *directory*, which are in *database*.
+        """Publish the host records in *directory*, whose database is *database*.
 
-        Uploads the changes since the last copy, or another copy if the changes are larger.
+        Uploads the changes since the last copy, or another copy if the changes are larger than it.
+        *known_files* has the records of files that the store already has.
         """
-        copied, changes = known.get(_COPIED), database.changes
+        copy, changes = known_files.get(_HOSTS_FILE), database.changes
         if not (
             changes is not None
-            and _place_of(changes) in known
-            and copied is not None
-            and copied.is_complete
-            and changes.log.size <= copied.size
+            and _changes_file(changes) in known_files
+            and copy is not None
+            and copy.is_complete
+            and changes.log.size <= copy.size
         ):
-            copied, changes = self._copied(directory, database), database.changes
-        files = {_COPIED: copied}
+            copy, changes = self._publish_copy(directory, database), database.changes
+
+        files = {_HOSTS_FILE: copy}
         if changes is not None:
-            place = _place_of(changes)
-            file = self._file(changes.log.path, known.get(place), "growing")
+            name = _changes_file(changes)
+            file = self._publish_file(changes.log.path, known_files.get(name), "growing")
             if file is None:
                 raise FileNotFoundError(changes.log.path)
-            files[place] = file
+            files[name] = file
         return files
 
-    def _copied(self, directory: Path, database: Database) -> KnownFile:
-        aside = directory / _COPY
-        if aside.exists():
-            shutil.rmtree(aside)
-        make_directory(aside)
+    def _publish_copy(self, directory: Path, database: Database) -> KnownFile:
+        """Publish a copy of the host records in *database*, and track their changes from now on."""
+        copy_directory = directory / _COPY_DIRECTORY
+        if copy_directory.exists():
+            shutil.rmtree(copy_directory)
+        make_directory(copy_directory)
         try:
-            database.copy_to(aside, self.may_continue, track_changes=True)
+            database.copy_to(copy_directory, self.may_continue, track_changes=True)
             self.check()  # the copy may have ended early
-            file = self._file(aside / FILE, None, "whole")
+            file = self._publish_file(copy_directory / FILE, None, "whole")
             assert file is not None, "no other process uses the directory"
             return file
         finally:
-            shutil.rmtree(aside)
+            shutil.rmtree(copy_directory)
 
-    def _file(self, path: Path, known: KnownFile | None, kind: str) -> KnownFile | None:
-        """Publish one file; return None if it was deleted meanwhile or is unfinished.
+    def _publish_file(
+        self, path: Path, known_file: KnownFile | None, kind: str
+    ) -> KnownFile | None:
+        """Publish the file *path*. Returns None if it was deleted meanwhile or is unfinished.
 
-        *kind* is that of ``_kind_of``, ``emptied`` for a record log without its records, or "" if
-        it is not known yet.
+        *known_file* is its record if the store already has it. *kind* is that of ``_kind_of``,
+        ``emptied`` for a record log that is published without its records, or "" if it is not known
+        yet.
         """
         # While the file is open, its inode cannot be reused.
         with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
             stat = os.fstat(file.fileno())
-            if known is not None and known.is_complete and known.is_unchanged(stat):
-                return known
+            if known_file is not None and known_file.is_complete and known_file.is_unchanged(stat):
+                return known_file
+
             kind = kind or _kind_of(path, file)
             if kind == "unfinished":
                 return None
             if kind == "whole":
                 name = self._new_name()
-                inode = self.objects.link_in(path, f"{self._folder}/{name}")
+                inode = self.objects.link_in(path, f"{self._shard_folder}/{name}")
                 if inode == stat.st_ino:
                     return KnownFile.of(stat, [Piece(name, 0, stat.st_size, digest_of(file))])
-                if inode:  # another file has the name now
-                    self.objects.delete([f"{self._folder}/{name}"])
+                if inode:  # another file was linked, because it has the path now
+                    self.objects.delete([f"{self._shard_folder}/{name}"])
                     return None
-            pieces = [] if known is None else _unchanged_pieces(file, known.pieces)
+
+            pieces = [] if known_file is None else _unchanged_pieces(file, known_file.pieces)
             if len(pieces) >= _MAX_PIECES:
                 pieces = []
-            end = sum(piece.size for piece in pieces)
-            file.seek(end)
+            known_size = sum(piece.size for piece in pieces)
+            file.seek(known_size)
             size = record_log.HEADER_SIZE if kind == "emptied" else stat.st_size
-            return KnownFile.of(stat, [*pieces, *self._pack(file, size - end)])
+            return KnownFile.of(stat, [*pieces, *self._pack(file, size - known_size)])
         return None
 
     def _pack(self, file: BinaryIO, size: int) -> Iterator[Piece]:
-        """Pack the next *size* bytes of *file*, or fewer if it ends, and yield their pieces."""
+        """Add up to *size* further bytes of *file* to packs, and yield the pieces."""
         while size > 0:
             if self._packed_size >= self.pack_bytes:
                 self.flush()
@@ -240,20 +260,21 @@ class Upload:
             size -= len(data)
 
     def flush(self) -> None:
-        """Write the packed bytes as an object and begin the next pack."""
+        """Write the current pack as an object, and begin the next pack."""
         if self._packed:
             self.check()
-            self.objects.write(f"{self._folder}/{self._pack_name}", b"".join(self._packed))
+            self.objects.write(f"{self._shard_folder}/{self._pack_name}", b"".join(self._packed))
             self.packs[self._pack_name] = self._packed_size
             self._pack_name, self._packed, self._packed_size = self._new_name(), [], 0
 
 
-def _place_of(changes: Changes) -> str:
+def _changes_file(changes: Changes) -> str:
+    """Return the name of the file with *changes* of host records."""
     return f"{HOSTS}/{changes.name}"
 
 
 def digest_of(file: BufferedReader | FileIO) -> str:
-    """Return the XXH3-128 of *file*, in hex. Takes 0.1 s for a gigabyte in memory."""
+    """Return the XXH3-128 of *file*, in hex. Takes 0.1 s for a gigabyte in the page cache."""
     file.seek(0)
     return file_digest(file, xxh3_128).hexdigest()
 
@@ -261,28 +282,28 @@ def digest_of(file: BufferedReader | FileIO) -> str:
 def _kind_of(path: Path, file: BinaryIO) -> str:
     """Return the kind of the open *file* at *path*.
 
-    It is ``whole`` if it never changes any more, ``unfinished`` if no checkpoint can name it, else
-    ``growing``.
+    The kind is ``whole`` if the file never changes any more, ``unfinished`` if it is not yet part
+    of any state, and otherwise ``growing``.
     """
     magic = os.pread(file.fileno(), 4, 0)
-    if magic == _UNFINISHED:
+    if magic == _UNFINISHED_MAGIC:
         return "unfinished"
     if magic in _WRITTEN_ONCE:
         return "whole"
     match = _NUMBERED.fullmatch(path.name)
     if magic == record_log.MAGIC and match is not None:
-        before, number, suffix = match.groups()
-        following = f"{before}{int(number) + 1:0{len(number)}d}{suffix}"
+        prefix, number, suffix = match.groups()
+        following = f"{prefix}{int(number) + 1:0{len(number)}d}{suffix}"
         if path.with_name(following).exists():
             return "whole"
     return "growing"
 
 
 def _unchanged_pieces(file: BinaryIO, pieces: list[Piece]) -> list[Piece]:
-    """Return the leading *pieces* that *file* still begins with."""
+    """Return the leading *pieces* whose content *file* still begins with."""
     file.seek(0)
     for number, piece in enumerate(pieces):
-        # A file that was an object itself has changed, or it would not be read here.
+        # A file that was a whole object has changed, because otherwise it is not read here.
         if piece.is_file or zlib.crc32(file.read(piece.size)) != piece.checksum:
             return pieces[:number]
     return pieces

@@ -1,8 +1,8 @@
-"""Reader that merges access logs by time and passes them to the auditor.
+"""Merges access logs by time and passes their requests to the auditor.
 
-Logs may be of any size and compressed; they are never read whole. Invariant: every line is counted
-as a contact or as unreadable. A log without a readable line is an error, so that "no violations" is
-never reported for a file that is not a log.
+Logs may have any size, and may be compressed; they are read line by line. Invariant: every line is
+counted as a contact or as unreadable. A log without a readable line is an error, so that "no
+violations" is never reported for a file that is not a log.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ KEYS: dict[str, Callable[[LoggedRequest], str]] = {
     "domain": lambda contact: registered_domain(contact.host),
     "address": lambda contact: contact.address,
 }
-"""The politeness keys by name."""
+"""Functions that return the politeness key of a contact, by the kind of key."""
 WINDOW = 1 << 17
-"""Contacts held in memory: about 60 MB. Logs with no more lines may be in any order."""
+"""Most contacts in memory, about 60 MB. Logs with fewer lines may be in any order."""
 
-# Longest line that is read whole; servers do not accept longer requests.
+# Longer lines are unreadable; servers do not accept requests of that length.
 _LINE_BYTES = 1 << 17
-# Lines between two calls of on_progress.
+# Number of lines between two calls of on_progress.
 _PROGRESS_LINES = 1 << 16
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -56,41 +56,46 @@ class LineCounts:
 def _contacts_in(
     name: str, counts: LineCounts, on_progress: Callable[[int], object] | None
 ) -> Iterator[LoggedRequest]:
-    """Yield the contacts of the log *name* in the order of its lines, and update *counts*.
+    """Yield the contacts in the log *name* in the order of its lines, and update *counts*.
 
-    *on_progress* is called from time to time with the number of lines of all logs. Raises
+    *on_progress* is called from time to time with the number of lines read from all logs. Raises
     FatalError if the file cannot be read or has no readable line.
     """
-    readable = first_unreadable = 0
-    for number, line in _lines(name):
+    readable_count = first_unreadable_line = 0
+    for number, line in _numbered_lines(name):
         text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
         if not text or is_without_contact(text):
             continue
         counts.lines += 1
         if on_progress is not None and not counts.lines % _PROGRESS_LINES:
             on_progress(counts.lines)
+
         contact = parse(text, log=name, line=number) if len(line) <= _LINE_BYTES else None
         if contact is None:
             if line[-1:] != b"\n" and len(line) <= _LINE_BYTES:
-                break  # torn: the server was writing it
-            first_unreadable = first_unreadable or number
+                break  # the last line is torn, because the server is still writing it
+            first_unreadable_line = first_unreadable_line or number
             counts.unreadable += 1
             counts.first_unreadable = counts.first_unreadable or f"{name}, line {number}"
             continue
-        readable += 1
+
+        readable_count += 1
         yield contact
-    if first_unreadable and not readable:
+    if first_unreadable_line and not readable_count:
         raise FatalError(
             f"{name} is neither an access log of simweb nor a job's log: no line can be read, "
-            f"beginning with line {first_unreadable}"
+            f"beginning with line {first_unreadable_line}"
         )
 
 
-def _lines(name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each line; a line that is too long is cut just above the limit."""
+def _numbered_lines(name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the bytes of each line of the log *name*.
+
+    A line that is too long is cut just above the limit. Raises FatalError.
+    """
     number = 0
     try:
-        with _opened(name) as stream:
+        with _open_log(name) as stream:
             while line := stream.readline(_LINE_BYTES + 1):
                 number += 1
                 yield number, line
@@ -103,10 +108,11 @@ def _lines(name: str) -> Iterator[tuple[int, bytes]]:
 
 
 @contextlib.contextmanager
-def _opened(name: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
+def _open_log(name: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
+    """Open the log *name*, which may be compressed with gzip. Raises OSError."""
     with Path(name).open("rb") as file:
-        is_packed = file.peek(2)[:2] == _GZIP_MAGIC
-        yield gzip.GzipFile(fileobj=file) if is_packed else file
+        is_compressed = file.peek(2)[:2] == _GZIP_MAGIC
+        yield gzip.GzipFile(fileobj=file) if is_compressed else file
 
 
 def audit_logs(
@@ -118,17 +124,18 @@ def audit_logs(
     window: int = WINDOW,
     on_progress: Callable[[int], object] | None = None,
 ) -> tuple[Auditor, LineCounts]:
-    """Audit *logs* and return the auditor with the counts of lines.
+    """Audit *logs*, and return the auditor and the counts of lines.
 
-    *key* is one of `KEYS`, and *keep* as in Auditor. *on_progress* is called from time to time with
-    the number of lines. Raises FatalError with one sentence if the logs cannot be audited.
+    *key* is one of `KEYS`. *keep* is the number of violations to keep, as for `Auditor`.
+    *on_progress* is called from time to time with the number of lines read. Raises FatalError with
+    one sentence if the logs cannot be audited.
     """
     _check_names(logs)
     counts = LineCounts()
     contacts = [_contacts_in(name, counts, on_progress) for name in logs]
     merged = heapq.merge(*contacts, key=lambda contact: contact.end)
     auditor = Auditor(key=KEYS[key], delays=delays, keep=keep)
-    for contact in by_start(merged, window=window):
+    for contact in sorted_by_start(merged, window=window):
         if key == "address" and not contact.address:
             raise FatalError(
                 f"{contact.log}, line {contact.line}: the line does not have the server's address, "
@@ -142,19 +149,22 @@ def audit_logs(
 
 
 def _check_names(logs: Sequence[str]) -> None:
-    """Raise FatalError if a log is given twice: every request would overlap with itself."""
-    real = [Path(name).resolve() for name in logs]
-    for name, path in zip(logs, real, strict=True):
-        if real.count(path) > 1:
+    """Raise FatalError if a log is given twice, because each request would overlap with itself."""
+    real_paths = [Path(name).resolve() for name in logs]
+    for name, path in zip(logs, real_paths, strict=True):
+        if real_paths.count(path) > 1:
             raise FatalError(f"{name} is given twice")
 
 
-def by_start(contacts: Iterable[LoggedRequest], *, window: int = WINDOW) -> Iterator[LoggedRequest]:
-    """Yield *contacts* sorted by start, then by end, then by position.
+def sorted_by_start(
+    contacts: Iterable[LoggedRequest], *, window: int = WINDOW
+) -> Iterator[LoggedRequest]:
+    """Yield *contacts*, which are in the order of their ends, in the order of their starts.
 
-    Logs have them in the order of their ends. At most *window* contacts are held, so no request may
-    be under way while *window* later ones are logged (two minutes at a thousand requests per
-    second). The auditor reports contacts that break this.
+    Contacts with the same start are yielded in the order of their ends. At most *window* contacts
+    are held in memory. So no request may take so long that *window* later ones are logged meanwhile
+    (two minutes at a thousand requests per second). The auditor counts contacts that it therefore
+    gets out of order.
     """
     heap: list[tuple[int, int, int, LoggedRequest]] = []
     for number, contact in enumerate(contacts):

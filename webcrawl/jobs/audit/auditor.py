@@ -1,7 +1,7 @@
-"""Auditor that compares every contact with the previous one of the same politeness key.
+"""Compares every contact with the previous one of the same politeness key.
 
 Contacts must be in the order of their starts. For each key, a few numbers, two contacts and the
-ends of the requests under way are kept: memory grows with the number of keys, not of lines.
+ends of the requests under way are kept. So memory grows with the number of keys, not of lines.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ if TYPE_CHECKING:
 
 
 class Violation(NamedTuple):
-    """Contact that began before the delay after an earlier one was over. Times in microseconds."""
+    """A contact that began too early after another one. Times are in microseconds."""
 
     key: str
     before: LoggedRequest
     after: LoggedRequest
     gap: int  # from the end of `before` to the start of `after`; negative if they overlap
-    due: int
+    due: int  # the required delay
 
 
 class Agreement(NamedTuple):
-    """Terms to which a host's owner has agreed, see HOSTS_POLICY_FILE.
+    """What the owner of a host has agreed to; see HOSTS_POLICY_FILE.
 
-    *delay* in seconds is required in addition to the general one, or replaces it if the owner
-    *allows* that. As many requests as there are *parts* may be under way, and as many delays must
-    pass after each.
+    delay: the required delay in seconds, if it is longer than the general one.
+    allows: whether *delay* replaces the general delay even if it is shorter.
+    parts: how many requests may be under way at the same time. After each, this many delays must
+        pass.
     """
 
     delay: float | None = None
@@ -42,7 +43,10 @@ class Agreement(NamedTuple):
 
 
 class RequiredDelays(NamedTuple):
-    """Delays required after contacts: *min_delay* in seconds, or what a host's owner agreed to."""
+    """The delay required after a contact: *min_delay* in seconds, or the owner's agreement.
+
+    *agreement* returns the agreement for a host.
+    """
 
     min_delay: float
     agreement: Callable[[str], Agreement] = lambda _: Agreement()
@@ -57,26 +61,26 @@ class RequiredDelays(NamedTuple):
 
 @dataclass(slots=True)
 class KeyRecord:
-    """Contacts, gaps and violations of one politeness key. Times in microseconds."""
+    """Contacts, gaps and violations of one politeness key. Times are in microseconds."""
 
-    holder: LoggedRequest  # the contact whose delay lasts until free_at
+    holder: LoggedRequest  # the contact whose delay ends at free_at
     last_start: int
     last_end: int
     contacts: int = 0
-    smallest: int | None = None  # gap; None until there is a second contact
+    smallest: int | None = None  # the smallest gap; None until there is a second contact
     concurrency: int = 0  # the largest number of requests under way at the same time
     due: int = 0  # the longest delay that was required
     violations: int = 0
-    free_at: int = 0  # when the delays of all contacts so far are over
-    ends: list[int] = field(default_factory=list)  # a heap: of the requests under way
+    free_at: int = 0  # when the delays of all contacts so far have passed
+    ends: list[int] = field(default_factory=list)  # a heap: the ends of requests under way
 
 
 class Auditor:
-    """Counter of contacts and violations, which keeps the *keep* worst violations.
+    """Counts contacts and violations, and keeps the *keep* worst violations.
 
-    *key* returns the politeness key of a contact. Contacts must be sorted by start. One that is out
-    of order is checked if it overlaps the last one of its key; otherwise it is counted in
-    ``unjudged``.
+    *key* returns the politeness key of a contact. Contacts must be added in the order of their
+    starts. A contact that is out of order is checked if it overlaps the last one of its key;
+    otherwise it is only counted in ``unjudged``.
     """
 
     def __init__(
@@ -91,16 +95,18 @@ class Auditor:
         self.unjudged = 0
         self.first: int | None = None  # the earliest start
         self.last = 0  # the latest end
-        # A heap, the least bad first: missing part of the pause, a number to break ties, violation.
+        # A heap, the least bad violation first: the missing part of the delay, a number that breaks
+        # ties, and the violation.
         self._worst: list[tuple[int, int, Violation]] = []
 
     def add(self, contact: LoggedRequest) -> None:
-        """Check *contact*. O(log of the requests under way)."""
-        key = self._part(self._key(contact), contact.host)
+        """Check *contact* and record it. Takes O(log n) for n requests under way."""
+        key = self._key_of_part(self._key(contact), contact.host)
         record = self.keys.get(key)
         if record is None:
             record = self.keys[key] = KeyRecord(contact, contact.start, contact.end)
-        self._note(contact)
+
+        self._count_contact(contact)
         record.contacts += 1
         if record.contacts > 1:
             if contact.start < record.last_start and contact.end <= record.last_start:
@@ -109,16 +115,17 @@ class Auditor:
             gap = contact.start - record.last_end
             if record.smallest is None or gap < record.smallest:
                 record.smallest = gap
+
             missing = record.free_at - contact.start
             if missing > 0:
-                self._violated(key, record, contact, missing)
-        self._enter(record, contact)
+                self._add_violation(key, record, contact, missing)
+        self._update_record(record, contact)
 
-    def _part(self, key: str, host: str) -> str:
-        """Return the key of the part of a host that is free first.
+    def _key_of_part(self, key: str, host: str) -> str:
+        """Return the key of the part of *host* that is free first, or *key* if it has one part.
 
-        With equal delays no other choice gives fewer violations, so it does not matter which part
-        the crawler used.
+        The log does not say which part the crawler used. As all parts have the same delay, no other
+        choice gives fewer violations.
         """
         parts = self._delays.agreement(host).parts
         if parts == 1 or key != host:
@@ -127,7 +134,7 @@ class Auditor:
         return min(keys, key=lambda key: self.keys[key].free_at if key in self.keys else 0)
 
     def worst(self) -> list[Violation]:
-        """Return the kept violations, the worst first, equally bad ones in the order of time."""
+        """Return the kept violations, the worst first; equally bad ones in the order of time."""
         return [violation for *_, violation in sorted(self._worst, reverse=True)]
 
     @property
@@ -141,25 +148,29 @@ class Auditor:
         gaps = (record.smallest for record in self.keys.values() if record.smallest is not None)
         return min(gaps, default=None)
 
-    def _note(self, contact: LoggedRequest) -> None:
+    def _count_contact(self, contact: LoggedRequest) -> None:
+        """Count *contact* in the totals of all keys."""
         self.contacts += 1
         self.last = max(self.last, contact.end)
         if self.first is None or contact.start < self.first:
             self.first = contact.start
 
-    def _violated(self, key: str, record: KeyRecord, contact: LoggedRequest, missing: int) -> None:
+    def _add_violation(
+        self, key: str, record: KeyRecord, contact: LoggedRequest, missing: int
+    ) -> None:
+        """Record that *contact* came too early, by *missing* microseconds."""
         self.violations += 1
         record.violations += 1
         before = record.holder
         due = record.free_at - before.end
         violation = Violation(key, before, contact, contact.start - before.end, due)
-        # Among equally bad ones, the earlier are kept.
+        # Of equally bad violations, the earlier ones are kept.
         heappush(self._worst, (missing, -self.violations, violation))
         if len(self._worst) > self._keep:
             heappop(self._worst)
 
-    def _enter(self, record: KeyRecord, contact: LoggedRequest) -> None:
-        """Make *contact* the one with which the next is compared."""
+    def _update_record(self, record: KeyRecord, contact: LoggedRequest) -> None:
+        """Update *record* with *contact*, so that the next contact is compared with it."""
         due = self._delays.after(contact)
         record.due = max(record.due, due)
         if contact.end + due >= record.free_at:
@@ -167,6 +178,7 @@ class Auditor:
             record.holder = contact
         record.last_start = max(record.last_start, contact.start)
         record.last_end = max(record.last_end, contact.end)
+
         ends = record.ends
         while ends and ends[0] <= contact.start:
             heappop(ends)

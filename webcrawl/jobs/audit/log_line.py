@@ -1,7 +1,8 @@
-"""Parser that turns a log line into a ``LoggedRequest``.
+"""Parses a log line into a ``LoggedRequest``.
 
-Times are whole microseconds since the epoch, because sums of floats would be off by as much as is
-measured. Invariant: any line, with any bytes, gives a request of bounded size or None.
+Times are whole microseconds since the epoch, because the rounding errors of floats would be as
+large as the differences to be measured. Invariant: any line, with any bytes, gives a request of
+bounded size or None.
 """
 
 from __future__ import annotations
@@ -31,50 +32,54 @@ _SIMWEB = re.compile(
     re.ASCII,
 )
 
-# Fields of a line in a job's own log if its URL was requested; durations there are rounded.
+# A line in a job's own log has these fields if its URL was requested.
 _CONTACT = ('"sent":', '"took":')
-_ROUNDED = MICRO // 2000
+# Durations in it are rounded to milliseconds, so they may be too long by half of one.
+_ROUNDING_MICROS = MICRO // 2000
 
 
 class LoggedRequest(NamedTuple):
-    """Request as recorded in a log. Times in microseconds since the epoch."""
+    """A request as a log records it. Times are in microseconds since the epoch."""
 
     start: int
     end: int
     host: str  # lower case, without port
-    address: str  # of the server; empty if the line does not have it
+    address: str  # IP address of the server; empty if the line does not have it
     url: str
     log: str  # name of the file
     line: int  # number of the line
 
 
 def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
-    """Return the request in *text*, a line without its end; None if the format is unknown.
+    """Parse *text*, a line without its line end. Returns None if the format is unknown.
 
-    Strings that many lines share are stored in memory once.
+    *log* and *line* are the file name and the line number. Strings that many lines share are kept
+    in memory only once.
     """
     if text.startswith("{"):
-        return _own_contact(text, log=log, line=line)
+        return _parse_own_line(text, log=log, line=line)
     match = _SIMWEB.fullmatch(text)
     if match is None:
         return None
-    start, end = _micros(match["start"]), _micros(match["end"])
+    start, end = _to_micros(match["start"]), _to_micros(match["end"])
     if end < start:
         return None
-    words = match["request"].split(" ")
+    request_words = match["request"].split(" ")
     return LoggedRequest(
         start=start,
         end=end,
         host=intern(host_of(match["origin"])[:_HOST_CHARS]),
         address=intern(match["address"][:_HOST_CHARS]),
-        url=_shortened(match["origin"] + (words[1] if len(words) > 1 else words[0])),
+        url=_shorten(
+            match["origin"] + (request_words[1] if len(request_words) > 1 else request_words[0])
+        ),
         log=log,
         line=line,
     )
 
 
 class _OwnLine(msgspec.Struct):
-    """Fields that the audit reads from a line of a job's own log."""
+    """The fields of a line in a job's own log that the audit reads."""
 
     url: str
     sent: Epoch
@@ -85,35 +90,36 @@ _decode = json_decoder(_OwnLine)
 
 
 def is_without_contact(text: str) -> bool:
-    """Return whether *text* is from a job's own log and its URL ended without a request."""
+    """Return whether *text* is a line of a job's own log for a URL that was not requested."""
     return text.startswith("{") and not any(name in text for name in _CONTACT)
 
 
-def _own_contact(text: str, *, log: str, line: int) -> LoggedRequest | None:
-    """Return the contact in a line of a job's own log, in the crawler's time.
+def _parse_own_line(text: str, *, log: str, line: int) -> LoggedRequest | None:
+    """Parse *text*, a line of a job's own log; its times are by the crawler's clock.
 
-    None for a line of an older webcrawl, which does not say when the request was sent.
+    Returns None for a line of an older webcrawl, which does not say when the request was sent.
     """
     try:
-        own = _decode(text)
+        fields = _decode(text)
     except UndecodableError:
         return None
-    start = round(own.sent * MICRO)
+    start = round(fields.sent * MICRO)
     return LoggedRequest(
         start=start,
-        end=start + max(round(own.took * MICRO) - _ROUNDED, 0),
-        host=intern(host_of(own.url)[:_HOST_CHARS]),
+        end=start + max(round(fields.took * MICRO) - _ROUNDING_MICROS, 0),
+        host=intern(host_of(fields.url)[:_HOST_CHARS]),
         address="",
-        url=_shortened(own.url),
+        url=_shorten(fields.url),
         log=log,
         line=line,
     )
 
 
-def _micros(text: str) -> int:
-    """Convert seconds with six decimals to microseconds."""
+def _to_micros(text: str) -> int:
+    """Convert *text*, seconds with six decimals, to microseconds."""
     return int(text[:-7]) * MICRO + int(text[-6:])
 
 
-def _shortened(url: str) -> str:
+def _shorten(url: str) -> str:
+    """Cut *url* to the length that is displayed."""
     return url if len(url) <= _URL_CHARS else url[: _URL_CHARS - 1] + "…"

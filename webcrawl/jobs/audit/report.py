@@ -1,4 +1,4 @@
-"""Report of the audit, as text or as data for JSON."""
+"""Formats the result of an audit as text, or as data for JSON."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _HEADINGS = ("contacts", "smallest gap", "concurrency", "required", "violations"
 
 
 def as_text(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> Iterator[str]:
-    """Yield the lines: totals, a table of *top* keys, the worst violations, the result."""
-    yield from _totals(auditor, counts, key)
+    """Yield the lines of the report: totals, a table of *top* keys, worst violations, result."""
+    yield from _total_lines(auditor, counts, key)
     yield ""
-    yield from _table(auditor, key, top)
+    yield from _table_lines(auditor, key, top)
     for violation in auditor.worst():
         yield ""
-        yield from _described(violation)
+        yield from _violation_lines(violation)
     if auditor.violations > len(auditor.worst()):
         yield ""
         yield f"({auditor.violations - len(auditor.worst()):,} more, less severe)"
@@ -37,7 +37,7 @@ def as_text(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> Iter
 
 
 def as_data(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> dict[str, Any]:
-    """Return the report for JSON. Times are in seconds; None means unknown."""
+    """Return the report as data for JSON. Times are in seconds; None means unknown."""
     return {
         "format": JSON_FORMAT,
         "politeness_key": key,
@@ -46,40 +46,41 @@ def as_data(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> dict
         "unreadable": counts.unreadable,
         "first_unreadable": counts.first_unreadable or None,
         "unjudged": auditor.unjudged,
-        "first": _secs(auditor.first),
-        "last": _secs(auditor.last),
+        "first": _to_secs(auditor.first),
+        "last": _to_secs(auditor.last),
         "keys": len(auditor.keys),
-        "smallest_gap": _secs(auditor.smallest),
+        "smallest_gap": _to_secs(auditor.smallest),
         "largest_concurrency": auditor.concurrency,
         "violations": auditor.violations,
         "by_key": [
             {
                 "key": name,
                 "contacts": record.contacts,
-                "smallest_gap": _secs(record.smallest),
+                "smallest_gap": _to_secs(record.smallest),
                 "largest_concurrency": record.concurrency,
-                "required": _secs(record.due),
+                "required": _to_secs(record.due),
                 "violations": record.violations,
             }
-            for name, record in _by_gap(auditor, top)
+            for name, record in _sort_by_gap(auditor, top)
         ],
         "worst": [
             {
-                "key": one.key,
-                "gap": _secs(one.gap),
-                "required": _secs(one.due),
-                "before": _contact_json(one.before),
-                "after": _contact_json(one.after),
+                "key": violation.key,
+                "gap": _to_secs(violation.gap),
+                "required": _to_secs(violation.due),
+                "before": _contact_json(violation.before),
+                "after": _contact_json(violation.after),
             }
-            for one in auditor.worst()
+            for violation in auditor.worst()
         ],
     }
 
 
-def _totals(auditor: Auditor, counts: LineCounts, key: str) -> Iterator[str]:
+def _total_lines(auditor: Auditor, counts: LineCounts, key: str) -> Iterator[str]:
+    """Yield the lines with the totals, and with what was not checked."""
     yield (
         f"{counted(auditor.contacts, 'request')}, {counted(len(auditor.keys), 'politeness key')} "
-        f"({key}), {_when(auditor.first or 0)} to {_when(auditor.last)} UTC"
+        f"({key}), {_time_text(auditor.first or 0)} to {_time_text(auditor.last)} UTC"
     )
     if counts.unreadable:
         yield (
@@ -93,17 +94,18 @@ def _totals(auditor: Auditor, counts: LineCounts, key: str) -> Iterator[str]:
         )
 
 
-def _table(auditor: Auditor, key: str, top: int) -> Iterator[str]:
+def _table_lines(auditor: Auditor, key: str, top: int) -> Iterator[str]:
+    """Yield the table of the *top* keys with the smallest gaps."""
     rows = [
         (
             name,
             f"{record.contacts:,}",
-            _gap(record.smallest),
+            _gap_text(record.smallest),
             str(record.concurrency),
-            _pause(record.due),
+            _delay_text(record.due),
             f"{record.violations:,}",
         )
-        for name, record in _by_gap(auditor, top)
+        for name, record in _sort_by_gap(auditor, top)
     ]
     if rows:
         widths = [max(map(len, column)) for column in zip(*rows, (key, *_HEADINGS), strict=True)]
@@ -114,28 +116,30 @@ def _table(auditor: Auditor, key: str, top: int) -> Iterator[str]:
         yield f"({len(auditor.keys) - len(rows):,} more with the same or larger gaps)"
 
 
-def _described(violation: Violation) -> Iterator[str]:
+def _violation_lines(violation: Violation) -> Iterator[str]:
+    """Yield the lines about one *violation*, with both contacts."""
     before, after = violation.before, violation.after
     yield (
-        f"VIOLATION for {violation.key}: gap of {_gap(violation.gap)}, "
-        f"required {_pause(violation.due)}"
+        f"VIOLATION for {violation.key}: gap of {_gap_text(violation.gap)}, "
+        f"required {_delay_text(violation.due)}"
     )
     for contact in (before, after):
-        times = f"{_when(contact.start)} to {_when(contact.end)}"
+        times = f"{_time_text(contact.start)} to {_time_text(contact.end)}"
         yield f"  {times}  {contact.url}  ({contact.log}:{contact.line})"
 
 
 def _verdict(auditor: Auditor, key: str) -> str:
+    """Return the last line, which says whether there were violations."""
     if auditor.violations:
         keys = sum(record.violations > 0 for record in auditor.keys.values())
         return f"{counted(auditor.violations, 'violation')} for {counted(keys, key)}"
     smallest = auditor.smallest
-    gap = "" if smallest is None else f"; smallest gap {_gap(smallest)}"
+    gap = "" if smallest is None else f"; smallest gap {_gap_text(smallest)}"
     return f"no violations{gap}; largest concurrency {auditor.concurrency}"
 
 
-def _by_gap(auditor: Auditor, top: int) -> list[tuple[str, KeyRecord]]:
-    """Return the *top* keys with the smallest gaps; those with a single contact come last."""
+def _sort_by_gap(auditor: Auditor, top: int) -> list[tuple[str, KeyRecord]]:
+    """Return the *top* keys with the smallest gaps. Keys with a single contact come last."""
 
     def order(item: tuple[str, KeyRecord]) -> tuple[float, str]:
         name, record = item
@@ -145,32 +149,33 @@ def _by_gap(auditor: Auditor, top: int) -> list[tuple[str, KeyRecord]]:
 
 
 def _contact_json(contact: LoggedRequest) -> dict[str, Any]:
+    """Return *contact* as data for JSON."""
     return {
-        "start": _secs(contact.start),
-        "end": _secs(contact.end),
+        "start": _to_secs(contact.start),
+        "end": _to_secs(contact.end),
         "url": contact.url,
         "log": contact.log,
         "line": contact.line,
     }
 
 
-def _secs(micros: int | None) -> float | None:
+def _to_secs(micros: int | None) -> float | None:
     return None if micros is None else micros / MICRO
 
 
-def _gap(micros: int | None) -> str:
+def _gap_text(micros: int | None) -> str:
     return "-" if micros is None else f"{micros / MICRO:.6f} s"
 
 
-def _pause(micros: int) -> str:
+def _delay_text(micros: int) -> str:
     return f"{micros / MICRO:g} s"
 
 
-def _when(micros: int) -> str:
-    """Format a time as date and time in UTC, with microseconds if there are any."""
-    seconds, rest = divmod(micros, MICRO)
+def _time_text(micros: int) -> str:
+    """Format *micros* as a date and time in UTC, with microseconds unless they are 0."""
+    seconds, fraction = divmod(micros, MICRO)
     try:
-        moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):  # a year after 9999
-        moment = f"{seconds} s"
-    return f"{moment}.{rest:06d}" if rest else moment
+        text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):  # the year is after 9999
+        text = f"{seconds} s"
+    return f"{text}.{fraction:06d}" if fraction else text

@@ -1,4 +1,4 @@
-"""Cache hits by policy and size for one trace, and LRU's critical region."""
+"""Counts cache hits by policy and size for one trace, and finds LRU's critical region."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: In the order of columns and figures. "static" holds the most popular URLs of this same trace and,
-#: as in the paper, loading them is free; "static-charged" counts a miss for each of them.
+#: The policies, in the order of columns and figures. "static" holds the most popular URLs of the
+#: same trace; as in the paper, loading them is free. "static-charged" counts a miss for each.
 POLICIES = "infinite", "min", "lru", "clock", "random", "static", "static-charged"
 _MAX_SIZE = 1 << 28
 
 
-class Laboratory:
-    """Caches for one trace. *distances* is the result of ``stack_distances``."""
+class CacheSimulation:
+    """Simulated caches for one trace, which is given by the fingerprints *fps* of its requests.
+
+    counts: the number of requests for each URL, the most popular first.
+    distances: the result of ``stack_distances``.
+    """
 
     def __init__(self, fps: NDArray[np.uint64]) -> None:
         numbered = pa.array(fps).dictionary_encode()
@@ -39,17 +43,18 @@ class Laboratory:
         *,
         on_progress: Callable[[int], object],
     ) -> list[Measurement]:
-        """Return the measurements for *policies* and *sizes*.
+        """Replay the trace into a cache of each of *policies* and *sizes*, and return the hits.
 
-        *on_progress* is called with the number of requests replayed.
+        *on_progress* is called with the number of requests replayed so far.
         """
-        number, found = len(self._ids), []
-        for count, (policy, size) in enumerate((p, s) for p in policies for s in sizes):
-            found.append(Measurement(policy, size, number, self._hits(policy, size)))
-            on_progress((count + 1) * number)
-        return found
+        requests, measurements = len(self._ids), []
+        for number, (policy, size) in enumerate(((p, s) for p in policies for s in sizes), 1):
+            measurements.append(Measurement(policy, size, requests, self._hits(policy, size)))
+            on_progress(number * requests)
+        return measurements
 
     def _hits(self, policy: str, size: int) -> int:
+        """Return the hits of a cache with this *policy* and *size*."""
         distinct = self._distinct
         if policy == "static":
             return int(self.counts[:size].sum())
@@ -62,33 +67,35 @@ class Laboratory:
         return int(REPLAYS[policy](self._ids, distinct, size))
 
     def critical_region(self) -> tuple[int, int] | None:
-        """Return the sizes between which LRU's hit rate rises with the logarithm of the size.
+        """Return the two cache sizes between which LRU's hit rate rises most steeply.
 
-        They are where it is farthest below and above the straight line from size 1 to a cache that
-        holds all URLs. In the paper's words, a substantially smaller cache is much less effective
-        and a substantially larger one brings little. The second size is the knee. None if the rate
-        is nowhere above the line.
+        Plotted over the logarithm of the size, the hit rate is compared with a straight line from
+        size 1 to a cache that holds all URLs. The region is from the size where the rate is
+        farthest below the line to the size where it is farthest above, the knee. In the paper's
+        words, a substantially smaller cache is much less effective, and a substantially larger one
+        brings little. Returns None if the rate is nowhere above the line.
         """
-        top = np.log2(max(self._distinct, 2))
-        logs = np.linspace(0, top, 8 * int(top) + 9)
-        sizes = np.minimum(np.exp2(logs).astype(np.int64), self._distinct)
+        max_log = np.log2(max(self._distinct, 2))
+        log_sizes = np.linspace(0, max_log, 8 * int(max_log) + 9)
+        sizes = np.minimum(np.exp2(log_sizes).astype(np.int64), self._distinct)
         hits = np.cumsum(self.distances)[sizes - 1]
-        above = (hits - hits[0]) / max(1, hits[-1] - hits[0]) - logs / top
-        knee = int(np.argmax(above))
+        height_above_line = (hits - hits[0]) / max(1, hits[-1] - hits[0]) - log_sizes / max_log
+
+        knee = int(np.argmax(height_above_line))
         if not knee:
             return None
-        return int(sizes[np.argmin(above[: knee + 1])]), int(sizes[knee])
+        return int(sizes[np.argmin(height_above_line[: knee + 1])]), int(sizes[knee])
 
 
 def region_text(region: tuple[int, int] | None) -> str:
-    """Return a sentence about a ``critical_region``."""
+    """Return a sentence about *region*, the result of ``critical_region``."""
     if region is None:
         return "LRU has no critical region: its hit rate never rises above a straight line."
     return f"Critical region of LRU: from {region[0]:,} entries to the knee at {region[1]:,}."
 
 
 def policies_of(text: str) -> list[str]:
-    """Parse *text*: ``all``, or policies separated by commas. Raises FatalError."""
+    """Parse *text*, which is ``all`` or policies separated by commas. Raises FatalError."""
     names = [*POLICIES] if text == "all" else text.split(",")
     for name in names:
         if name not in POLICIES:
@@ -97,7 +104,7 @@ def policies_of(text: str) -> list[str]:
 
 
 def sizes_of(text: str) -> list[int]:
-    """Parse sizes such as ``2^0..2^25`` (powers of two) or ``1000,2^16``.
+    """Parse *text*, sizes such as ``2^0..2^25`` (powers of two) or ``1000,2^16``.
 
     >>> sizes_of("2^0..2^3,100")
     [1, 2, 4, 8, 100]

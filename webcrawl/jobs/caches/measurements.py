@@ -1,4 +1,4 @@
-"""Cache measurements, with their CSV file and text table."""
+"""Cache measurements: their type, their CSV file and their text table."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-#: The file in a job directory from which the report draws figures.
+#: The file in a job directory from which the report takes cache measurements.
 FILE = "cachelab.csv"
-#: The paper's full trace and cross sub-trace, by the suffix of their file names.
+#: The two traces of the paper, the full trace and the cross sub-trace, by suffix of the file name.
 STREAMS = {"": "all links", "-cross": "links that leave the page's host"}
 _MAX_BYTES = 1 << 24
 
 
 class Measurement(NamedTuple):
-    """Number of *requests* that a cache of this policy and size hits."""
+    """How many of the *requests* in a trace a cache of this policy and size *hits*."""
 
     policy: str
     size: int
@@ -26,41 +26,43 @@ class Measurement(NamedTuple):
 
     @property
     def miss_rate(self) -> float:
-        """Misses per request."""
+        """The share of requests that miss."""
         return 1 - self.hits / self.requests
 
 
 def stream_file(path: Path, suffix: str) -> Path:
-    """Return the file for the stream *suffix*, next to *path*, the one for all links."""
+    """Return the file of the trace with *suffix*; *path* is the file of the full trace."""
     return path.with_name(f"{path.stem}{suffix}{path.suffix}")
 
 
-def write_csv(found: Iterable[Measurement], path: Path) -> None:
-    """Write *found* to *path*. Raises OSError."""
+def write_csv(measurements: Iterable[Measurement], path: Path) -> None:
+    """Write *measurements* to the file *path*. Raises OSError."""
     with path.open("w", newline="", encoding="ascii") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Measurement._fields)
-        writer.writerows(found)
+        writer.writerows(measurements)
 
 
 def read_csv(path: Path) -> list[Measurement]:
-    """Read measurements written by ``write_csv``; empty if the file is missing or damaged."""
+    """Read the measurements in *path*; [] if the file is missing or damaged."""
     try:
         with path.open(newline="", encoding="ascii") as file:
-            head, *rows = csv.reader(file.read(_MAX_BYTES).splitlines())
-        found = [Measurement(policy, *map(int, row)) for policy, *row in rows]
+            heading, *rows = csv.reader(file.read(_MAX_BYTES).splitlines())
+        measurements = [Measurement(policy, *map(int, row)) for policy, *row in rows]
     except (OSError, ValueError, TypeError, csv.Error):
         return []
-    is_sound = all(one.size > 0 and 0 <= one.hits <= one.requests > 0 for one in found)
-    return found if tuple(head) == Measurement._fields and is_sound else []
+    is_valid = all(
+        entry.size > 0 and 0 <= entry.hits <= entry.requests > 0 for entry in measurements
+    )
+    return measurements if tuple(heading) == Measurement._fields and is_valid else []
 
 
-def text_of(found: Sequence[Measurement]) -> str:
-    """Return the miss rates in percent as a table with one line per size."""
-    policies = [*dict.fromkeys(one.policy for one in found)]
-    rates = {(one.policy, one.size): one.miss_rate for one in found}
+def text_of(measurements: Sequence[Measurement]) -> str:
+    """Format the miss rates of *measurements*, in percent, as a table with one line per size."""
+    policies = [*dict.fromkeys(entry.policy for entry in measurements)]
+    rates = {(entry.policy, entry.size): entry.miss_rate for entry in measurements}
     lines = ["      size" + "".join(f" {policy:>14}" for policy in policies)]
-    for size in dict.fromkeys(one.size for one in found):
+    for size in dict.fromkeys(entry.size for entry in measurements):
         cells = (f" {rates[policy, size]:>14.2%}" for policy in policies)
         lines.append(f"{size:>10,}" + "".join(cells))
     return "\n".join(lines) + "\n"

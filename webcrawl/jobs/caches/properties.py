@@ -1,4 +1,4 @@
-"""Statistics of a trace: length, repeats, popularity by rank, links that leave the host."""
+"""Computes statistics of a trace: length, repeats, popularity by rank, links to other hosts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from webcrawl.seen.url_trace import Trace
 
 
-_MOMENT = "%Y-%m-%d %H:%M:%S"
+_TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
 class Properties(msgspec.Struct, frozen=True):
     """Statistics of a trace.
 
-    leaving: requests that leave the page's host, or in a hive its shard.
-    exponent: -a, if the count of the URL with rank r is nearly proportional to r to the power a.
-    popularity: rank and count of the URLs of ranks 1, 2, 4, 8, ...
+    distinct: the number of different URLs.
+    repeated: the share of requests for URLs that were requested before.
+    leaving: requests for links that leave the page's host, or in a hive its shard.
+    begun, ended: when the trace was recorded, in epoch seconds; 0 if unknown.
+    exponent: the URL of rank r has about r ** -exponent times as many requests as the first.
+    popularity: rank and number of requests of the URLs of ranks 1, 2, 4, 8, ...
     """
 
     requests: int
@@ -54,9 +57,10 @@ def properties_of(trace: Trace) -> Properties:
 
 
 def exponent_of(ranks: NDArray[np.int64], counts: NDArray[np.int64]) -> float:
-    """Return the exponent of Zipf's law, by least squares of the logarithms; 0 if all are equal.
+    """Return the exponent of Zipf's law that fits *counts* by rank; 0 if it cannot be fitted.
 
-    URLs that occur once are left out: their tail is flat, however popularity falls before it.
+    The fit is by least squares of the logarithms. URLs that occur once are left out, because they
+    form a flat tail, no matter how popularity falls before it.
     """
     ranks, counts = ranks[counts > 1], counts[counts > 1]
     if len(ranks) < 2:
@@ -64,21 +68,22 @@ def exponent_of(ranks: NDArray[np.int64], counts: NDArray[np.int64]) -> float:
     return -float(np.polyfit(np.log(ranks), np.log(counts), 1)[0])
 
 
-def text_of(found: Properties) -> str:
-    """Return *found* as text."""
+def text_of(facts: Properties) -> str:
+    """Format *facts* as lines of text."""
     lines = [
-        f"requests      {found.requests:,}",
-        f"distinct      {found.distinct:,}",
-        f"repeated      {found.repeated:.1%} of the requests (no cache can hit more)",
-        f"leaving       {found.leaving:,} ({found.leaving / found.requests:.1%})",
+        f"requests      {facts.requests:,}",
+        f"distinct      {facts.distinct:,}",
+        f"repeated      {facts.repeated:.1%} of the requests (no cache can hit more)",
+        f"leaving       {facts.leaving:,} ({facts.leaving / facts.requests:.1%})",
     ]
-    if found.ended:
+    if facts.ended:
         begun, ended = (
-            time.strftime(_MOMENT, time.gmtime(at)) for at in (found.begun, found.ended)
+            time.strftime(_TIME_FORMAT, time.gmtime(epoch_secs))
+            for epoch_secs in (facts.begun, facts.ended)
         )
         lines.append(f"recorded      {begun} to {ended} UTC")
     lines += [
-        f"popularity    about rank ** -{found.exponent:.2f} (of URLs that occur at least twice)",
-        *(f"  rank {rank:<12,} {count:>12,}" for rank, count in found.popularity),
+        f"popularity    about rank ** -{facts.exponent:.2f} (of URLs that occur at least twice)",
+        *(f"  rank {rank:<12,} {count:>12,}" for rank, count in facts.popularity),
     ]
     return "\n".join(lines) + "\n"

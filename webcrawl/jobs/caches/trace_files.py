@@ -1,4 +1,4 @@
-"""Reader of trace files: those that URL_TRACE writes, or lines of text."""
+"""Reads traces of URLs: files that URL_TRACE has written, or lines of text."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-#: Limit for a trace: each request takes 40 bytes of memory.
+#: Most requests of a trace. Each takes 40 bytes of memory.
 MAX_REQUESTS = 1 << 28
 _BLOCK_BYTES = 1 << 22
 _LINE_BYTES = 1 << 16
 
 
 def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
-    """Read the trace in *path*: one that URL_TRACE has written, or text (plain or gzip).
+    """Read the trace in *path*, a file that URL_TRACE has written, or text (plain or gzip).
 
-    Text has one URL or number per line, and none of its requests leaves its host. Raises FatalError
-    with one sentence if there is no trace.
+    Text has one URL or number per line, and no link in it counts as leaving its host.
+    *on_progress* is called with the number of requests read. Raises FatalError with one sentence if
+    there is no trace.
     """
     try:
         with path.open("rb") as file:
-            start = file.read(len(MAGIC))
-        if start == MAGIC:
+            magic = file.read(len(MAGIC))
+        if magic == MAGIC:
             trace = read_trace(path)
         else:
-            fps = array("Q")
-            for some in blocks_of_lines(path):
-                lines = (line.decode("utf-8", "backslashreplace") for line in some)
-                fps.extend(fingerprints(line.rstrip("\r") for line in lines))
-                on_progress(len(fps))
-                if len(fps) > MAX_REQUESTS:
+            url_fingerprints = array("Q")
+            for block in blocks_of_lines(path):
+                lines = (line.decode("utf-8", "backslashreplace") for line in block)
+                url_fingerprints.extend(fingerprints(line.rstrip("\r") for line in lines))
+                on_progress(len(url_fingerprints))
+                if len(url_fingerprints) > MAX_REQUESTS:
                     break
-            leave = np.zeros(len(fps), dtype=np.bool_)
-            trace = Trace(np.frombuffer(fps, dtype=np.uint64), leave, 0.0, 0.0)
+            leaves = np.zeros(len(url_fingerprints), dtype=np.bool_)
+            trace = Trace(np.frombuffer(url_fingerprints, dtype=np.uint64), leaves, 0.0, 0.0)
     except (OSError, EOFError, zlib.error) as error:
         raise FatalError(f"The trace {path} cannot be read: {error}.") from error
     if not len(trace.fps):
@@ -55,17 +56,18 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
 
 
 def blocks_of_lines(path: Path) -> Iterator[list[bytes]]:
-    """Yield the lines of the file *path* (plain or gzip) without their ends, in blocks.
+    """Yield the lines of the file *path* (plain or gzip), without line ends, in blocks.
 
-    Raises FatalError if one is too long, and OSError, EOFError, zlib.error.
+    Raises FatalError if a line is too long, and OSError, EOFError or zlib.error if the file cannot
+    be read.
     """
     with opened(path) as file:
-        rest = b""
+        incomplete_line = b""
         while data := file.read(_BLOCK_BYTES):
-            lines = (rest + data).split(b"\n")
+            lines = (incomplete_line + data).split(b"\n")
             if max(map(len, lines)) > _LINE_BYTES:
                 raise FatalError(f"{path} has a line longer than {_LINE_BYTES:,} bytes: split it.")
-            rest = lines.pop()
+            incomplete_line = lines.pop()
             yield lines
-        if rest:
-            yield [rest]
+        if incomplete_line:
+            yield [incomplete_line]

@@ -1,4 +1,4 @@
-"""Findings and progress of a check; gaps in record logs become findings."""
+"""Collects the findings of a check, and finds gaps in record logs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-#: Number of findings, and of notes, that are kept; all are counted.
+#: Most findings, and most notes, that are kept. All are counted.
 MOST = 1000
-#: The consequence of a damaged snapshot.
+#: Consequence of a damaged snapshot.
 NO_SNAPSHOT = "the crawl cannot be resumed"
-#: The consequence of a torn end.
+#: Consequence of a torn end.
 CUT = "the next start cuts it off; it was being written when the process died"
-_LOST = "the machine went down before it was written; no checkpoint needs it"
+_NOT_WRITTEN = "the machine went down before it was written; no checkpoint needs it"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Damage in *part* at byte *offset* of *file*, a path within the job directory.
+    """Damage in *part* of the job, at byte *offset* of *file*.
 
-    *what* is wrong there, and *consequence* is what that means for the crawl.
+    *file* is a path relative to the job directory. *what* says what is wrong there, and
+    *consequence* what that means for the crawl.
     """
 
     part: str
@@ -38,11 +39,14 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Findings:
-    """Findings of a check of the job in *jobdir*.
+    """Collects what a check of the job in *jobdir* finds.
 
-    *on_progress* is called with the number of bytes read. *part* is the part of the job that is
-    being checked. *trusted* says that the machine has not gone down since its state was saved, see
-    ``SavedState``.
+    on_progress: called with the number of bytes read.
+    part: the part of the job that is being checked.
+    trusted: whether the machine has stayed up since the state of this part was saved; see
+        ``SavedState``.
+    damage, notes: the first findings of each kind; ``damage_count`` and ``note_count`` count all.
+    parts: the number of damaged places in each part that was checked.
     """
 
     def __init__(self, *, jobdir: Path, on_progress: Callable[[int], object]) -> None:
@@ -51,51 +55,53 @@ class Findings:
         self.part = ""
         self.trusted = True
         self.damage: list[Finding] = []
-        self._places: set[tuple[str, int, str]] = set()
+        self._known_damage: set[tuple[str, int, str]] = set()
         self.notes: list[Finding] = []
         self.damage_count = 0
         self.note_count = 0
         self.parts: dict[str, int] = {}
-        """Number of damaged places in each part that was checked."""
 
     def begin(self, part: str) -> None:
-        """Start checking *part*."""
+        """Start the check of *part*, to which later findings belong."""
         self.part = part
         self.parts.setdefault(part, 0)
 
     def add(self, file: Path, offset: int, what: str, consequence: str) -> None:
-        """Add damage. The same place counts once, such as a header before several log spans."""
+        """Add damage at byte *offset* of *file*: what is wrong, and its consequence.
+
+        The same damage counts only once, such as that of a header before several spans of a log.
+        """
         finding = self._finding(file, offset, what, consequence)
-        place = finding.file, offset, what
-        if place in self._places:
+        key = finding.file, offset, what
+        if key in self._known_damage:
             return
         if len(self.damage) < MOST:
-            self._places.add(place)
+            self._known_damage.add(key)
             self.damage.append(finding)
         self.damage_count += 1
         self.parts[self.part] += 1
 
     def note(self, file: Path, offset: int, what: str, consequence: str) -> None:
-        """Add something that a killed process leaves behind and the next start repairs."""
+        """Record something that a killed process left behind and that the next start repairs."""
         self.note_count += 1
         if len(self.notes) < MOST:
             self.notes.append(self._finding(file, offset, what, consequence))
 
     def add_since(self, file: Path, offset: int, what: str, consequence: str) -> None:
-        """Add damage in what was written since the checkpoint.
+        """Add damage in data that was written since the checkpoint.
 
-        Only a note if the machine has gone down, because it may have been lost then.
+        If the machine has gone down since, it is only a note, because such data may be lost then.
         """
         if self.trusted:
             self.add(file, offset, what, consequence)
         else:
-            self.note(file, offset, what, _LOST)
+            self.note(file, offset, what, _NOT_WRITTEN)
 
     @contextmanager
     def catching(self, path: Path, consequence: str) -> Iterator[None]:
-        """Add errors of reading or decoding in the block as damage with this *consequence*.
+        """Catch errors of reading and decoding in the block, and add them as damage.
 
-        It is in *path* if the error does not say where.
+        *path* is the damaged file if the error does not name one.
         """
         try:
             yield
@@ -113,9 +119,10 @@ class Findings:
         start: int = HEADER_SIZE,
         end: int | None = None,
     ) -> None:
-        """Add gaps between the records of *path*, and records that *parse* rejects, as damage.
+        """Check the records in the file *path* from *start* to *end*, and add what is damaged.
 
-        Without an *end*, they were written since the checkpoint, and a torn end is only noted.
+        Damage is a gap between records, or a record for which *parse* raises ValueError. Without an
+        *end*, the records were written since the checkpoint, and a torn end is only noted.
         """
         for piece in scan_records(path, start=start, end=end):
             self.on_progress(piece.end - piece.start)
@@ -132,10 +139,11 @@ class Findings:
                 self.add_since(path, piece.start, unreadable(piece), consequence)
 
     def _finding(self, file: Path, offset: int, what: str, consequence: str) -> Finding:
+        """Return a finding in the current part, with *file* relative to the job directory."""
         name = str(file.relative_to(self.jobdir)) if file.is_relative_to(self.jobdir) else str(file)
         return Finding(self.part, name, offset, what, consequence)
 
 
 def unreadable(gap: Gap) -> str:
-    """Return a sentence about *gap*."""
+    """Say why *gap* cannot be read, and how large it is."""
     return f"{gap.why}; {gap.end - gap.start:,} bytes cannot be read"

@@ -1,4 +1,4 @@
-"""Check of the frontier's files: each queue in the snapshot, and the done log since then."""
+"""Checks the frontier's files: the queues in its snapshot, and the done log written since."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.check.findings import Findings
 
-_DONE = (
+_DONE_LOG_LOST = (
     "pages finished then may be fetched again; retries postponed then and pauses of hosts "
     "contacted then are lost"
 )
-_UNREAD = "it is ignored"
+_IGNORED = "it is ignored"
 
 
 class QueueOnDisk(NamedTuple):
-    """Queue on disk. *name* is for the report."""
+    """A queue on disk, with its *name* in the report."""
 
     name: str
     path: Path
@@ -35,7 +35,7 @@ class QueueOnDisk(NamedTuple):
 
 
 def check_frontier(path: Path, snapshot: bytes, findings: Findings) -> None:
-    """Check the frontier in the directory *path* as of *snapshot*."""
+    """Check the files in the directory *path* of the frontier in *snapshot*."""
     state = decode_snapshot(snapshot)
     for queue in _queues_on_disk(path, state):
         _check_queue(queue, findings)
@@ -43,29 +43,30 @@ def check_frontier(path: Path, snapshot: bytes, findings: Findings) -> None:
 
 
 def _queues_on_disk(path: Path, state: FrontierSnapshot) -> Iterator[QueueOnDisk]:
-    """Yield all queues of *state* that may have files."""
+    """Yield all queues in *state* that may have files; *path* is the frontier's directory."""
     for number, fifo in enumerate(state.levels, start=1):
         yield QueueOnDisk(f"level {number}", path / "front" / f"{number:02d}", fifo)
     for reason, fifo in state.parked.items():
         yield QueueOnDisk(f"URLs parked for {reason}", path / "parked" / reason, fifo)
     for name, fifo in state.due.items():
-        text = f"URLs that are {name.replace('_', ' in hour ')}"
-        yield QueueOnDisk(text, path / "due" / name, fifo)
+        queue_name = f"URLs that are {name.replace('_', ' in hour ')}"
+        yield QueueOnDisk(queue_name, path / "due" / name, fifo)
     for queue in state.queues:
         if queue.overflow is not None:
-            body = overflow_path(path / "back", queue.number)
-            yield QueueOnDisk(f"host {queue.host}", body, queue.overflow)
+            overflow = overflow_path(path / "back", queue.number)
+            yield QueueOnDisk(f"host {queue.host}", overflow, queue.overflow)
 
 
 def _check_queue(queue: QueueOnDisk, findings: Findings) -> None:
-    """Check the files of one queue."""
+    """Check the files of *queue*, and add what is damaged to *findings*."""
     damaged: list[tuple[Path, int, str]] = []
-    entries = 0
+    readable = 0
     for file, piece in scan_fifo(queue.path, queue.fifo):
         findings.on_progress(piece.end - piece.start)
         if isinstance(piece, Gap):
             damaged.append((file, piece.start, unreadable(piece)))
             continue
+
         try:
             items = unpack_frame(piece.payload)
             for item in items:
@@ -73,24 +74,26 @@ def _check_queue(queue: QueueOnDisk, findings: Findings) -> None:
         except ValueError as error:
             damaged.append((file, piece.start, str(error)))
             continue
-        entries += len(items)
-    missing = queue.fifo.overflow - entries
+        readable += len(items)
+
+    # Damage may be anywhere in a queue, so its consequence is known only now.
+    missing = queue.fifo.overflow - readable
     if missing and not damaged:
-        what = f"{entries:,} entries instead of {queue.fifo.overflow:,}"
-        damaged.append((queue.path, 0, what))
+        problem = f"{readable:,} entries instead of {queue.fifo.overflow:,}"
+        damaged.append((queue.path, 0, problem))
     length = counted(length_of(queue.fifo), "URL")
     consequence = f"{missing:,} of {length} waiting in {queue.name} cannot be read"
-    for file, offset, what in damaged:
-        findings.add(file, offset, what, consequence)
+    for file, offset, problem in damaged:
+        findings.add(file, offset, problem, consequence)
 
 
 def _check_done_log(path: Path, first: int, findings: Findings) -> None:
-    """Check the segments at *path* that follow the snapshot, which names the *first* of them."""
+    """Check the segments of the done log at *path*; *first* is the first one after the snapshot."""
     files = done_log_files(path, first)
     if not files:
-        findings.add(path / f"{first:08d}.log", 0, "the file is gone", _DONE)
+        findings.add(path / f"{first:08d}.log", 0, "the file is gone", _DONE_LOG_LOST)
     for file in files:
-        findings.records(file, _DONE, records_in)
+        findings.records(file, _DONE_LOG_LOST, records_in)
     for file in sorted(path.glob("*.log")):
         if file not in files and int(file.stem) > first:
-            findings.add_since(file, 0, "a segment before this one is missing", _UNREAD)
+            findings.add_since(file, 0, "a segment before this one is missing", _IGNORED)

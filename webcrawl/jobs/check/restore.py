@@ -1,15 +1,16 @@
-"""Restore of a kept checkpoint: ``scrapy job restore``.
+"""Restores a kept checkpoint: ``scrapy job restore``.
 
-The job's own state and its shards, with the host records, are replaced by a copy of the kept
-checkpoint. Everything else in the job directory stays. The replaced files move to ``damaged/``.
+The job's own state and its shards, including the host records, are replaced by a copy of the kept
+checkpoint. Everything else in the job directory stays. The replaced files are moved to
+``damaged/``.
 
 If the process dies at any moment, ``restore`` can be run again. The steps, in order:
 
-1. The shards are copied to ``shards.tmp``.
-2. The job's own state is copied to ``damaged/``, and the older one is published. It may be older
-   than the shards, never newer.
-3. The shards move to ``damaged/``. Without shards no crawl can be resumed.
-4. The job is marked as a copy of a kept checkpoint. The copied shards move into place.
+1. The shards of the kept checkpoint are copied to ``shards.tmp``.
+2. The job's own state is copied to ``damaged/``, and the state of the kept checkpoint is published.
+   The job's state may be older than the shards, but never newer.
+3. The damaged shards are moved to ``damaged/``. Without shards, no crawl can be resumed.
+4. The job is marked as a copy of a kept checkpoint. The copied shards are moved into place.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NUMBER = re.compile(r"\d{6,}")
-_STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")
+_STATE_FILES = ("CURRENT", "manifest-*.json", "snapshot-*.log")
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """Result of restoring *checkpoint*, which was written at *written_at*.
+    """Result of a restore: the number of the *checkpoint*, and when it was written.
 
     If there was no sound checkpoint, the number is 0 and nothing was changed. *aside* is the
-    directory of the replaced files.
+    directory with the replaced files.
     """
 
     jobdir: str
@@ -51,10 +52,10 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 def candidates(jobdir: Path, number: int | None) -> list[Path]:
-    """Return the kept checkpoints to choose from, the newest first, or only that with *number*.
+    """Return the kept checkpoints of the job in *jobdir*, the newest first.
 
-    Raises FatalError with one sentence if there is no job, if it belongs to a hive, or if it has no
-    such checkpoint.
+    With a *number*, only that checkpoint is returned. Raises FatalError with one sentence if there
+    is no job, if it belongs to a hive, or if it has no such checkpoint.
     """
     jobdirs_of(jobdir)
     if is_of_hive(jobdir):
@@ -62,8 +63,8 @@ def candidates(jobdir: Path, number: int | None) -> list[Path]:
     kept = kept_in(jobdir)[::-1]
     if number is None:
         return kept
-    if found := [path for path in kept if int(path.name) == number]:
-        return found
+    if matching := [path for path in kept if int(path.name) == number]:
+        return matching
     names = ", ".join(path.name for path in kept) or "none"
     raise FatalError(f"{jobdir / DIRECTORY} has no checkpoint {number}; it has: {names}.")
 
@@ -71,16 +72,16 @@ def candidates(jobdir: Path, number: int | None) -> list[Path]:
 def restore_job(
     jobdir: Path, kept: list[Path], *, on_progress: Callable[[int], object] = lambda _: None
 ) -> Restored:
-    """Restore the first sound checkpoint of *kept*, which come from ``candidates``.
+    """Restore the first sound checkpoint in *kept*, which is the result of ``candidates``.
 
-    *on_progress* is called with the number of bytes read. Raises FatalError with one sentence if a
-    process uses the job, or if the disk is full or broken.
+    *on_progress* is called with the number of bytes read. Raises FatalError with one sentence if
+    the job is in use by a process, or if the disk is full or broken.
     """
     job = Job(path=jobdir)
     job.lock()
     try:
         for path in kept:
-            report = _sound(path, on_progress)
+            report = _check_sound(path, on_progress)
             if report is not None:
                 backup = _replace_state(jobdir, path, on_progress)
                 return Restored(str(jobdir), int(path.name), report.written_at, str(backup))
@@ -94,9 +95,9 @@ def restore_job(
     return Restored(str(jobdir))
 
 
-def _sound(kept: Path, on_progress: Callable[[int], object]) -> CheckReport | None:
-    """Return the report on *kept* if it is sound, or else None."""
-    with suppress(FatalError):  # it cannot be read
+def _check_sound(kept: Path, on_progress: Callable[[int], object]) -> CheckReport | None:
+    """Check the checkpoint *kept*. Returns the report if it is sound, otherwise None."""
+    with suppress(FatalError):  # the checkpoint cannot be read
         report = check_job(kept, warc=False, on_progress=on_progress)
         if not report.damage_count:
             return report
@@ -104,48 +105,55 @@ def _sound(kept: Path, on_progress: Callable[[int], object]) -> CheckReport | No
 
 
 def _replace_state(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> Path:
-    """Replace the job's state by a copy of *kept*. Returns the directory of the replaced files."""
-    state, copy, shards = read_state(kept), jobdir / f"{SHARDS}.tmp", jobdir / SHARDS
+    """Replace the job's state with a copy of *kept*; return the directory of the replaced files."""
+    state, copied_shards, shards = read_state(kept), jobdir / f"{SHARDS}.tmp", jobdir / SHARDS
     assert state is not None, "it was checked"
-    shutil.rmtree(copy, ignore_errors=True)
+    shutil.rmtree(copied_shards, ignore_errors=True)
     try:
-        _copy(kept / SHARDS, copy, on_progress)
+        _copy_synced(kept / SHARDS, copied_shards, on_progress)
     except OSError:
-        shutil.rmtree(copy, ignore_errors=True)
+        shutil.rmtree(copied_shards, ignore_errors=True)
         raise
-    # A number is never used twice, not even that of a later kept checkpoint.
-    used = [*kept_in(jobdir), *jobdir.glob("manifest-*.json"), *jobdir.glob("snapshot-*.log")]
-    last = max(int(match[0]) for path in used if (match := _NUMBER.search(path.name)))
-    backup = jobdir / DAMAGED / f"{last + 1:06d}"
-    made = make_directory(backup)
-    for path in [path for name in _STATE for path in jobdir.glob(name)]:
+
+    # No number is used twice, not even the number of a later kept checkpoint.
+    used_names = [*kept_in(jobdir), *jobdir.glob("manifest-*.json"), *jobdir.glob("snapshot-*.log")]
+    last_number = max(int(match[0]) for path in used_names if (match := _NUMBER.search(path.name)))
+
+    backup = jobdir / DAMAGED / f"{last_number + 1:06d}"
+    new_directories = make_directory(backup)
+    for path in [path for name in _STATE_FILES for path in jobdir.glob(name)]:
         shutil.copyfile(path, backup / path.name)
-    sync_paths([backup, *backup.iterdir(), *made])
-    own = StateDirectory(path=jobdir, boot=state.boot_id)
-    own.number_after(last)
-    own.facts = state.facts
+    sync_paths([backup, *backup.iterdir(), *new_directories])
+
+    own_state = StateDirectory(path=jobdir, boot=state.boot_id)
+    own_state.number_after(last_number)
+    own_state.facts = state.facts
     for name, saved in state.snapshots.items():
-        own.keep(name, saved)
-    prepared = own.prepare()
-    own.write(prepared)
-    own.publish(prepared)
+        own_state.keep(name, saved)
+    prepared = own_state.prepare()
+    own_state.write(prepared)
+    own_state.publish(prepared)
+
     if shards.exists():
         shards.rename(backup / SHARDS)
         sync_paths([backup, jobdir])
     mark_as_copy(jobdir)
-    copy.rename(shards)
+    copied_shards.rename(shards)
     sync_path(jobdir)
     return backup
 
 
-def _copy(source: Path, target: Path, on_progress: Callable[[int], object]) -> None:
-    """Copy a directory like ``shutil.copytree``, but synced, and stop at the first error."""
+def _copy_synced(source: Path, target: Path, on_progress: Callable[[int], object]) -> None:
+    """Copy the directory *source* to *target*, and sync the copy to disk.
+
+    Unlike ``shutil.copytree``, this stops at the first error.
+    """
     target.mkdir()
     for path in sorted(source.rglob("*")):
-        place = target / path.relative_to(source)
+        copy = target / path.relative_to(source)
         if path.is_dir():
-            place.mkdir()
+            copy.mkdir()
         else:
-            shutil.copyfile(path, place)
-            on_progress(place.stat().st_size)
+            shutil.copyfile(path, copy)
+            on_progress(copy.stat().st_size)
     sync_paths([target, *target.rglob("*")])

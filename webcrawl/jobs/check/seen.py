@@ -1,4 +1,4 @@
-"""Check of the duplicate URL eliminator and the content-seen test: runs, filter, URL log."""
+"""Checks the files of the duplicate URL eliminator and of the content-seen test."""
 
 from __future__ import annotations
 
@@ -19,63 +19,73 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.check.findings import Findings
 
-_URLS = "URLs that were seen before may be treated as new and fetched again"
-_DOCUMENTS = "documents that were seen before may be treated as new and stored again"
-_LINKS = "links found at that time are lost, unless they are found again"
-_LATER = "links found since the checkpoint are lost, unless they are found again"
+_URLS_FORGOTTEN = "URLs that were seen before may be treated as new and fetched again"
+_DOCUMENTS_FORGOTTEN = "documents that were seen before may be treated as new and stored again"
+_LINKS_LOST = "links found at that time are lost, unless they are found again"
+_LATER_LINKS_LOST = "links found since the checkpoint are lost, unless they are found again"
 
 
 def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:
-    """Check the eliminator, of either kind, in the directory *path* as of *snapshot*."""
+    """Check the files in the directory *path* of the eliminator that *snapshot* describes.
+
+    It may be of either kind.
+    """
     state: DiskSnapshot | BloomSnapshot
     if tag_of(snapshot) == "Bloom":
         state = decode_snapshot(snapshot, BloomSnapshot, path=path)
         if state.saved:
-            with findings.catching(path, _URLS):
+            with findings.catching(path, _URLS_FORGOTTEN):
                 read_filter(filter_path(path, state.saved))
     else:
         state = decode_snapshot(snapshot, DiskSnapshot, path=path)
-        _check_runs(path, state.runs, findings, _URLS)
+        _check_runs(path, state.runs, findings, _URLS_FORGOTTEN)
     _check_log(path, state, findings)
 
 
 def _check_log(path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings) -> None:
-    """Check the URL log in the directory *path*: the part as of *state* and what follows."""
+    """Check the URL log in the directory *path*, both the part in *state* and what follows it."""
     spans = state.files if isinstance(state, BloomSnapshot) else [*state.pending, state.active]
     for span in spans:
         if span.end > span.start:
             file = log_path(path, span.number)
-            findings.records(file, _LINKS, _parse_log_record, start=span.start, end=span.end)
+            findings.records(file, _LINKS_LOST, _parse_log_record, start=span.start, end=span.end)
+
+    # Written since the checkpoint: the end of the active file, and later files.
     active = spans[-1]
     file = log_path(path, active.number)
     if file.exists() or active.end > HEADER_SIZE:
         start = max(active.end, HEADER_SIZE)
-        findings.records(file, _LATER, _parse_log_record, start=start)
+        findings.records(file, _LATER_LINKS_LOST, _parse_log_record, start=start)
     for file in sorted(path.glob("discovered-*.log")):
         number = int(file.stem.removeprefix("discovered-"))
         if number > active.number + 1 and not log_path(path, number - 1).exists():
-            findings.add_since(file, 0, "a file of the log before this one is missing", _LATER)
+            findings.add_since(
+                file, 0, "a file of the log before this one is missing", _LATER_LINKS_LOST
+            )
         if number > active.number:
-            findings.records(file, _LATER, _parse_log_record)
+            findings.records(file, _LATER_LINKS_LOST, _parse_log_record)
 
 
 def _parse_log_record(payload: bytes) -> None:
-    """Parse a record; there must be as many payloads as fingerprints, or none."""
-    fps, packed = parse_record(payload)
-    if count_packed(packed) not in (0, len(fps)):
-        raise ValueError("the record is not one of a URL log")
+    """Parse a record of the URL log. ValueError if it is not valid.
+
+    There must be as many payloads as fingerprints, or none.
+    """
+    fingerprints, packed_payloads = parse_record(payload)
+    if count_packed(packed_payloads) not in (0, len(fingerprints)):
+        raise ValueError("the record is not a URL log record")
 
 
 def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:
-    """Check the content-seen test in the directory *path* as of *snapshot*."""
+    """Check the files in the directory *path* of the content-seen test in *snapshot*."""
     state = decode_snapshot(snapshot, ContentSnapshot, path=path)
-    _check_runs(path, state.runs, findings, _DOCUMENTS)
+    _check_runs(path, state.runs, findings, _DOCUMENTS_FORGOTTEN)
 
 
 def _check_runs(
     path: Path, runs: Sequence[tuple[int, int]], findings: Findings, consequence: str
 ) -> None:
-    """Check header, index, and each block and its order."""
+    """Check each of *runs*, a number and a count: its header, its index, and its blocks."""
     for number, count in runs:
         file = run_path(path, number)
         for block in scan_run(file, count=count):

@@ -1,4 +1,4 @@
-"""Check of a whole job, part by part."""
+"""Checks a whole job, part by part."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.job.state_directory import SavedState
 
-# The parts of a shard.
+# Functions that check the parts of a shard.
 _CHECKS = {
     "frontier": check_frontier,
     "seen": check_seen,
@@ -37,17 +37,17 @@ _CHECKS = {
 }
 # Parts without which there is no crawl.
 _NEEDED = ("frontier", "seen")
-_NO_JOB = "the crawl cannot be resumed: its counts and its position in the seeds are lost"
-_NO_SHARD = "the crawl cannot be resumed: its queues cannot be distinguished from leftovers"
-_MOVED = "if it moved to another drone, that drone crawls its hosts; otherwise it is lost"
-_KEPT = "the crawl itself is not affected, but this older checkpoint cannot be used"
-_LOST = "it is not read"
-_STORED = ("warc", "critical")
-#: Where ``scrapy job restore`` keeps what it replaces.
+_JOB_LOST = "the crawl cannot be resumed: its counts and its position in the seeds are lost"
+_SHARD_LOST = "the crawl cannot be resumed: its queues cannot be distinguished from leftovers"
+_SHARD_MOVED = "if it moved to another drone, that drone crawls its hosts; otherwise it is lost"
+_CHECKPOINT_LOST = "the crawl itself is not affected, but this older checkpoint cannot be used"
+_NOT_READ = "it is not read"
+_WARC_DIRECTORIES = ("warc", "critical")
+#: Directory in which ``scrapy job restore`` keeps the files that it replaces.
 DAMAGED = "damaged"
-# Parts that the crawl itself does not read.
-_UNREAD = frozenset({"logs", "warc", DIRECTORY})
-#: What to do with a damaged job of a hive, or without a sound checkpoint.
+# Parts that a crawl does not read.
+_UNREAD_PARTS = frozenset({"logs", "warc", DIRECTORY})
+#: What to do with a damaged job if it belongs to a hive, or has no sound checkpoint.
 OF_HIVE = (
     "the checkpoints of a hive are in its HIVE_STORE; delete the directory of the damaged drone "
     "and start the hive again"
@@ -59,12 +59,12 @@ NO_CHECKPOINT = (
 
 
 class CheckReport(msgspec.Struct, frozen=True):
-    """Result of a check.
+    """Result of checking a job.
 
-    *parts* has the number of damaged places in each part. *damage* and *notes* have the first
-    thousand; *damage_count* and *note_count* count all. *checkpoint* is the number of the job's
-    current state, or 0 if it cannot be read. *advice* says what to do if the crawl needs the
-    damaged files.
+    checkpoint: the number of the job's current state, or 0 if it cannot be read.
+    parts: the number of damaged places in each part.
+    damage, notes: the first thousand of each; *damage_count* and *note_count* count all.
+    advice: what to do, if the crawl needs the damaged files.
     """
 
     jobdir: str
@@ -85,11 +85,11 @@ def check_job(
     kept: bool = False,
     on_progress: Callable[[int], object] = lambda _: None,
 ) -> CheckReport:
-    """Check the job in *jobdir*; with *warc* its WARC files, with *kept* its older checkpoints.
+    """Check the job in *jobdir*; with *warc* also its WARC files, with *kept* older checkpoints.
 
-    *on_progress* is called with the number of bytes read. Changes nothing. Raises FatalError with
-    one sentence if there is no job, a process uses it, a later webcrawl wrote it, or it cannot be
-    read at all.
+    Nothing is changed. *on_progress* is called with the number of bytes read. Raises FatalError
+    with one sentence if there is no job, if a process uses it, if a later webcrawl wrote it, or if
+    it cannot be read at all.
     """
     process = process_of(jobdir)
     if process is not None:
@@ -98,14 +98,17 @@ def check_job(
         )
     findings = Findings(jobdir=jobdir, on_progress=on_progress)
     try:
-        own = _check(jobdir, findings, warc=warc)
-        is_needed = any(damaged for part, damaged in findings.parts.items() if part not in _UNREAD)
+        own_state = _check_parts(jobdir, findings, warc=warc)
+        is_needed = any(
+            damaged for part, damaged in findings.parts.items() if part not in _UNREAD_PARTS
+        )
+
         sound: CheckReport | None = None
-        for path in kept_in(jobdir) if kept else ():  # each is a job
+        for path in kept_in(jobdir) if kept else ():  # each has the form of a job
             findings.begin(DIRECTORY)
             older = check_job(path, warc=False, on_progress=on_progress)
-            for one in older.damage:
-                findings.add(path / one.file, one.offset, one.what, _KEPT)
+            for finding in older.damage:
+                findings.add(path / finding.file, finding.offset, finding.what, _CHECKPOINT_LOST)
             if not older.damage_count:
                 sound = older
     except NewerFormatError as error:
@@ -116,8 +119,8 @@ def check_job(
         ) from error
     return CheckReport(
         jobdir=str(jobdir),
-        checkpoint=own.sequence if own else 0,
-        written_at=own.written_at if own else "",
+        checkpoint=own_state.sequence if own_state else 0,
+        written_at=own_state.written_at if own_state else "",
         parts=findings.parts,
         damage_count=findings.damage_count,
         damage=findings.damage,
@@ -128,6 +131,7 @@ def check_job(
 
 
 def _advice(jobdir: Path, sound: CheckReport | None) -> str:
+    """Say how to restore the damaged job; *sound* is its newest sound checkpoint, if any."""
     if is_of_hive(jobdir):
         return OF_HIVE
     if sound is None:
@@ -138,22 +142,24 @@ def _advice(jobdir: Path, sound: CheckReport | None) -> str:
     )
 
 
-def _check(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState | None:
+def _check_parts(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState | None:
+    """Check all parts of the job, and return its own state; None if that is damaged."""
     findings.begin("checkpoint")
-    own = _check_own(jobdir, findings)
-    trusted = own is None or own.trusted
+    own_state = _check_own_state(jobdir, findings)
+    is_trusted = own_state is None or own_state.trusted
     try:
-        lost = lost_shards([jobdir])[jobdir]
-    except CorruptRecordError:  # reported above
-        lost = set()
-    for name in shards_of(jobdir, own):
-        if name in lost:
-            findings.note(shard_path(jobdir, name), 0, "another drone has the shard", _LOST)
+        lost_names = lost_shards([jobdir])[jobdir]
+    except CorruptRecordError:  # already added above
+        lost_names = set()
+    for name in shards_of(jobdir, own_state):
+        if name in lost_names:
+            findings.note(shard_path(jobdir, name), 0, "another drone has the shard", _NOT_READ)
             continue
+
         findings.begin("checkpoint")
-        state = _check_shard_state(jobdir, name, own, findings)
+        state = _check_shard_state(jobdir, name, own_state, findings)
         path = shard_path(jobdir, name)
-        findings.trusted = trusted if state is None else state.trusted
+        findings.trusted = is_trusted if state is None else state.trusted
         for part, check in _CHECKS.items():
             if state is not None and part in state.snapshots:
                 findings.begin(part)
@@ -161,90 +167,98 @@ def _check(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState | None
                     check(path / part, state.snapshots[part], findings)
         findings.begin("hosts")
         check_hosts(path / "hosts", findings)
+
     findings.begin("logs")
-    findings.trusted = trusted
+    findings.trusted = is_trusted
     check_logs(jobdir, findings)
     if warc:
         findings.begin("warc")
-        patterns = (f"{name}/*.warc.gz{end}" for name in _STORED for end in ("", ".open"))
+        patterns = (f"{name}/*.warc.gz{end}" for name in _WARC_DIRECTORIES for end in ("", ".open"))
         for file in sorted(file for pattern in patterns for file in jobdir.glob(pattern)):
             check_warc(file, findings)
-    return own
+    return own_state
 
 
-def _check_own(jobdir: Path, findings: Findings) -> SavedState | None:
-    """Check and return the job's current state; None if it is damaged.
+def _check_own_state(jobdir: Path, findings: Findings) -> SavedState | None:
+    """Check the job's own current state and return it; None if it is damaged.
 
-    Raises FatalError if there is none.
+    Raises FatalError if there is no job.
     """
     try:
-        own = read_state(jobdir)
+        own_state = read_state(jobdir)
     except CorruptRecordError as error:
-        findings.add(error.path, error.offset, error.why, _NO_JOB)
+        findings.add(error.path, error.offset, error.why, _JOB_LOST)
         return None
-    # While the first one is being published, there is no CURRENT yet.
-    if own is None and {path.name for path in jobdir.glob("manifest-*.json")} <= {
+
+    # A job whose first state was never published has no CURRENT, which is not damage.
+    if own_state is None and {path.name for path in jobdir.glob("manifest-*.json")} <= {
         "manifest-000001.json"
     }:
         raise FatalError(f"There is no crawl in JOBDIR {jobdir}: choose another one.")
-    if own is None:
-        findings.add(jobdir / "CURRENT", 0, "the file is gone", _NO_JOB)
+    if own_state is None:
+        findings.add(jobdir / "CURRENT", 0, "the file is gone", _JOB_LOST)
         return None
-    for name in sorted(set(own.facts.get("shards", ())).difference(shards_of(jobdir, own))):
-        findings.note(shard_path(jobdir, name), 0, "the shard is missing", _MOVED)
-    return own
+    for name in sorted(
+        set(own_state.facts.get("shards", ())).difference(shards_of(jobdir, own_state))
+    ):
+        findings.note(shard_path(jobdir, name), 0, "the shard is missing", _SHARD_MOVED)
+    return own_state
 
 
 def _check_shard_state(
-    jobdir: Path, name: str, own: SavedState | None, findings: Findings
+    jobdir: Path, name: str, own_state: SavedState | None, findings: Findings
 ) -> SavedState | None:
+    """Check the current state of the shard *name* and return it; None if it is damaged."""
     path = shard_path(jobdir, name)
     state: SavedState | None = None
-    with findings.catching(path, _NO_SHARD):
-        state = read_shard(jobdir, name, own)
+    with findings.catching(path, _SHARD_LOST):
+        state = read_shard(jobdir, name, own_state)
         for part in _NEEDED:
             if state is not None and part not in state.snapshots:
-                findings.add(path / "CURRENT", 0, f"its checkpoint has no part {part}", _NO_SHARD)
+                findings.add(path / "CURRENT", 0, f"its checkpoint has no part {part}", _SHARD_LOST)
     return state
 
 
 def bytes_of(jobdir: Path, *, warc: bool, kept: bool) -> int:
-    """Return about how many bytes a check reads."""
-    left_out = {DAMAGED, *(() if warc else _STORED), *(() if kept else (DIRECTORY,))}
+    """Estimate how many bytes a check of *jobdir* with these options reads."""
+    left_out = {DAMAGED, *(() if warc else _WARC_DIRECTORIES), *(() if kept else (DIRECTORY,))}
     files = (path for path in jobdir.rglob("*") if path.is_file())
     return sum(
         path.stat().st_size for path in files if left_out.isdisjoint(path.relative_to(jobdir).parts)
     )
 
 
-_PAGES = "the stored pages from there on cannot be read, up to the next good record"
-_MAGIC = b"\x1f\x8b\x08"
+_PAGES_LOST = "the stored pages from there on cannot be read, up to the next good record"
+_GZIP_MAGIC = b"\x1f\x8b\x08"
 
 
 def check_warc(path: Path, findings: Findings) -> None:
-    """Check one WARC file. After an unreadable record, search for the next readable one."""
+    """Check the WARC file *path*. After a damaged record, search for the next readable one."""
     size, start = path.stat().st_size, 0
     with path.open("rb") as file:
-        while (at := _end_of_records(file, start)) < size:
-            start = _next_record(file, at + 1, size)
-            what = f"{start - at:,} bytes are not a complete record"
+        while (damage_start := _end_of_records(file, start)) < size:
+            start = _next_record(file, damage_start + 1, size)
+            problem = f"{start - damage_start:,} bytes are not a complete record"
             if start == size and path.suffix == ".open":
-                findings.note(path, at, what, CUT)
+                findings.note(path, damage_start, problem, CUT)
             else:
-                findings.add(path, at, what, _PAGES)
+                findings.add(path, damage_start, problem, _PAGES_LOST)
     findings.on_progress(size)
 
 
 def _end_of_records(file: BinaryIO, start: int) -> int:
-    """Return the offset after the last complete record of those that begin at *start*."""
+    """Return the end of the complete records that follow each other in *file* from *start* on."""
     file.seek(start)
     return start + max((length for length, _ in whole_records(file)), default=0)
 
 
 def _next_record(file: BinaryIO, start: int, size: int) -> int:
-    """Return where the next complete record begins, or *size*, the end of the file."""
+    """Return the offset of the next complete record from *start* on, or *size* if there is none.
+
+    *size* is that of *file*.
+    """
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        while (start := data.find(_MAGIC, start)) >= 0:
+        while (start := data.find(_GZIP_MAGIC, start)) >= 0:
             file.seek(start)
             if next(whole_records(file), None) is not None:
                 return start

@@ -1,8 +1,8 @@
-"""Ranking of hosts or pages by the link graph of a crawl: ``scrapy pagerank``.
+"""Ranks hosts or pages by the link graph of a crawl: ``scrapy pagerank``.
 
 ::
 
-    graph/edges ─► LinkTables   each pair of hosts once, with its links; streamed into DuckDB
+    graph/edges ─► LinkTables   each pair of hosts, with its number of links, in DuckDB
                      ▼
                    Ranking      PageRank and degrees, by power iteration
                      ▼
@@ -11,6 +11,6 @@
 The code is in link_tables.py.
 
 The crawl may be running. A pair of hosts counts once, even if it has many links, so that a host
-cannot raise another by linking to it repeatedly. Links of a host to itself and links with
+cannot raise another by linking to it repeatedly. Links from a host to itself and links with
 ``nofollow`` do not count.
 """

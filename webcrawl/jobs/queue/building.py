@@ -1,4 +1,4 @@
-"""Builder of one queue segment from the pages of stored sources."""
+"""Builds one queue segment from the pages of stored sources."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.stopped_job import StoppedJob
     from webcrawl.jobs.queue.queue_directory import QueueDirectory, Segment
 
-_TAKEN_AT_ONCE = 1000
+_MAX_TAKEN = 1000
 _CHECKPOINT_SECS = 60.0
 
 
 class Built(msgspec.Struct):
-    """Counts of a run.
+    """Result of building a segment.
 
-    sources, pages: new sources and pages that were read.
-    links: links on these pages.
-    new: those of them that were not seen before.
-    refused: links refused by filters.
-    remainder: URLs handed back by crawls.
-    unsayable: URLs that cannot be written as a line of a seed list, and were left out.
+    sources: the number of sources that were read.
+    pages: the number of new pages in them.
+    links: the number of links on these pages.
+    new: how many links and seeds were not seen before.
+    refused: how many links were refused by filters.
+    remainder: the number of URLs that were handed back by crawls.
+    unsayable: how many URLs were left out because they do not fit a line of a seed list.
     unreadable: a sentence for each source that could not be read to its end.
-    segment: None if there was nothing for it.
+    segment: the new segment, or None if there are no URLs for it.
     """
 
     sources: int = 0
@@ -66,28 +67,28 @@ def build(
     seeds: Sequence[str],
     on_progress: Callable[[int, str], None],
 ) -> Built:
-    """Read new pages of *sources* and the seed lists *seeds*, and write *queue*'s next segment.
+    """Read new pages of *sources* and the seed lists *seeds*; write the next segment of *queue*.
 
-    The state of the queue is the job of *crawler*'s settings. *on_progress* is called with a number
-    and its unit. Raises FatalError with one sentence.
+    The state of the queue is the job in the settings of *crawler*. *on_progress* is called with a
+    number and its unit. Raises FatalError with one sentence.
     """
     queue.path.mkdir(parents=True, exist_ok=True)
     with opened(crawler) as stopped, closing(queue):
         queue.open(stopped.job.own.saved("queue"))
         stopped.job.own.attach("queue", queue)
         run = _Run(stopped, queue, on_progress)
-        spans = run.mark(sources)
+        ranges = run.mark_crawled(sources)
         run.take_remainders()
         run.take_seeds(seeds)
-        run.read(spans)
-        # After this no source is read again, so each URL is in only one segment.
+        run.read(ranges)
+        # After this, no page is read again, so each URL is in only one segment.
         stopped.publish()
         run.built.segment = queue.write_segment()
     return run.built
 
 
 class _Run:
-    """A single run over sources."""
+    """A single run of the queue builder. *queue* is open, and part of the job *stopped*."""
 
     def __init__(
         self,
@@ -105,64 +106,70 @@ class _Run:
         self._on_progress = on_progress
         self._saved_at = now()
 
-    def mark(self, sources: Sequence[Path]) -> dict[Path, tuple[int, int]]:
-        """Mark the crawled URLs as seen, and return the range of each source to be read.
+    def mark_crawled(self, sources: Sequence[Path]) -> dict[Path, tuple[int, int]]:
+        """Mark the URLs of the pages in *sources* as seen, and return what is to be read.
 
-        Pages that are added to a source meanwhile are left for the next run, because their URLs are
-        not marked.
+        That is the range of offsets in each source that earlier runs have not read. Pages that are
+        added to a source meanwhile are left for the next run, because their URLs are not marked.
         """
-        spans = {path: (self._start(path), source_bytes(path)) for path in sources}
+        ranges = {path: (self._unread_offset(path), source_bytes(path)) for path in sources}
         marked = 0
-        for path, (start, end) in spans.items():
+        for path, (start, end) in ranges.items():
             for url in stored_urls(path, start=start, end=end):
-                self._mark(url)
+                self._mark_seen(url)
                 marked += 1
                 self._on_progress(marked, "URLs")
-        return spans
+        return ranges
 
     def take_remainders(self) -> None:
-        """Put URLs handed back by crawls into the segment.
+        """Add the URLs that crawls have handed back to the segment.
 
-        They bypass the eliminator, which has already let them through.
+        They bypass the eliminator, which has let them through before.
         """
         for path in self._queue.remainders():
             with path.open("rb") as file:
                 for line in file:
                     try:
-                        found = parse_line(line)
+                        parsed = parse_line(line)
                     except BadLine:
                         continue
-                    if found is not None:
-                        url, rank = found
-                        self._mark(url)
+                    if parsed is not None:
+                        url, rank = parsed
+                        self._mark_seen(url)
                         self._queue.add([(url, rank or 0)])
                         self.built.remainder += 1
 
     def take_seeds(self, names: Sequence[str]) -> None:
-        """Submit the seeds in the lists *names*."""
+        """Submit the seeds in the seed lists *names*, and add the new ones to the segment."""
         if not names:
             return
         with self._stopped.seeds_of(names) as seeds:
             for count in self._stopped.submit(seeds):
                 self._on_progress(count, "seeds")
-                self._take_new()
+                self._add_new()
             self.built.unreadable += [f"{clause}." for clause in seeds.damaged]
-        self._take_all()
+        self._add_all()
 
-    def read(self, spans: dict[Path, tuple[int, int]]) -> None:
-        """Submit the links of the pages in *spans*, the ranges that earlier runs did not read."""
-        for path, (start, end) in spans.items():
+    def read(self, ranges: dict[Path, tuple[int, int]]) -> None:
+        """Submit the links of the pages in *ranges*, and add the new ones to the segment.
+
+        *ranges* is the result of ``mark_crawled``.
+        """
+        for path, (start, end) in ranges.items():
             self._read_source(path, start, end)
             self.built.sources += 1
-        self._take_all()
-        refused = (self._links.refused, self._shard.intake.refused)
-        self.built.refused = sum(counts.total() for counts in refused)
+        self._add_all()
 
-    def _start(self, path: Path) -> int:
+        refused_counts = (self._links.refused, self._shard.intake.refused)
+        self.built.refused = sum(counts.total() for counts in refused_counts)
+
+    def _unread_offset(self, path: Path) -> int:
+        """Return the offset in the source *path* up to which earlier runs have read it."""
         start = self._queue.progress.offsets.get(str(path.absolute()), 0)
         return start if start <= source_bytes(path) else 0  # the file was replaced
 
     def _read_source(self, path: Path, start: int, end: int) -> None:
+        """Submit the links of the pages in the source *path* from offset *start* to *end*."""
         offsets, name = self._queue.progress.offsets, str(path.absolute())
         pages = self._pages.of(path, start=start, robots=True)
         while True:
@@ -173,23 +180,27 @@ class _Run:
                 return
             if stored is None or stored.offset >= end:
                 break
+
             offsets[name] = stored.offset
             self._submit(stored.page)
             self.built.pages += stored.page.kind != ROBOTS
             self._on_progress(self.built.pages, "pages")
-            self._take_new()
+            self._add_new()
+
             if now() - self._saved_at >= _CHECKPOINT_SECS:
                 self._stopped.publish()
                 self._saved_at = now()
-        if source_bytes(path) == end:  # otherwise it grows, and the last page is read again
+        if source_bytes(path) == end:  # else the source has grown; the last page is read again
             offsets[name] = end
 
     def _submit(self, page: Page) -> None:
+        """Submit the links of *page*, or the sitemaps that it names if it is a robots.txt file."""
         if page.kind == ROBOTS:
             if is_success(page.status):
                 sitemaps = read(page.body, token="").sitemaps
                 self._links.submit_sitemaps(sitemaps, via=page.url, depth=0)
             return
+
         content, result = self._shard.content, PageResult()
         links, _ = self._intake.read(page, lambda _: None, content=content, result=result)
         self._intake.submit(page, links, result=result, chain=b"")
@@ -197,28 +208,28 @@ class _Run:
         if result.claim:
             content.commit(result.claim)
 
-    def _mark(self, url: str) -> None:
-        """Mark *url*, in any spelling, as crawled or about to be."""
+    def _mark_seen(self, url: str) -> None:
+        """Mark *url* as seen, however it is spelled."""
         form = self._links.comparison_form(normalize(url, schemes=SCHEMES) or url)
         self._shard.eliminator.add(fingerprint(form))
 
-    def _take_new(self) -> None:
-        """Put URLs known to be new into the segment; wait if too many are undecided."""
+    def _add_new(self) -> None:
+        """Add the URLs that are known to be new to the segment; wait if too many are undecided."""
         eliminator = self._shard.eliminator
         while eliminator.has_decided or eliminator.is_full:
-            if not self._take() and eliminator.is_full:
+            if not self._add_some() and eliminator.is_full:
                 self._stopped.decide()
 
-    def _take_all(self) -> None:
-        """Wait until all links are decided, and put the new ones into the segment."""
+    def _add_all(self) -> None:
+        """Wait until all links are decided, and add the new ones to the segment."""
         self._stopped.decide()
         while self._shard.eliminator.waiting:
-            self._take()
+            self._add_some()
 
-    def _take(self) -> int:
-        """Put some of the new URLs into the segment, and return their number."""
-        entries = [decode(payload) for payload in self._shard.eliminator.take(_TAKEN_AT_ONCE)]
-        urls = [(one.url, one.rank) for one in entries if fits_a_line(one.url, one.rank)]
+    def _add_some(self) -> int:
+        """Add some of the new URLs to the segment, and return how many were taken."""
+        entries = [decode(payload) for payload in self._shard.eliminator.take(_MAX_TAKEN)]
+        urls = [(entry.url, entry.rank) for entry in entries if fits_a_line(entry.url, entry.rank)]
         self.built.new += len(urls)
         self.built.unsayable += len(entries) - len(urls)
         self._queue.add(urls)
@@ -226,4 +237,5 @@ class _Run:
 
 
 def _fail(error: Exception) -> None:
+    """Raise *error*, because a run ends at its first error."""
     raise error

@@ -1,8 +1,8 @@
 """Queue directory: URLs for the next segment, finished segments, and progress in the sources.
 
-It is a part of the queue's job. Its snapshot has the offset up to which each source was read, and
-its files are fsynced before the snapshot is published. After a crash, the next run adds the URLs
-since the last checkpoint again, so duplicate lines of new-N.txt are dropped in sorting.
+It is a part of the queue's job. Its snapshot records the offset up to which each source was read,
+and its files are fsynced before the snapshot is published. After a crash, the next run adds the
+URLs since the last checkpoint again. So sorting drops duplicate lines of new-N.txt.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-_FLUSHED_BYTES = 1 << 18
-_SELF = "The queue builder"
-# By domain and URL, each URL once.
-_BY_URL = ("--unique", "--field-separator=\t", "--key=1,2")
+_FLUSH_BYTES = 1 << 18
+_FEATURE = "The queue builder"
+# Options of ``sort``: by domain and URL, each URL once.
+_SORT_OPTIONS = ("--unique", "--field-separator=\t", "--key=1,2")
 
 
 class Progress(msgspec.Struct):
@@ -44,7 +44,7 @@ _decode = msgpack_decoder(Progress)
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """Complete segment, with its numbers of *urls* and registered *domains*."""
+    """A complete segment, with its numbers of URLs and of registered domains."""
 
     path: str
     urls: int
@@ -52,7 +52,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class QueueDirectory:
-    """Queue in the directory *path*, which ``open`` creates. A part of its job."""
+    """The queue in the directory *path*, as a part of its job."""
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
@@ -63,38 +63,39 @@ class QueueDirectory:
         self._number = 0
 
     def open(self, saved: bytes | None) -> None:
-        """Continue from the snapshot *saved*, None for a new queue. Raises OSError."""
+        """Continue from the snapshot *saved*, or start a queue if it is None. Raises OSError."""
         if saved is not None:
             self.progress = _decode(saved)
-        last = [number_of(path) for path in segments(self.path)[-1:]]
-        self._number = max([self.progress.segment, *last]) + 1
+        last_numbers = [number_of(path) for path in segments(self.path)[-1:]]
+        self._number = max([self.progress.segment, *last_numbers]) + 1
         for path in self.path.glob("new-*.txt"):
-            if path != self._new:  # its segment was complete when the process died
+            if path != self._new_file:  # leftover: its segment is complete
                 path.unlink()
-        cut_torn_line(self._new)
-        self._fd = os.open(self._new, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        cut_torn_line(self._new_file)
+        self._fd = os.open(self._new_file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def add(self, urls: Iterable[tuple[str, int]]) -> None:
-        """Put *urls* with their ranks into the next segment. Raises OSError."""
+        """Add *urls*, with their ranks, to the next segment. Raises OSError."""
         for url, rank in urls:
             line = f"{registered_domain(host_of(url))}\t{url}\t{rank}\n"
             self._lines.append(line)
             self._bytes += len(line)
-        if self._bytes >= _FLUSHED_BYTES:
+        if self._bytes >= _FLUSH_BYTES:
             self._flush()
 
     def remainders(self) -> Iterator[Path]:
-        """Yield the lists handed back by crawls, each renamed so that no crawl touches it.
+        """Yield the lists of URLs that crawls have handed back.
 
-        A list is deleted when the next one is requested; by then all its URLs must have been added.
-        Raises OSError.
+        Each list is renamed first, so that no crawl changes it, and is deleted when the next one is
+        requested. By then all of its URLs must have been added. Raises OSError.
         """
-        for path in sorted(self.path.glob("taken-*.txt")):  # left by a run that died
-            yield from self._forgotten(path)
+        for path in sorted(self.path.glob("taken-*.txt")):  # left behind by a run that died
+            yield from self._delete_after_use(path)
         for path in sorted(self.path.glob("remainder-*.txt")):
-            yield from self._forgotten(path.rename(path.with_name(f"taken-{path.name}")))
+            yield from self._delete_after_use(path.rename(path.with_name(f"taken-{path.name}")))
 
-    def _forgotten(self, path: Path) -> Iterator[Path]:
+    def _delete_after_use(self, path: Path) -> Iterator[Path]:
+        """Yield *path*, then delete it once the URLs that were added are on disk."""
         yield path
         self._flush()
         os.fsync(self._fd)
@@ -102,28 +103,32 @@ class QueueDirectory:
         sync_path(self.path)
 
     def write_segment(self) -> Segment | None:
-        """Sort the added URLs and write them as the next segment; None if there are none.
+        """Sort the added URLs and write them as the next segment; return None if there are none.
 
-        Uses coreutils' sort, whose memory is bounded and whose temporary files are in *path*.
-        Raises FatalError if it fails, OSError if the disk is full.
+        Uses coreutils' sort, whose memory is bounded and whose temporary files are in the queue's
+        directory. Raises FatalError if sorting fails, OSError if the disk is full.
         """
         self._flush()
         if not os.fstat(self._fd).st_size:
-            self._drop_new()
+            self._delete_new_file()
             return None
+
         path = numbered_segment(self.path, self._number)
         urls = domains = 0
-        last = ""
-        with replacing(path) as growing, growing.open("w", encoding="ascii") as file:
-            for line in sorted_lines([self._new], *_BY_URL, directory=self.path, feature=_SELF):
+        last_domain = ""
+        with replacing(path) as temporary_path, temporary_path.open("w", encoding="ascii") as file:
+            for line in sorted_lines(
+                [self._new_file], *_SORT_OPTIONS, directory=self.path, feature=_FEATURE
+            ):
                 domain, url, rank = line.decode("ascii").removesuffix("\n").split("\t")
                 file.write(f"{rank},{url}\n")
                 urls += 1
-                if domain != last:
+                if domain != last_domain:
                     domains += 1
-                    last = domain
+                    last_domain = domain
+
         self.progress.segment = self._number
-        self._drop_new()
+        self._delete_new_file()
         return Segment(str(path), urls, domains)
 
     def close(self) -> None:
@@ -132,12 +137,13 @@ class QueueDirectory:
             os.close(self._fd)
             self._fd = -1
 
-    def _drop_new(self) -> None:
+    def _delete_new_file(self) -> None:
+        """Close and delete the file of added URLs."""
         self.close()
-        self._new.unlink()
+        self._new_file.unlink()
 
     @property
-    def _new(self) -> Path:
+    def _new_file(self) -> Path:
         return self.path / f"new-{self._number:06d}.txt"
 
     def _flush(self) -> None:
@@ -145,17 +151,17 @@ class QueueDirectory:
         self._lines.clear()
         self._bytes = 0
 
-    # A part of the job
+    # --- as a part of the job
 
     def snapshot(self) -> bytes:
-        """Return the progress in the sources; URLs added before are in the file."""
+        """Return the progress in the sources. The URLs added until now are written to the file."""
         if self._fd >= 0:
             self._flush()
         return msgspec.msgpack.encode(self.progress)
 
     def written(self) -> list[Path]:
         """Return the files with the added URLs."""
-        return [self._new, self.path]
+        return [self._new_file, self.path]
 
     def forget(self) -> None:
-        """Do nothing: no file is ever superseded."""
+        """Do nothing, because no file is ever replaced by a newer one."""

@@ -1,8 +1,8 @@
-"""Reader of the Pages in a LARM directory, written by this crawler or by LARM.
+"""Reads the Pages in a LARM directory, which this crawler or LARM has written.
 
-store.log lists the pages, the page files have their bodies, and links.log has their links and
-redirect targets in nearly the same order. One pass, one page in memory. Fields that the logs do not
-have are empty: headers other than Content-Type, the request, times.
+store.log lists the pages, the page files contain their bodies, and links.log contains their links
+and redirect targets, in nearly the same order. The files are read once, with one page in memory.
+Fields that are not in the logs are empty: headers other than Content-Type, the request, times.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ if TYPE_CHECKING:
 _KINDS = {FRAME: "frame", REDIRECT: "redirect"}
 _MAX_LINE_BYTES = 1 << 20
 _MAX_LINKS = 50_000
-# Number of links to read ahead, in addition to those of one page: 30 MB.
-_AHEAD = 100_000
-# By how many pages the order of store.log may differ from that of links.log.
-_LATE = 1000
+# How many links are read ahead at most, in addition to those of one page; they take 30 MB.
+_MAX_AHEAD = 100_000
+# By how many pages the order of links.log may differ from that of store.log.
+_MAX_PAGES_LATE = 1000
 
 
 def larm_pages(directory: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
-    """Yield the pages of *directory* whose lines in store.log begin at the offset *start* or later.
+    """Yield the pages in *directory* whose lines in store.log begin at offset *start* or later.
 
     A body longer than *max_bytes* is cut, and the page is marked as truncated. Raises LarmError
     after the last readable page, and OSError if a file cannot be opened.
     """
     with (directory / LINKS).open("rb") as file:
-        links = _LinkLines(file)
+        link_lines = _LinkLines(file)
         for stored, offset in stored_files(directory):
-            found = links.of(stored.url)
+            page_links = link_lines.of(stored.url)
             if offset < start:
                 continue
+
             body = body_of(directory, stored._replace(size=min(stored.size, max_bytes)))
             media_type = stored.media_type
             page = Page(
@@ -53,53 +54,57 @@ def larm_pages(directory: Path, *, start: int, max_bytes: int) -> Iterator[Store
                 fetched_at=0.0,
                 content_type=media_type,
                 truncated="length" if stored.size > max_bytes else "",
-                links=found,
+                links=page_links,
                 via=stored.via,
                 kind=_KINDS.get(stored.link_type, "a") if stored.via else "seed",
             )
-            if stored.status in REDIRECTS and found and found[0].kind == "redirect":
-                page.redirect_target = found[0].url
+            if stored.status in REDIRECTS and page_links and page_links[0].kind == "redirect":
+                page.redirect_target = page_links[0].url
                 page.redirect_permanent = stored.status in PERMANENT
             yield Stored(page, offset)
 
 
 class _LinkLines:
-    """Links in links.log by page, read ahead of store.log.
+    """Reads links from links.log by page, ahead of store.log.
 
-    LARM's threads may write a page into one log earlier than into the other, or into only one.
+    LARM's threads may write a page to one log earlier than to the other, or to only one of them.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        # By page, in order: the number of the page, and its links.
+        # By page, in the order of links.log: the number of the page, and its links.
         self._ahead: dict[str, tuple[int, list[Link]]] = {}
-        self._pages = self._links = 0
+        self._page_count = self._link_count = 0
         self._last = ""  # the page of the last line
 
     def of(self, url: str) -> list[Link]:
-        """Return the links of the page *url* that are found; a second call returns none."""
-        while self._last == url or (url not in self._ahead and self._links < _AHEAD):
+        """Return the links found so far for the page *url*; a second call returns none."""
+        while self._last == url or (url not in self._ahead and self._link_count < _MAX_AHEAD):
             line = self._file.readline(_MAX_LINE_BYTES)
             if not line.endswith(b"\n"):
                 break
             fields = line.decode("utf-8", "replace").removesuffix("\n").split("\t")
             if len(fields) == 5:
                 self._add(*fields)
+
         number, links = self._take(url)
-        while self._ahead and next(iter(self._ahead.values()))[0] < number - _LATE:
+        # Forget pages so far back that they are not in store.log.
+        while self._ahead and next(iter(self._ahead.values()))[0] < number - _MAX_PAGES_LATE:
             self._take(next(iter(self._ahead)))
         return links
 
     def _add(self, url: str, target: str, _: str, kind: str, text: str) -> None:
-        self._pages += url != self._last
+        """Add a line of links.log: a link from *url* to *target*."""
+        self._page_count += url != self._last
         self._last = url
-        links = self._ahead.setdefault(url, (self._pages, []))[1]
+        links = self._ahead.setdefault(url, (self._page_count, []))[1]
         if len(links) < _MAX_LINKS:
             number = int(kind) if kind.isdecimal() and len(kind) == 1 else 0
             links.append(Link(url=target, text=text, kind=_KINDS.get(number, "a")))
-            self._links += 1
+            self._link_count += 1
 
     def _take(self, url: str) -> tuple[int, list[Link]]:
-        found = self._ahead.pop(url, (0, []))
-        self._links -= len(found[1])
-        return found
+        """Remove the page *url*, and return its number and links; 0 and [] if it is unknown."""
+        number, links = self._ahead.pop(url, (0, []))
+        self._link_count -= len(links)
+        return number, links

@@ -1,4 +1,4 @@
-"""Sources of stored pages (WARC files and LARM directories), with the links of each page."""
+"""Reads stored pages from WARC files and LARM directories, and finds the links of each page."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.jobs.replay.warc_reader import Stored
 
-#: Errors of a source that cannot be read to its end.
+#: The exceptions of a source that cannot be read to its end.
 UNREADABLE = (DamagedWarcError, LarmError, OSError)
 
 _HTTP = ("http:", "https:")
 
 
 def sources_of(names: Iterable[str]) -> list[Path]:
-    """Return the paths of all sources in *names*, each once.
+    """Return the paths of the sources that *names* name, each once.
 
-    The directory of a job or a hive stands for its stored pages. Raises FatalError for a path that
-    is neither a file nor a directory with a store.log.
+    The directory of a job or of a hive stands for all of its stored pages. Raises FatalError for a
+    path that is neither a file nor a directory with a store.log.
     """
-    named = (_of_job(path) if is_crawl(path) else [path] for path in map(Path, names))
-    paths = [*dict.fromkeys(chain.from_iterable(named))]
+    path_lists = (_sources_of_job(path) if is_crawl(path) else [path] for path in map(Path, names))
+    paths = [*dict.fromkeys(chain.from_iterable(path_lists))]
     for path in paths:
         if not (path.is_file() or (path / STORE).is_file()):
             raise FatalError(
@@ -55,37 +55,47 @@ def sources_of(names: Iterable[str]) -> list[Path]:
     return paths
 
 
-def _of_job(path: Path) -> list[Path]:
-    """Return the finished WARC files of the crawl in *path*, or else its LARM directories."""
-    for place in ("warc/*.warc.gz", "larm"):
-        found = [file for jobdir in jobdirs_of(path) for file in sorted(jobdir.glob(place))]
-        if found:
-            return found
+def _sources_of_job(path: Path) -> list[Path]:
+    """Return the finished WARC files of the crawl in *path*, or its LARM directories if none.
+
+    Raises FatalError if there are no stored pages.
+    """
+    for pattern in ("warc/*.warc.gz", "larm"):
+        sources = [file for jobdir in jobdirs_of(path) for file in sorted(jobdir.glob(pattern))]
+        if sources:
+            return sources
     raise FatalError(f"The crawl in {path} has not stored any pages: give WARC files.")
 
 
 def source_bytes(path: Path) -> int:
-    """Return the size in which page offsets of *path* are counted, without a torn last line."""
+    """Return the size of the source *path* in which offsets are counted.
+
+    That is the size of the WARC file, or of store.log without a torn last line.
+    """
     return whole_bytes(path / STORE) if path.is_dir() else path.stat().st_size
 
 
 def stored_urls(path: Path, *, start: int, end: int) -> Iterator[str]:
-    """Yield the URLs of the readable pages of *path* from the offset *start* up to *end*."""
+    """Yield the URLs of the readable pages in *path*, from the offset *start* up to *end*."""
     with suppress(*UNREADABLE, ValueError, EOFError, zlib.error):
-        found = _larm_urls if path.is_dir() else target_urls
-        for url, offset in found(path, start=start):
+        urls_in = _larm_urls if path.is_dir() else target_urls
+        for url, offset in urls_in(path, start=start):
             if offset >= end:
                 break
             yield url
 
 
 def _larm_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
+    """Yield the URLs in the LARM directory *path* from offset *start* on, with offsets."""
     for stored, offset in stored_files(path, start=start):
         yield stored.url, offset
 
 
 class StoredPages:
-    """Reader of stored pages that finds their links as the crawl did; it keeps no state."""
+    """Reads stored pages and finds their links as a crawl does. It keeps no state.
+
+    *schemes* are those of followed URLs. Bodies longer than *max_bytes* are cut.
+    """
 
     def __init__(self, *, links: PageLinks, schemes: frozenset[str], max_bytes: int) -> None:
         self._links = links
@@ -94,7 +104,7 @@ class StoredPages:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Create a reader; raises what ``PageLinks.from_settings`` raises."""
+        """Create a reader. Raises the same exceptions as ``PageLinks.from_settings``."""
         return cls(
             links=PageLinks.from_settings(settings),
             schemes=followed_schemes(settings),
@@ -102,23 +112,28 @@ class StoredPages:
         )
 
     def of(self, path: Path, *, start: int = 0, robots: bool = False) -> Iterator[Stored]:
-        """Yield the pages of *path* from the offset *start* on. Raises one of UNREADABLE.
+        """Yield the pages in the source *path*, from the offset *start* on.
 
-        With *robots*, also the robots.txt files in WARC files.
+        With *robots*, the robots.txt files in WARC files are also yielded. Raises one of
+        UNREADABLE.
         """
         if path.is_dir():
-            found = larm_pages(path, start=start, max_bytes=self._max_bytes)
+            stored_items = larm_pages(path, start=start, max_bytes=self._max_bytes)
         else:
-            found = stored_pages(path, start=start, max_bytes=self._max_bytes, robots=robots)
-        for stored in found:
+            stored_items = stored_pages(path, start=start, max_bytes=self._max_bytes, robots=robots)
+        for stored in stored_items:
             page = stored.page
-            # Another crawler may have stored it under another spelling.
+            # Another crawler may have stored the URL in another spelling.
             page.url = normalize(page.url, schemes=SCHEMES) or page.url
             self._find_links(page)
             yield stored
 
     def _find_links(self, page: Page) -> None:
-        """Find links with the present extractor and settings, often the reason for the replay."""
+        """Find the links of *page* with the current extractor and settings.
+
+        Links that were stored with the page are replaced, because these may be the reason for the
+        replay.
+        """
         if page.status in REDIRECTS and not page.redirect_target:  # stored by another crawler
             location = (page.header("Location") or "").strip()
             target = normalize(location, page.url, schemes=self._schemes) if location else None
@@ -126,12 +141,13 @@ class StoredPages:
                 page.redirect_target = target
                 page.redirect_permanent = page.status in PERMANENT
                 page.links = [Link(url=target, kind="redirect")]
+
         if not is_success(page.status):
             return
         if page.body:
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
         if page.url.startswith(_HTTP):
             page.links = []
-            slow = self._links.find(page)
-            if slow is not None:
-                page.links += [link for link in slow if link is not None]
+            further_links = self._links.find(page)
+            if further_links is not None:
+                page.links += [link for link in further_links if link is not None]

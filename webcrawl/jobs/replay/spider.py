@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Pages in the processing modules at the same time, as a module may wait for a disk or a service.
-_AT_ONCE = 16
-_NOTHING: tuple[Any, ...] = ()
+# Most pages in the processing modules at the same time; a module may wait for a disk or a service.
+_MAX_PROCESSING = 16
+_NO_ITEMS: tuple[Any, ...] = ()
 
 
 class NoRequests(BaseScheduler):
     """Scheduler that accepts no requests and writes no files to JOBDIR."""
 
     def open(self, spider: Spider) -> None:
-        """Let modules submit links if *spider* has a job for them."""
+        """Let modules submit links, if *spider* has a job in which they are stored."""
         self.submit_found = getattr(spider, "submit_found", None)
 
     def has_pending_requests(self) -> bool:
@@ -48,11 +48,12 @@ class NoRequests(BaseScheduler):
 
 
 class ReplaySpider(Spider):
-    """Spider that processes the pages of *files*, each file from its offset on.
+    """Spider that processes the stored pages in *files*, each a path and the offset to start at.
 
-    *on_progress* is called with the file and the offset of each page before it is processed.
-    *submit_found* is called with the pages and links that modules submit, if there is a job for
-    them.
+    on_progress: called with the file and the offset of each page before it is processed.
+    stored: reads the pages.
+    submit_found: called with a page and the links that a module submits for it, if there is a job
+        in which they are stored.
     """
 
     name = "replay"
@@ -72,10 +73,10 @@ class ReplaySpider(Spider):
         self._stored = stored
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, **given: Any) -> Self:
-        """Create the spider; *given* are further arguments of ``__init__``."""
+    def from_crawler(cls, crawler: Crawler, **arguments: Any) -> Self:
+        """Create the spider. *arguments* are further arguments of ``__init__``."""
         stored = StoredPages.from_settings(crawler.settings)
-        spider = super().from_crawler(crawler, stored=stored, **given)
+        spider = super().from_crawler(crawler, stored=stored, **arguments)
         crawler.signals.connect(spider.page_failed, signal=signals.item_error)
         return spider
 
@@ -88,34 +89,34 @@ class ReplaySpider(Spider):
         name_failed_closing(self.crawler.engine, self.page_failed)
         self.crawler.signals.connect(self.modules_closed, signal=signals.spider_closed)
         stats = self.crawler.stats
-        under_way: set[asyncio.Task[None]] = set()
+        processing: set[asyncio.Task[None]] = set()
         for path, start in self._files:
             try:
                 for stored in self._stored.of(path, start=start):
-                    while len(under_way) >= _AT_ONCE:
-                        _, under_way = await asyncio.wait(
-                            under_way, return_when=asyncio.FIRST_COMPLETED
+                    while len(processing) >= _MAX_PROCESSING:
+                        _, processing = await asyncio.wait(
+                            processing, return_when=asyncio.FIRST_COMPLETED
                         )
                     self._on_progress(path, stored.offset)
                     stats.inc_value("replay/pages")
                     processed = process_item(self.crawler.engine, stored.page)
-                    under_way.add(asyncio.ensure_future(processed))
+                    processing.add(asyncio.ensure_future(processed))
                     await asyncio.sleep(0)
             except UNREADABLE as error:
                 stats.inc_value("replay/damaged_files")
                 logger.error("%s", error)  # noqa: TRY400  # the sentence is for the user
             stats.inc_value("replay/files")
-        if under_way:
-            await asyncio.wait(under_way)
-        for item in _NOTHING:  # Scrapy wants an asynchronous generator
+        if processing:
+            await asyncio.wait(processing)
+        for item in _NO_ITEMS:  # Scrapy requires an asynchronous generator
             yield item
 
     async def modules_closed(self) -> None:
-        """Ask all modules whether their output is on disk, as after a crawl."""
+        """Ask all modules whether their output is on disk, just as at the end of a crawl."""
         for _, answer in await self.crawler.signals.send_catch_log_async(checkpoint):
             if answer is not None:
                 self.page_failed()
 
     def page_failed(self) -> None:
-        """Count a page on which a module failed, or a module that could not be closed."""
+        """Count a page that a module could not process, or a module that did not close."""
         self.crawler.stats.inc_value("replay/failed")

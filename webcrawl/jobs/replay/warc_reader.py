@@ -1,7 +1,7 @@
-"""Reader of the Pages in a WARC file, written by this crawler or by any other.
+"""Reads the Pages in a WARC file, which this crawler or any other has written.
 
-One pass over the file, one page in memory. With any content of the file, only DamagedWarcError and
-OSError are raised, and no body is longer than *max_bytes*.
+The file is read once, with one page in memory. For any content of the file, only DamagedWarcError
+and OSError are raised, and no body is longer than *max_bytes*.
 """
 
 from __future__ import annotations
@@ -30,28 +30,29 @@ if TYPE_CHECKING:
 
     from webcrawl.items import Headers
 
-_GZIP = b"\x1f\x8b"
+_GZIP_MAGIC = b"\x1f\x8b"
 _STEP_BYTES = 1 << 16
 _MAX_METADATA_BYTES = 1 << 24
 _MAX_HEADER_BYTES = 1 << 18
 _MAX_OUTLINKS = 50_000
-# Fields by which the writer replaces those of a server, see pipelines/warc/records.py.
-_KEPT = {
+# Headers that the WARC writer renames, with the names that the server sent them under; see
+# pipelines/warc/records.py.
+_RENAMED_HEADERS = {
     b"x-crawler-transfer-encoding": b"Transfer-Encoding",
     b"x-crawler-content-length": b"Content-Length",
 }
 
 
 class DamagedWarcError(Exception):
-    """Error for a file that cannot be read after the record at *offset*."""
+    """Raised for a file that cannot be read after the record at *offset*."""
 
-    def __init__(self, path: Path, offset: int, why: str) -> None:
-        super().__init__(f"{path} is damaged after byte {offset}: {why}")
+    def __init__(self, path: Path, offset: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged after byte {offset}: {reason}")
         self.offset = offset
 
 
 class Stored(NamedTuple):
-    """Stored page, and the offset of its first record in the file, in bytes."""
+    """A stored page, and the byte offset of its first record or line in its file."""
 
     page: Page
     offset: int
@@ -60,39 +61,39 @@ class Stored(NamedTuple):
 def stored_pages(
     path: Path, *, start: int, max_bytes: int, robots: bool = False
 ) -> Iterator[Stored]:
-    """Yield the pages of the file *path* (gzip or not) from the record at the offset *start* on.
+    """Yield the pages in the file *path* (gzip or not), from the record at the offset *start* on.
 
-    They are the pages that went through processing modules: no documents seen before, and without
-    *robots* no robots.txt files. A body longer than *max_bytes*, as stored or decoded, is cut, and
-    the page is marked as truncated. Raises DamagedWarcError after the last readable page, and
-    OSError if the file cannot be opened.
+    Only pages that went through processing modules are yielded, which excludes documents seen
+    before. With *robots*, robots.txt files are also yielded. A body longer than *max_bytes*, as
+    stored or decoded, is cut, and the page is marked as truncated. Raises DamagedWarcError after
+    the last readable page, and OSError if the file cannot be opened.
     """
     offset = start
     pending: Stored | None = None
     record_id = ""
-    last = -1
+    last_position = -1
     with path.open("rb") as file:
         file.seek(start)
         try:
             records = ArchiveIterator(file, parse_http=False)
             for record in records:
-                last = record.stream_pos
-                kind = record.record_type
-                if kind in (WarcRecordType.response, WarcRecordType.resource):
+                last_position = record.stream_pos
+                record_type = record.record_type
+                if record_type in (WarcRecordType.response, WarcRecordType.resource):
                     if pending is not None:
                         yield pending
                         pending = None
-                    offset = last
+                    offset = last_position
                     pending = _document(record, offset, max_bytes)
                     record_id = record.record_id or ""
                 elif pending and record.headers.get("WARC-Concurrent-To", "") == record_id:
-                    if kind == WarcRecordType.request:
+                    if record_type == WarcRecordType.request:
                         _add_request(pending.page, record, max_bytes)
-                    elif kind == WarcRecordType.metadata:
+                    elif record_type == WarcRecordType.metadata:
                         is_processed = _add_metadata(pending.page, record)
                         if not is_processed and not (robots and pending.page.kind == ROBOTS):
                             pending = None
-            read_to_end(file, last, start=start)
+            read_to_end(file, last_position, start=start)
         except (OSError, ValueError, EOFError, zlib.error) as error:
             if pending is not None:
                 yield pending
@@ -104,8 +105,8 @@ def stored_pages(
 def target_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
     """Yield the URLs of the documents in the file *path*, with the offsets of their records.
 
-    Starts at the offset *start* and includes documents seen before. Their bodies are not read.
-    Raises OSError, ValueError, EOFError or zlib.error where the file is damaged.
+    Starts at the offset *start*. Documents seen before are included. No body is read. Raises
+    OSError, ValueError, EOFError or zlib.error where the file is damaged.
     """
     kinds = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.revisit
     with path.open("rb") as file:
@@ -115,68 +116,78 @@ def target_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
             yield url, record.stream_pos
 
 
-def read_to_end(file: BinaryIO, last: int, *, start: int = 0) -> None:
-    """Raise EOFError if the file ends within the last readable record, at *last*, or after it.
+def read_to_end(file: BinaryIO, last_position: int, *, start: int = 0) -> None:
+    """Raise an exception unless *file* ends after the last readable record, at *last_position*.
 
-    The library stops there without an error. It also does where a record is longer than its gzip
-    member and so includes everything that follows. *last* is -1 if no record was found from *start*
-    on; then ValueError is raised unless the file ends there.
+    The library stops without an error if the file ends within a record, or if a record is longer
+    than its gzip member and so includes everything that follows. Raises EOFError then.
+    *last_position* is -1 if no record was found from *start* on. Then ValueError is raised, unless
+    the file ends there.
     """
-    if last < 0:
+    if last_position < 0:
         if file.tell() > start:
             raise ValueError("there is no WARC record")
         return
-    file.seek(last)
+    file.seek(last_position)
     record = next(iter(ArchiveIterator(file, parse_http=False, max_header_len=_MAX_HEADER_BYTES)))
-    left = record.content_length if record.headers.get("Content-Length") else 1
+    missing_bytes = record.content_length if record.headers.get("Content-Length") else 1
     while data := record.reader.read(_STEP_BYTES):
-        left -= len(data)
-    if left > 0:
+        missing_bytes -= len(data)
+    if missing_bytes > 0:
         raise EOFError("it ends within a record")
-    file.seek(last)
-    if file.read(len(_GZIP)) == _GZIP:
-        file.seek(last)
+
+    # Decompress the rest, so that damage in it is found.
+    file.seek(last_position)
+    if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC:
+        file.seek(last_position)
         with gzip.GzipFile(fileobj=file) as members:
             while members.read(_STEP_BYTES):
                 pass
 
 
 def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
-    """Return the page of a response or resource; None for a response that is not HTTP."""
+    """Return the page in *record*, a response or resource at *offset*.
+
+    Returns None for a response that is not HTTP.
+    """
     url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
-    head = b""
+    http_head = b""
     is_chunked = False
     if record.record_type == WarcRecordType.resource:
         media_type = (record.headers.get("Content-Type") or "").encode("latin-1", "replace")
-        raw: Headers = [(b"Content-Type", media_type)] if media_type else []
-        headers = raw
+        stored_headers: Headers = [(b"Content-Type", media_type)] if media_type else []
+        headers = stored_headers
         status, reason, protocol = 200, "OK", url.partition(":")[0].upper()
     else:
-        head, message = _http_head(record)
+        http_head, message = _http_head(record)
         if message.status_code is None:
             return None
-        raw = list(message.items_bytes())
-        headers = _as_sent(raw)
+        stored_headers = list(message.items_bytes())
+        headers = _as_sent(stored_headers)
         status = message.status_code
         reason = message.reason_phrase or ""
         protocol = (message.status_line or "").partition(" ")[0]
-        codings = [value for name, value in raw if name.lower() == b"transfer-encoding"]
+        codings = [value for name, value in stored_headers if name.lower() == b"transfer-encoding"]
         is_chunked = bool(codings) and codings[-1].lower().endswith(b"chunked")
+
     if is_chunked:
         # The stored length includes the chunk headers, so it is not checked.
         wire_body = ChunkedReader(record.reader).read(max_bytes + 1)
     else:
-        wire_body = _read(record, max_bytes + 1, left=len(head))
+        wire_body = _read_block(record, max_bytes + 1, consumed=len(http_head))
+
     is_cut = len(wire_body) > max_bytes
     wire_body = wire_body[:max_bytes]
     codings = codings_of(value for name, value in headers if name.lower() == b"content-encoding")
-    body, body_cut = wire_body, False
+    body, is_decoded_cut = wire_body, False
     if codings and wire_body:
-        body, body_cut, _ = decode(wire_body, codings, limit=max_bytes)
+        body, is_decoded_cut, _ = decode(wire_body, codings, limit=max_bytes)
+
     cause = record.headers.get("WARC-Truncated") or ""
     is_cut = is_cut or cause == "unspecified"
     truncated = cause if cause in ("length", "time", "disconnect") else ("length" if is_cut else "")
-    media, charset = content_type_of(
+
+    content_type, charset = content_type_of(
         value for name, value in headers if name.lower() == b"content-type"
     )
     page = Page(
@@ -185,48 +196,48 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
         reason=reason,
         protocol=protocol,
         headers=headers,
-        wire_head=head if headers is raw else b"",
+        wire_head=http_head if headers is stored_headers else b"",
         body=body,
         wire_body=wire_body,
         fetched_at=record.record_date.timestamp() if record.record_date else 0.0,
         ip=record.headers.get("WARC-IP-Address") or "",
         tls=_tls(record),
         truncated=truncated,  # type: ignore[arg-type]  # one of the three words, or none
-        body_cut=body_cut,
-        content_type=media,
+        body_cut=is_decoded_cut,
+        content_type=content_type,
         charset=charset,
     )
     return Stored(page, offset)
 
 
-def _read(record: WarcRecord, size: int, *, left: int = 0) -> bytes:
-    """Read up to *size* bytes of the record's block, of which *left* bytes were read before.
+def _read_block(record: WarcRecord, size: int, *, consumed: int = 0) -> bytes:
+    """Read up to *size* bytes of the block of *record*, of which *consumed* bytes were read before.
 
-    Raises ValueError if the file ends within them.
+    Raises ValueError if the file ends before that.
     """
     data = record.reader.read(size)
-    if len(data) < min(size, record.content_length - left):
+    if len(data) < min(size, record.content_length - consumed):
         raise ValueError("it ends within a record")
     return data
 
 
 def _http_head(record: WarcRecord) -> tuple[bytes, HeaderMap]:
-    """Read the HTTP head at the beginning of the record's block; return it as bytes and parsed."""
+    """Read the HTTP head at the start of the block of *record*; return its bytes, and it parsed."""
     lines: list[bytes] = []
-    room = _MAX_HEADER_BYTES
-    while room > 0 and (line := record.reader.readline(room)):
+    bytes_left = _MAX_HEADER_BYTES
+    while bytes_left > 0 and (line := record.reader.readline(bytes_left)):
         lines.append(line)
-        room -= len(line)
+        bytes_left -= len(line)
         if not line.strip(b"\r\n"):
             break
-    head = b"".join(lines)
+    head_bytes = b"".join(lines)
     message = HeaderMap()
-    message.parse(io.BytesIO(head))
-    return head, message
+    message.parse(io.BytesIO(head_bytes))
+    return head_bytes, message
 
 
 def _tls(record: WarcRecord) -> str:
-    """Return the value of the field ``tls`` of a Page."""
+    """Return the TLS version and cipher suite in *record*, as in ``Page.tls``; "" without TLS."""
     for protocol in record.headers.get_multiple("WARC-Protocol"):
         name, _, version = protocol.partition("/")
         if name == "tls":
@@ -236,30 +247,32 @@ def _tls(record: WarcRecord) -> str:
 
 
 def _as_sent(headers: Headers) -> Headers:
-    """Return the header fields as the server sent them, without the WARC writer's changes."""
-    lower = [name.lower() for name, _ in headers]
-    if not any(name in _KEPT for name in lower):
+    """Return *headers* as the server sent them, without the changes of the WARC writer."""
+    lower_names = [name.lower() for name, _ in headers]
+    if not any(name in _RENAMED_HEADERS for name in lower_names):
         return headers
     return [
-        (_KEPT.get(low, name), value)
-        for low, (name, value) in zip(lower, headers, strict=True)
-        if low != b"content-length"
+        (_RENAMED_HEADERS.get(lower_name, name), value)
+        for lower_name, (name, value) in zip(lower_names, headers, strict=True)
+        if lower_name != b"content-length"
     ]
 
 
 def _add_request(page: Page, record: WarcRecord, max_bytes: int) -> None:
-    head, message = _http_head(record)
+    """Set the fields of *page* that describe its request, from a request *record*."""
+    head_bytes, message = _http_head(record)
     page.method = (message.status_line or "").partition(" ")[0] or "GET"
     page.request_headers = list(message.items_bytes())
-    page.wire_request = head + _read(record, max_bytes, left=len(head))
+    page.wire_request = head_bytes + _read_block(record, max_bytes, consumed=len(head_bytes))
 
 
 def _add_metadata(page: Page, record: WarcRecord) -> bool:
-    """Copy the fields of this crawler's metadata record; those of other crawlers are ignored.
+    """Set the fields of *page* that are in a metadata *record* of this crawler.
 
-    Returns False for a page that did not go through the processing modules.
+    Fields of other crawlers are ignored. Returns False if the page did not go through the
+    processing modules.
     """
-    text = _read(record, _MAX_METADATA_BYTES).decode("utf-8", "replace")
+    text = _read_block(record, _MAX_METADATA_BYTES).decode("utf-8", "replace")
     for line in text.split("\r\n"):
         name, _, value = line.partition(": ")
         match name:
@@ -280,11 +293,12 @@ def _add_metadata(page: Page, record: WarcRecord) -> bool:
                 page.redirect_target = value
                 page.redirect_permanent = page.status in (301, 308)
             case "outlink" if len(page.links) < _MAX_OUTLINKS:
-                url, _, rest = value.partition(" ")
-                kind, _, text = rest.partition(" ")
-                page.links.append(Link(url=url, text=text, kind=kind))
+                url, _, kind_and_text = value.partition(" ")
+                link_kind, _, text = kind_and_text.partition(" ")
+                page.links.append(Link(url=url, text=text, kind=link_kind))
     return True
 
 
 def _is_count(value: str) -> bool:
+    """Return whether *value* is a number of at most nine digits."""
     return value.isascii() and value.isdigit() and len(value) < 10
