@@ -94,7 +94,7 @@ class _Streak:
 
     @property
     def is_long(self) -> bool:
-        """Whether enough hosts have failed for an outage."""
+        """Return whether enough hosts have failed for an outage."""
         return len(self.hosts) >= max(
             _MIN_HOSTS, min(self.max_hosts, len(self.answered) or self.max_hosts)
         )

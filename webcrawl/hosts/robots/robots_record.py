@@ -50,7 +50,7 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def failing(self) -> bool:
-        """Whether the last try failed."""
+        """Return whether the last try failed."""
         return is_unreachable(self.status)
 
 

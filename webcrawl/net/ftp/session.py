@@ -45,17 +45,17 @@ class FtpReply(NamedTuple):
 
     @property
     def is_preliminary(self) -> bool:
-        """Whether another reply to the same command follows (1xx)."""
+        """Return whether another reply to the same command follows (1xx)."""
         return self.code < 200
 
     @property
     def is_good(self) -> bool:
-        """Whether the command succeeded (2xx)."""
+        """Return whether the command succeeded (2xx)."""
         return 200 <= self.code < 300
 
     @property
     def is_unknown_command(self) -> bool:
-        """Whether the server does not know the command, in this form or at this moment."""
+        """Return whether the server does not know the command, in this form or at this moment."""
         return self.code in (500, 501, 502, 503, 504, 522)
 
 

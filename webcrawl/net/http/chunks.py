@@ -31,12 +31,12 @@ class ChunkedBody:
 
     @property
     def has_last_chunk(self) -> bool:
-        """Whether the last chunk, of size 0, has come: the body is complete (section 8)."""
+        """Return whether the last chunk, of size 0, has come: the body is complete (section 8)."""
         return self._state >= _IN_TRAILERS
 
     @property
     def has_ended(self) -> bool:
-        """Whether the trailers have come, too: another answer may follow."""
+        """Return whether the trailers have come, too: another answer may follow."""
         return self._state == _ENDED
 
     def feed(self, data: bytes) -> bytes:
