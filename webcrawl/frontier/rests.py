@@ -47,7 +47,7 @@ class RestStore(Protocol):
     """Interface of a store of bytes by key, on disk, in bounded memory; see HostRecords.rests."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the last value stored for *key*, even if not on disk yet; None if there is none."""
+        """Return the last value stored for *key*, on disk or not yet; None if there is none."""
         ...
 
     def put(self, key: str, data: bytes) -> None:
