@@ -227,7 +227,7 @@ def _lengths(ranks: Iterable[tuple[int, int]]) -> _Lengths:
 
 
 def _continues_with(path: str, position: int, pieces: tuple[str, ...], ending: str) -> bool:
-    """Return whether *path* has all *pieces*, in order, after *position*, and ends with *ending*."""
+    """Return whether *path* has *pieces* in this order after *position*, and ends with *ending*."""
     end = len(path) - len(ending)
     if end < position or not path.endswith(ending):
         return False
