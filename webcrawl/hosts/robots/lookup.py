@@ -241,12 +241,7 @@ class RobotsSearch:
 
 def _is_incomplete(response: Response) -> bool:
     """Return whether *response* was cut off, in transfer or in decoding."""
-    flags = response.flags
-    if not flags:
-        return False
-    if _INCOMPLETE_FLAGS.intersection(flags):
-        return True
-    return BROKEN in flags
+    return BROKEN in response.flags or not _INCOMPLETE_FLAGS.isdisjoint(response.flags)
 
 
 def _redirected_to(search: _Search, response: Response) -> str | None:
