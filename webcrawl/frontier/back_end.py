@@ -391,7 +391,7 @@ class BackEnd:
         return until > now
 
     def _other_keys_until(self, host: str, parts: int, now: float) -> float:
-        """Return when no key that *host* had before it was divided into *parts* rests any more.
+        """Return when all keys that *host* had before its division into *parts* have rested.
 
         This includes the rest that ``Frontier.hold`` set for the whole host. A key in process is
         checked again a second after *now*.
@@ -473,10 +473,10 @@ class BackEnd:
         return self._snapshots.begin(self._table.values())
 
     def rests(self) -> Series:
-        """Return the rests of hosts without a queue, for the snapshot.
+        """Return the rest periods of hosts without a queue, for the snapshot.
 
-        Hosts that got a queue since their rest was stored are left out, as the queue has newer
-        times. See ``HostClocks.snapshot``.
+        Hosts that got a queue since theirs was stored are left out, as the queue has newer times.
+        See ``HostClocks.snapshot``.
         """
         return self.remembered.snapshot(without=self._table)
 

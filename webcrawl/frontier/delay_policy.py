@@ -52,7 +52,7 @@ class DelayPolicy(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class LargestDelay:
-    """Delay policy that takes the largest of all rests that apply.
+    """Delay policy that takes the longest of all delays that apply.
 
     All values are in seconds, and may change during a crawl.
 
@@ -100,5 +100,5 @@ class LargestDelay:
 
 
 def cut_off(policy: DelayPolicy, took: float) -> float:
-    """Return the rest after a contact that was cut off: it took at most *took* seconds."""
+    """Return how long to rest, by *policy*, after a cut-off contact of at most *took* seconds."""
     return policy.rest(HostFacts((took,)))

@@ -125,7 +125,7 @@ class DomainShares:
         self._stop_holding(queue.domain)
 
     def _stop_holding(self, domain: Domain) -> None:
-        """Count one held queue of *domain* less, and give the other domains their turn first."""
+        """Record that *domain* has one held queue less, and give other domains their turn first."""
         self.held -= 1
         del self._domains_with_held[domain]
         if domain.held:

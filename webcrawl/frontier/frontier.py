@@ -42,9 +42,9 @@ class Frontier:
     *path* is the directory: it contains ``front/``, ``back/`` and ``done/``. *clock* returns epoch
     seconds.
 
-    *rests* stores the rests of hosts without a queue that do not fit in memory. It must be open as
-    long as the frontier is; with None all rests are kept in memory. *shares* limits how many hosts
-    of one registered domain are in process; None means no limit.
+    *rests* stores the rest periods of hosts without a queue that do not fit in memory. It must be
+    open as long as the frontier is; with None all of them are kept in memory. *shares* limits how
+    many hosts of one registered domain are in process; None means no limit.
     """
 
     def __init__(
@@ -146,9 +146,10 @@ class Frontier:
         return self._counts.crawl
 
     def resize(self, *, queues: int, rests: int) -> None:
-        """Set the maximum number of back-end *queues*, and of *rests* kept in memory.
+        """Set the maximum number of back-end *queues*, and of rest periods (*rests*) in memory.
 
-        The rests are those of hosts without a queue. Existing queues stay until they are empty.
+        The rest periods are those of hosts without a queue. Existing queues stay until they are
+        empty.
         """
         self._back.resize(queues)
         self._back.remembered.resize(rests)
@@ -261,8 +262,8 @@ class Frontier:
         Journaling a host twice does no harm.
         """
         queues = [*self._back.in_line(_CONTACTS_PER_WRITE)]
-        at = self._clock()
-        self._log.write(*(Contact(queue.host, at, queue.min_rest) for queue in queues))
+        now = self._clock()
+        self._log.write(*(Contact(queue.host, now, queue.min_rest) for queue in queues))
         for queue in queues:
             queue.journaled = self._log.number
 

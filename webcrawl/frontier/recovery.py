@@ -1,4 +1,4 @@
-"""Recovery: reads the done log since the last snapshot, and restores the rests of hosts from it.
+"""Recovery: reads the done log since the last snapshot, and lets hosts rest as it says.
 
 Called once, when the frontier is opened (parts.py). The invariant: reading the same log again gives
 the same result, so a crash during or soon after a recovery needs no special care.
@@ -109,10 +109,10 @@ def restore_rests(
     policies: FrontierPolicies,
     unlogged_until: float,
 ) -> list[Release]:
-    """Let hosts and shared clocks in *back* rest as before the restart; return releases to journal.
+    """Let the hosts in *back* rest as before the restart; return the releases to journal.
 
-    Rests come from the snapshot *state* and the releases in *replayed*; the last rest of a host
-    counts. After a contact that was cut off, a host rests as *policies* say for a contact that
+    Shared clocks rest, too. Rest periods are taken from the snapshot *state* and the releases in
+    *replayed*; the last one of a host counts. After a contact that was cut off, a host rests as *policies* say for a contact that
     lasted until *now*, and whose server may still be answering. Contacts before *unlogged_until*,
     epoch seconds, may be missing from the log, so all hosts also rest as if they had been contacted
     then. No host rests less than it would have without the restart, and none rests longer because

@@ -1,4 +1,4 @@
-"""Rests of hosts without a back-end queue and of shared clocks, in memory and in a store.
+"""Rest periods of hosts without a back-end queue and of shared clocks, in memory and on disk.
 
 A host whose queue ran empty leaves the host table, but its rest is not over: a URL found a second
 later must still wait. Used by the back end, and by shared.py, whose clocks never have a queue. The
@@ -38,7 +38,7 @@ assert _REST.size == 24
 
 
 def stored_rest(data: bytes) -> tuple[float, float]:
-    """Decode a rest from the store: return its end (epoch seconds) and its *min_rest* (seconds)."""
+    """Decode a stored rest period; return its end (epoch seconds) and its *min_rest* (seconds)."""
     until, _, min_rest = _REST.unpack(data)
     return until, min_rest
 
@@ -64,7 +64,7 @@ class RestStore(Protocol):
 
 
 class HostClocks:
-    """Rests of hosts without a queue: maps a host to its (ready_at, min_rest).
+    """Rest periods of hosts without a queue: maps a host to its (ready_at, min_rest).
 
     *ready_at* is when the host may be contacted, epoch seconds. *min_rest* is the last rest that it
     asked for, in seconds, as in ``BackQueue``. If *store* is None, *limit* has no effect.
@@ -82,11 +82,11 @@ class HostClocks:
         self._tidied_at = min(limit, _FIRST_TIDY)
 
     def __len__(self) -> int:
-        """Return the number of rests in memory."""
+        """Return the number of hosts whose rest period is in memory."""
         return len(self._rests)
 
     def resize(self, limit: int) -> None:
-        """Keep at most *limit* rests in memory, as soon as the next rest is added."""
+        """Keep at most *limit* rest periods in memory, as soon as the next one is added."""
         self._limit = limit
         self._tidied_at = min(self._tidied_at, limit)
 
@@ -101,7 +101,7 @@ class HostClocks:
                 self._tidy(now)
 
     def _tidy(self, now: float) -> None:
-        """Remove rests that are over; if too many are left, move the latest ones to the store.
+        """Remove rest periods that are over; if too many are left, move the latest to the store.
 
         Does not wait for the disk.
         """
@@ -122,9 +122,9 @@ class HostClocks:
                 self.spilled += 1
 
     def find(self, host: str) -> tuple[float, float] | None:
-        """Return (ready_at, min_rest) of *host*, or None if no rest is known.
+        """Return the rest period (ready_at, min_rest) of *host*, or None if none is known.
 
-        The rest may be over. At most one disk access.
+        It may be over. Needs at most one disk access.
         """
         rest = self._find(host)
         if self.quiet_until <= self._clock():
@@ -133,7 +133,7 @@ class HostClocks:
         return max(ready_at, self.quiet_until), min_rest
 
     def _find(self, host: str) -> tuple[float, float] | None:
-        """Return the rest that is stored for *host*, in memory or on disk, or None."""
+        """Return the rest period that is stored for *host*, in memory or on disk, or None."""
         rest = self._rests.get(host)
         if rest is not None or self._store is None:
             return rest
@@ -146,11 +146,11 @@ class HostClocks:
         return min(until, self._clock() + longest), min_rest
 
     def latest(self, hosts: Iterable[str]) -> float:
-        """Return when the last of the rests of *hosts* in memory is over; 0.0 if there is none."""
+        """Return when all *hosts* have rested, as far as known in memory; 0.0 if none has to."""
         return max((self._rests[host][0] for host in hosts if host in self._rests), default=0.0)
 
     def take(self, host: str) -> tuple[float, float] | None:
-        """Remove the rest of *host* from memory, and return it like ``find``.
+        """Remove the rest period of *host* from memory, and return it like ``find``.
 
         From now on the caller keeps it.
         """
@@ -162,12 +162,12 @@ class HostClocks:
     # --- snapshot
 
     def snapshot(self, *, without: Container[str]) -> Series:
-        """Return the rests that a restart would not find in the store: (host, ready_at, min_rest).
+        """Return the rest periods that a restart would not find in the files of the store.
 
-        They are as of this call. It takes 10 ns for each rest in memory, and 0.3 us for each that
-        the store has not saved. Of two rests of one host the newer one comes later. Some may be
-        over. Hosts in *without* are left out if their rest is in the store, as ``take`` may have
-        returned it since.
+        They are tuples (host, ready_at, min_rest), as of this call. It takes 10 ns for each in
+        memory, and 0.3 us for each that the store has not saved. If there are two of one host, the
+        newer one comes later. Some may be over. Hosts in *without* are left out if their rest
+        period is in the store, as ``take`` may have returned it since.
         """
         unsaved: list[tuple[str, float, float]] = []
         if self._store is not None:

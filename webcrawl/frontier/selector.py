@@ -19,7 +19,10 @@ class Selector(Protocol):
     """Interface of a selector."""
 
     def choose(self, levels: Sequence[int]) -> int:
-        """Return one of *levels*: the non-empty ones, ascending, at least one."""
+        """Choose and return one of *levels*, the numbers of the non-empty levels.
+
+        They are in ascending order, and there is at least one.
+        """
         ...
 
 

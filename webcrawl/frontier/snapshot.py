@@ -120,7 +120,7 @@ class FrontierCounts(msgspec.Struct):
             self._count(f"visits/{record.visit}", 1)
 
     def reopened(self, outcome: str) -> None:
-        """Count *outcome* once less, as a URL that ended with it is tried again."""
+        """Subtract one from the count of *outcome*, as a URL that had it is tried again."""
         self._count(f"outcome/{outcome}", -1)
 
     def _count(self, name: str, number: int) -> None:

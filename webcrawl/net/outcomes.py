@@ -112,13 +112,13 @@ class HeaderTooLargeError(FetchError, DownloadFailedError):
 
 
 class UnwantedTypeError(FetchError, DownloadCancelledError):
-    """The answer has an unwanted content type; its body was not received. This failure is final."""
+    """The answer has an unwanted content type; its body was not received. This is final."""
 
     outcome = "unwanted_type"
 
 
 class ForbiddenAddressError(FetchError, DownloadCancelledError):
-    """All addresses of the host are outside the public internet; see `guard`. It is final."""
+    """All addresses of the host are outside the public internet; see `guard`. This is final."""
 
     outcome = "address_forbidden"
 

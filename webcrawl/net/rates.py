@@ -3,12 +3,12 @@
 They are set for the sake of the network's operator, with CONTACTS_MAX and BANDWIDTH_MAX, which the
 processes of a hive share equally. Bytes are counted as connections receive them, including TLS but
 not the headers of TCP and below. Downloads in progress are never slowed down, as their hosts would
-look slow. Instead, the next contacts wait. Until a contact has ended, it is assumed to bring as
+look slow. Instead, the next contacts wait. Until a contact has ended, it is assumed to receive as
 many bytes as earlier ones did on average.
 
 Invariant: in t seconds no more contacts begin than the rate allows in t + 1 seconds, so at most 2 %
-more in a minute. Bytes may exceed the rate if downloads in progress bring more than the average;
-later contacts wait longer to make up for that. While no page brings more than 2 % of a minute's
+more in a minute. Bytes may exceed the rate if downloads in progress receive more than the average;
+later contacts wait longer to make up for that. While no page is larger than 2 % of a minute's
 bytes, the bytes of any minute are within 5 % of the rate. Nothing survives a restart.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Capacity that was not used can be used up to this many seconds later.
 _SAVED_SECS = 1.0
-# Bytes that the first contact is assumed to bring, and the number of contacts that the moving
+# Bytes that the first contact is assumed to receive, and the number of contacts that the moving
 # average covers.
 _FIRST_BYTES = 16_384.0
 _AVERAGED = 64
@@ -56,7 +56,7 @@ class Rates:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from CONTACTS_MAX and BANDWIDTH_MAX.
+        """Create the limits from CONTACTS_MAX and BANDWIDTH_MAX in *settings*.
 
         Raises FatalError with one sentence for an invalid value.
         """
@@ -83,13 +83,13 @@ class Rates:
         return "CONTACTS_MAX" if self._contacts_due > self._bytes_due else "BANDWIDTH_MAX"
 
     def note_start(self) -> float:
-        """Count a new contact; return the bytes that it is expected to bring, for ``note_end``."""
+        """Count a new contact; return how many bytes it is expected to receive, for ``note_end``."""
         self._contacts_due = self._due_after(self._contacts_due, 1.0, self._contacts)
         self._spend_bytes(self._average)
         return self._average
 
     def note_end(self, expected: float) -> None:
-        """Count the end of a contact that was expected to bring *expected* bytes."""
+        """Count the end of a contact, for which ``note_start`` had returned *expected* bytes."""
         self._spend_bytes(-expected)
         self._average += (self._unaveraged - self._average) / _AVERAGED
         self._unaveraged = 0

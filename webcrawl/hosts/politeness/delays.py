@@ -118,7 +118,7 @@ def profile_of(settings: BaseSettings) -> PolitenessProfile:
 
 
 class RestTimes(msgspec.Struct, frozen=True, gc=False):
-    """The rest of a host after a contact, in seconds.
+    """How long a host must rest after a contact, in seconds, and why.
 
     - *secs* is the rest from now.
     - *min_rest* is the shortest rest after the *next* contact, used if the process dies during it.
@@ -410,7 +410,7 @@ class Politeness:
             self.records.put(host)
 
     def is_lost(self, host: str) -> bool:
-        """Return whether *host*, which cannot be found now, has been looked up often enough."""
+        """Return whether the look-ups of *host* have failed too often to try another one."""
         return self.records.get(host).lookups_failed > self.retries.rule(_LOOKUP_FAILED).tries
 
     def forgive(self, key: str, url: str) -> None:

@@ -34,6 +34,6 @@ class Refusals:
 
     def resting(self, has_more: Callable[[str], bool]) -> Counter[str]:
         """Count the resting hosts for which *has_more* returns True, by outcome. O(hosts)."""
-        at = self._clock()
-        self._hosts = {host: rest for host, rest in self._hosts.items() if rest[0] > at}
+        now = self._clock()
+        self._hosts = {host: rest for host, rest in self._hosts.items() if rest[0] > now}
         return Counter(outcome for host, (_, outcome) in self._hosts.items() if has_more(host))

@@ -200,6 +200,7 @@ class Exchange(asyncio.Protocol):
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Use *transport*, a new connection to the server."""
         # Both event loops turn off Nagle's algorithm without being asked.
         self.transport = transport  # type: ignore[assignment]  # the loops pass this type
         if isinstance(transport, TlsTransport):
@@ -209,6 +210,7 @@ class Exchange(asyncio.Protocol):
             self._fence.enclose(transport)
 
     def data_received(self, data: bytes) -> None:
+        """Process *data* from the server, which is decrypted already; check the limits."""
         if not self.tls:  # the TLS transport has already counted the encrypted bytes
             self._count_received(len(data))
         if not self._is_asked:
@@ -240,10 +242,12 @@ class Exchange(asyncio.Protocol):
             self._count_framing(len(data), self._body_size - body_size)
 
     def connection_lost(self, exc: BaseException | None) -> None:
+        """End the exchange, as the server closed the connection, or because of *exc*."""
         self.transport = None
         self._parser = None  # it refers back to this object
         if self._is_complete:
             return
+
         if self._kept_chunks is not None:
             self._decode_leniently(self._kept_chunks)
 
@@ -261,6 +265,7 @@ class Exchange(asyncio.Protocol):
     # Called by the parser. An exception here stops it; it then raises an exception of its own.
 
     def on_message_begin(self) -> None:
+        """Begin an answer, interim or final."""
         self._has_begun = True
         self._answers += 1
         if self._is_complete or self._answers > _MAX_ANSWERS:
@@ -276,6 +281,10 @@ class Exchange(asyncio.Protocol):
             self.headers.append((name, value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
+        """Check the header of an answer and, if that is the final one, publish it.
+
+        ValueError is raised if the parser may have read the head wrongly; it is then repaired.
+        """
         parser = self._parser
         assert parser is not None
         status = parser.get_status_code()
@@ -324,6 +333,7 @@ class Exchange(asyncio.Protocol):
         self._wake()
 
     def on_body(self, data: bytes) -> None:
+        """Buffer *data*, a part of the body; stop reading if too much waits to be read."""
         if self._is_complete:
             self._is_reusable = False
             return
@@ -340,6 +350,7 @@ class Exchange(asyncio.Protocol):
         self._wake()
 
     def on_message_complete(self) -> None:
+        """End the body of the final answer; interim answers have none."""
         if not self._has_header or self._is_complete:
             return
         self._is_complete = True

@@ -222,6 +222,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     # Called by the protocol.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypt *data* and send it."""
         if self._is_over:
             return
         _LIB.ERR_clear_error()  # an old error would be taken for an error of this connection
@@ -257,6 +258,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._continue_handshake()
 
     def data_received(self, data: bytes) -> None:
+        """Decrypt *data*, or continue the handshake with it."""
         self._count(len(data))
         if self._is_over:
             return
@@ -275,6 +277,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._error = UnclosedError("the connection was closed without a close_notify")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the protocol, or the waiting handshake, that the connection is lost."""
         self._is_over = True
         error, self._error = self._error or exc, None
         if self._is_open:
