@@ -112,11 +112,11 @@ def restore_rests(
     """Let the hosts in *back* rest as before the restart; return the releases to journal.
 
     Shared clocks rest, too. Rest periods are taken from the snapshot *state* and the releases in
-    *replayed*; the last one of a host counts. After a contact that was cut off, a host rests as *policies* say for a contact that
-    lasted until *now*, and whose server may still be answering. Contacts before *unlogged_until*,
-    epoch seconds, may be missing from the log, so all hosts also rest as if they had been contacted
-    then. No host rests less than it would have without the restart, and none rests longer because
-    the clock was set back while the machine was down.
+    *replayed*; the last one of a host counts. After a contact that was cut off, a host rests as
+    *policies* say for a contact that lasted until *now*, and whose server may still be answering.
+    Contacts before *unlogged_until*, epoch seconds, may be missing from the log, so all hosts also
+    rest as if they had been contacted then. No host rests less than it would have without the
+    restart, and none rests longer because the clock was set back while the machine was down.
 
     The returned releases are those of the contacts that were cut off.
     """

@@ -125,7 +125,7 @@ def _types(settings: BaseSettings, setting: str) -> frozenset[str]:
         main_type, slash, subtype = name.partition("/")
         if not main_type or not slash or "/" in subtype or "*" in name:
             raise FatalError(
-                f"{setting} must have media types (text/html) or all of one kind (text/), "
+                f"{setting} must contain media types (text/html) or beginnings of them (text/), "
                 f"not {name!r}."
             )
     return frozenset(names)

@@ -83,7 +83,7 @@ class Rates:
         return "CONTACTS_MAX" if self._contacts_due > self._bytes_due else "BANDWIDTH_MAX"
 
     def note_start(self) -> float:
-        """Count a new contact; return how many bytes it is expected to receive, for ``note_end``."""
+        """Count a new contact; return how many bytes it should receive, for ``note_end``."""
         self._contacts_due = self._due_after(self._contacts_due, 1.0, self._contacts)
         self._spend_bytes(self._average)
         return self._average

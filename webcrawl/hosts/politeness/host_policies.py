@@ -163,7 +163,7 @@ class HostTables:
             raise ValueError('parallel needs owner_allows = true, and POLITENESS_KEY "host"')
         missing = ", ".join(sorted((policy.link_kinds or frozenset()) - limits.kinds))
         if missing:
-            raise ValueError(f"link_kinds may only have kinds of LINK_KINDS, which lacks {missing}")
+            raise ValueError(f"link_kinds must be among LINK_KINDS, which does not have {missing}")
 
         added = additions(policy.headers, policy.cookies, policy.proxy)
         name = _name_in(title)
@@ -255,7 +255,7 @@ def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits
     except ValueError as error:
         raise FatalError(f"{SETTING} {path} cannot be used: {error}.") from error
     if path and any(rules.added.values()) and Path(path).stat().st_mode & 0o044:
-        logger.warning("%s %s has secrets but others can read it: run chmod go-r", SETTING, path)
+        logger.warning("%s %s has secrets, but others can read it: run chmod go-r", SETTING, path)
 
 
 def _name_in(title: str) -> str:
@@ -265,7 +265,9 @@ def _name_in(title: str) -> str:
     """
     if "*" in title:
         if not _PATTERN.fullmatch(title.lower()) or title.count("*") > _MAX_STARS:
-            raise ValueError(f"a pattern may have letters, digits, -, . and {_MAX_STARS} * at most")
+            raise ValueError(
+                f"a pattern may contain letters, digits, -, . and at most {_MAX_STARS} *"
+            )
         return title.lower()
     host = host_in(title.removeprefix("="))
     if not host:

@@ -285,7 +285,8 @@ class Outage:
         outcomes = ", ".join(f"{name} {count}" for name, count in streak.outcomes.most_common(3))
         sentence = (
             f"{len(streak.hosts)} hosts in a row failed ({outcomes}): the {streak.service} seems "
-            f"to be down. It is tried every {self.probe_secs:g} s; the crawl continues by itself."
+            f"to be down. It is tried every {self.probe_secs:g} s; "
+            "the crawl will continue automatically."
         )
         if streak is self._lookups and not streak.answered:
             sentence += " No host name was ever found: check the network and DNS_SERVERS."

@@ -116,6 +116,7 @@ class Walls:
         if not (outcome or may_count):
             return ""
 
+        # The marks of a URL show whether another URL is unlike it.
         shape = shape_of(body, url, scripts=outcome != CHALLENGED)
         if outcome:
             marks = [xxh3_64_intdigest(url.encode()) & 0xFFFFFFFF]
@@ -126,23 +127,25 @@ class Walls:
         else:
             return ""
 
-        known = _find_or_add(record.walls, shape.fingerprint, outcome)
-        is_unlike = all(set(marks).isdisjoint(others) for others in known.urls)
-        if marks and is_unlike and len(known.urls) < _ENOUGH_URLS:
-            known.urls.append([*marks, shape.source])
+        wall = _find_or_add(record.walls, shape.fingerprint, outcome)
+        is_unlike = all(set(marks).isdisjoint(others) for others in wall.urls)
+        if marks and is_unlike and len(wall.urls) < _ENOUGH_URLS:
+            wall.urls.append([*marks, shape.source])
         if len(record.walls) > _SHAPES:  # drop the oldest of the others with the fewest URLs
-            record.walls.remove(min(record.walls[:-1], key=lambda wall: len(wall.urls)))
+            record.walls.remove(min(record.walls[:-1], key=lambda other: len(other.urls)))
         self._records.put(record)
 
-        is_learned = len(known.urls) >= _ENOUGH_URLS
+        is_learned = len(wall.urls) >= _ENOUGH_URLS
         if had_document and outcome != SOFT_ERROR:
             # If pages of other shapes have a login form, too, ordinary documents of this host have
             # one.
-            others = [wall for wall in record.walls if wall.outcome == WALLED and wall is not known]
+            others = [
+                known for known in record.walls if known.outcome == WALLED and known is not wall
+            ]
             is_learned = outcome == CHALLENGED or not others
         elif is_learned and outcome != CHALLENGED:
             response.flags.append(ALIKE)
-            is_learned = all(shape.source in urls for urls in known.urls)
+            is_learned = all(shape.source in urls for urls in wall.urls)
 
         if outcome != SOFT_ERROR:
             if not is_learned:

@@ -61,7 +61,7 @@ def server_address(text: str) -> Address:
     except ValueError:
         port = 0
     if not port:
-        raise FatalError(f"DNS_SERVERS must have addresses (ip or ip:port), not {text!r}.")
+        raise FatalError(f"DNS_SERVERS must contain addresses (ip or ip:port), not {text!r}.")
     return address, port
 
 
