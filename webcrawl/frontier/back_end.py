@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, QueueState
 from webcrawl.frontier.entry import decode, encode, host_of
-from webcrawl.frontier.host_parts import host_of_key, keys_but_for, politeness_key
+from webcrawl.frontier.host_parts import host_of_key, keys_of_other_divisions, politeness_key
 from webcrawl.frontier.overflow import Overflows
 from webcrawl.frontier.tails import Tails
 
@@ -353,7 +353,7 @@ class BackEnd:
             self.overflows.retire(drained)
         return data
 
-    def diverts(self, queue: BackQueue, entry: Entry, now: float) -> bool:
+    def divert(self, queue: BackQueue, entry: Entry, now: float) -> bool:
         """Put *entry* elsewhere if it must not be fetched now; return whether that was done.
 
         The entry has just been popped from *queue*, which is the first in line. If it is to be
@@ -397,7 +397,7 @@ class BackEnd:
         checked again a second after *now*.
         """
         rest = self.remembered.find(host) if parts > 1 else None
-        keys = [*keys_but_for(host, parts)]
+        keys = [*keys_of_other_divisions(host, parts)]
         until = max(0.0 if rest is None else rest[0], self.remembered.latest([host, *keys]))
         for key in keys:
             queue = self._table.get(key)

@@ -247,7 +247,7 @@ class Frontier:
             entry = decode(back.pop(queue))
             if self._finished.hides_entry(entry):
                 back.skip_if_empty(queue)
-            elif not back.diverts(queue, entry, now):
+            elif not back.divert(queue, entry, now):
                 back.begin(queue, now)
                 self._counts.popped += 1
                 return self._leases.hand_out(entry, queue.host, now, self.shard)

@@ -27,7 +27,7 @@ def host_of_key(key: str) -> str:
     return key.partition(_MARK)[0]
 
 
-def keys_but_for(host: str, parts: int) -> Iterator[str]:
+def keys_of_other_divisions(host: str, parts: int) -> Iterator[str]:
     """Yield the keys that *host* may have had when it was not divided into *parts* parts."""
     if parts > 1:
         yield host

@@ -85,7 +85,7 @@ class Connection:
         pass_fence()
         self._writer.write(data)
 
-    async def line(self) -> bytes:
+    async def read_line(self) -> bytes:
         """Return the next line without its line end.
 
         Raises BadAnswerError if the line is longer than 64 kB.

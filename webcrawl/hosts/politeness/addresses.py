@@ -34,7 +34,7 @@ class HostAddresses:
     clock: TimeSource
     _closed: bool = dataclasses.field(default=False, init=False)
 
-    def look(self, host: str) -> list[str] | DnsError | None:
+    def known_addresses(self, host: str) -> list[str] | DnsError | None:
         """Return the known addresses of *host* that may be contacted, in the order to try them.
 
         The list is empty if all addresses are forbidden. Returns an error if the host has no

@@ -91,7 +91,7 @@ class Preconditions:
 
         address = ""
         if self.addresses is not None and host and not self.rules.host_policy(host).proxy:
-            addresses = self.addresses.look(host)
+            addresses = self.addresses.known_addresses(host)
             if not isinstance(addresses, list) or not addresses:
                 return self._without_address(host, addresses)
             if any(map(self.rules.excluded_by, addresses)):
@@ -100,7 +100,10 @@ class Preconditions:
         return self._by_robots(entry, address)
 
     def _without_address(self, host: str, result: list[str] | DnsError | None) -> Decision:
-        """Return the decision for *host*, for which ``HostAddresses.look`` returned *result*."""
+        """Return the decision for *host*, which has no address that may be contacted now.
+
+        *result* is what ``HostAddresses.known_addresses`` returned.
+        """
         if result is None:
             return Decision(FetchAction.RESOLVE)
         if not isinstance(result, DnsError):
@@ -117,7 +120,7 @@ class Preconditions:
         url, robots = entry.url, self.robots
         crawl_delay = robots.crawl_delay(url)
         is_robots_file = entry.kind == ROBOTS_REDIRECT
-        finding = RobotsFinding(RobotsStatus.ALLOWED) if is_robots_file else robots.look(url)
+        finding = RobotsFinding(RobotsStatus.ALLOWED) if is_robots_file else robots.verdict_on(url)
         sitemaps = () if entry.kind in NO_URLS else robots.take_sitemaps(url)
 
         outcome, line = "", finding.line

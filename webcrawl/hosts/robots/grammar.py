@@ -70,7 +70,7 @@ _DELAY_CHARS = 40
 RuleLine: TypeAlias = tuple[bool, str, str]
 
 
-class RobotsReading(NamedTuple):
+class ParsedRobots(NamedTuple):
     """The contents of a robots.txt that apply to one crawler.
 
     *crawl_delay* is in seconds, None if there is none. *bad_delay* is the last Crawl-delay that is
@@ -83,7 +83,7 @@ class RobotsReading(NamedTuple):
     bad_delay: str
 
 
-def read(body: bytes, *, token: str) -> RobotsReading:
+def read(body: bytes, *, token: str) -> ParsedRobots:
     """Parse *body* for the crawler with the product token *token*, in upper or lower case."""
     reader = _Reader(token.lower())
     for kind, value, line in _records(body):
@@ -96,7 +96,7 @@ def read(body: bytes, *, token: str) -> RobotsReading:
         elif value:
             reader.sitemaps[_text(value)] = None
     group = reader.named if reader.named.exists else reader.everyone
-    return RobotsReading(group.rules, group.crawl_delay, tuple(reader.sitemaps), group.bad_delay)
+    return ParsedRobots(group.rules, group.crawl_delay, tuple(reader.sitemaps), group.bad_delay)
 
 
 @dataclass(slots=True, eq=False)

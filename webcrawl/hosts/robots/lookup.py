@@ -103,7 +103,7 @@ class RobotsSearch:
     # When robots.txt was last requested from an origin, by *clock*.
     _asked: OrderedDict[str, float] = dataclasses.field(default_factory=OrderedDict, init=False)
 
-    def look(self, url: str) -> RobotsFinding:
+    def verdict_on(self, url: str) -> RobotsFinding:
         """Return whether robots.txt allows *url*, or why that is not known yet."""
         if not self.obey or not url.startswith(_WITH_ROBOTS):
             return RobotsFinding(RobotsStatus.ALLOWED)

@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES
-from webcrawl.hosts.robots.spelling import loosened, spelled
+from webcrawl.hosts.robots.spelling import canonical_spelling, loose_spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,10 +98,10 @@ class RuleSet:
     def decide(self, path: str) -> RuleMatch | None:
         """Return the decision about *path*, or None if no rule matches.
 
-        *path* is in the canonical spelling of `spelling.spelled`.
+        *path* is in the canonical spelling of `spelling.canonical_spelling`.
         """
         best = self._best(path, _NO_RULE)
-        loose = loosened(path)
+        loose = loose_spelling(path)
         if loose != path:
             best = self._best(loose, best)
         rank, line = best
@@ -158,14 +158,14 @@ class _RuleSetBuilder:
         """Add a rule with this *pattern*, in both spellings; *line* is its line in the file."""
         if pattern[0] not in "/*":
             pattern = "/" + pattern
-        pattern = spelled(pattern)
+        pattern = canonical_spelling(pattern)
         rule = (2 * len(pattern) + allow, line)
 
         # With a "$" at its end, a pattern must match to the end of the path.
         is_anchored = pattern[-1] == "$"
         if not is_anchored and "*" not in pattern:
             self._add_best(self.prefixes, pattern, rule)
-            loose = loosened(pattern)
+            loose = loose_spelling(pattern)
             if loose != pattern:
                 self._add_best(self.prefixes, loose, rule)
             return
@@ -180,7 +180,7 @@ class _RuleSetBuilder:
 
         pieces = pattern.split("*")
         self._add_pieces(pieces, rule, is_anchored=is_anchored)
-        loose_pieces = _loosened(pieces) if "%" in pattern else pieces
+        loose_pieces = _loosely_spelled(pieces) if "%" in pattern else pieces
         if loose_pieces != pieces:
             self._add_pieces(loose_pieces, rule, is_anchored=is_anchored)
 
@@ -240,11 +240,11 @@ def _continues_with(path: str, position: int, pieces: tuple[str, ...], ending: s
     return True
 
 
-def _loosened(pieces: list[str]) -> list[str]:
+def _loosely_spelled(pieces: list[str]) -> list[str]:
     """Return the *pieces* of a pattern in their loose spelling; a ``?`` begins the query."""
     loose = []
     in_query = False
     for piece in pieces:
-        loose.append(loosened(piece, in_query=in_query))
+        loose.append(loose_spelling(piece, in_query=in_query))
         in_query = in_query or "?" in piece
     return loose

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.grammar import read
 from webcrawl.hosts.robots.match import RuleMatch, RuleSet
-from webcrawl.hosts.robots.spelling import path_of, spelled
+from webcrawl.hosts.robots.spelling import canonical_spelling, path_of
 from webcrawl.items import is_success
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class RobotsRules:
 
         The line is text without its comment, "" if no rule matches. Takes about 2 us.
         """
-        path = spelled(path_of(url))
+        path = canonical_spelling(path_of(url))
         match = None if path == _ROBOTS_PATH else self._rules.decide(path)
         if match is None:
             return _NO_RULE

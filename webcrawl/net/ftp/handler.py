@@ -125,7 +125,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
             self.limits.check_type(content_type, request)
             streams = await self.dialer.dial(target.host, target.port, open_streams)
             async with aclosing(Connection(streams, self.limits)) as control:
-                visit = _FtpVisit(
+                ftp_fetch = _FtpFetch(
                     session=Session(control, self.dialer, self.limits),
                     target=target,
                     user=user.encode("utf-8", "replace"),
@@ -133,7 +133,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
                     limit=free_bytes(request, self.limits.max_bytes),
                     contact=contact,
                 )
-                document = await visit.document()
+                document = await ftp_fetch.fetch()
                 if is_success(document.status):
                     document.content_type = content_type
 
@@ -142,7 +142,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
 
 
 @dataclass(slots=True, kw_only=True)
-class _FtpVisit:
+class _FtpFetch:
     """Gets one document of *target*, over one control connection, with at most *limit* bytes."""
 
     session: Session
@@ -152,9 +152,9 @@ class _FtpVisit:
     limit: int
     contact: PlainContact
 
-    async def document(self) -> Document:
+    async def fetch(self) -> Document:
         """Log in, fetch the document, and return it; or return the server's refusal."""
-        reply = await self.session.reply()
+        reply = await self.session.read_reply()
         if reply.is_good:
             reply = await self.session.log_in(self.user, self.password)
         if not reply.is_good:
@@ -220,7 +220,7 @@ class _FtpVisit:
         await data.aclose()
         if reply.is_preliminary and not flags:
             try:
-                reply = await self.session.reply()
+                reply = await self.session.read_reply()
             except outcomes.ConnectionLostError:
                 reply = FtpReply(426, b"hung up before confirming the end of the file")
             if not reply.is_good:

@@ -68,7 +68,7 @@ class Session:
         self._limits = limits
         self._lines = 0
 
-    async def reply(self) -> FtpReply:
+    async def read_reply(self) -> FtpReply:
         """Receive and return the next reply; raise BadAnswerError if it is not valid."""
         line = await self._line()
         match = _REPLY.fullmatch(line)
@@ -95,7 +95,7 @@ class Session:
                 raise outcomes.BadUrlError("a line break in a path, user name or password")
             command = command + b" " + argument
         self._control.send(command + b"\r\n")
-        return await self.reply()
+        return await self.read_reply()
 
     async def log_in(self, user: bytes, password: bytes) -> FtpReply:
         """Log in, and return the last reply; it is good if the login succeeded."""
@@ -142,4 +142,4 @@ class Session:
             raise outcomes.BadAnswerError(
                 f"the server sent more than {_MAX_LINES} lines of replies"
             )
-        return await self._control.line()
+        return await self._control.read_line()

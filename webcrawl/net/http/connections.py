@@ -165,7 +165,7 @@ class HttpConnections:
         self._busy.add(exchange)
         try:
             exchange.ask(request, until=until)
-            await exchange.header()
+            await exchange.receive_header()
         except BaseException as error:
             self._busy.discard(exchange)
             exchange.finish()
@@ -235,14 +235,14 @@ class HttpConnections:
         async def connect(address: str, port: int, local: tuple[str, int] | None) -> Exchange:
             exchange = self._new_exchange(peer=address)
             tls = (
-                self._tls.over(exchange, _certificate_name(to.host))
+                self._tls.new_layer(exchange, _certificate_name(to.host))
                 if to.scheme == "https"
                 else None
             )
             protocol = tls or exchange
             await self._loop.create_connection(lambda: protocol, address, port, local_addr=local)
             if tls is not None:
-                await tls.opened()
+                await tls.wait_until_open()
             return exchange
 
         # This method is not a coroutine, as each coroutine would add 1 us to a connection.
@@ -256,7 +256,7 @@ class HttpConnections:
         The limits of the proxy's answer do not apply to the tunnel.
         """
         exchange.ask(tunnel_request(endpoint, proxy), until=until)
-        await exchange.header()
+        await exchange.receive_header()
         if not is_success(exchange.status):
             raise BadAnswerError(f"the proxy answered {exchange.status} {exchange.reason}")
 
@@ -264,12 +264,12 @@ class HttpConnections:
         outer = exchange.transport
         assert outer is not None
         inside = self._new_exchange(peer=exchange.peer)
-        tls = self._tls.over(inside, _certificate_name(endpoint.host))
+        tls = self._tls.new_layer(inside, _certificate_name(endpoint.host))
 
         async def begin(*_: object) -> None:
             outer.set_protocol(tls)
             tls.connection_made(outer)
-            await tls.opened()
+            await tls.wait_until_open()
 
         await self._dialer.dial_address(endpoint.host, endpoint.port, begin, until=until)
         inside.may_be_kept = not exchange.is_mended

@@ -67,7 +67,7 @@ class Exchange(asyncio.Protocol):
 
     transport: asyncio.Transport | None = None
     certificate: bytes | None = None  # the server's, in DER form; None without TLS
-    tls = ""  # see ``TlsTransport.names``; empty without TLS
+    tls = ""  # see ``TlsTransport.version_and_cipher``; empty without TLS
     status = 0
     reason = ""
     version = ""
@@ -146,7 +146,7 @@ class Exchange(asyncio.Protocol):
             self._loop.call_soon(self.data_received, self._early_data)
             self._early_data = b""
 
-    async def header(self) -> None:
+    async def receive_header(self) -> None:
         """Wait for the header of the final answer; from then on the rate of the body is checked.
 
         For errors and redirects, whose header is sufficient, the body must come within 2 s.
@@ -205,7 +205,7 @@ class Exchange(asyncio.Protocol):
         self.transport = transport  # type: ignore[assignment]  # the loops pass this type
         if isinstance(transport, TlsTransport):
             self.certificate = transport.certificate()
-            self.tls = transport.names()
+            self.tls = transport.version_and_cipher()
         elif self._fence is not None:
             self._fence.enclose(transport)
 

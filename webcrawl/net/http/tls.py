@@ -120,7 +120,7 @@ class TlsContext:
         _log_keys(context)
         return cls(context, is_verified=is_verified)
 
-    def over(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
+    def new_layer(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
         """Return a TLS layer between *protocol* and a connection to *host*.
 
         It is the transport of *protocol*, and is to be the protocol of the connection.
@@ -187,7 +187,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             _LIB.SSL_set_tlsext_host_name(tls, host.encode())
         _LIB.SSL_set_connect_state(tls)
 
-    async def opened(self) -> None:
+    async def wait_until_open(self) -> None:
         """Wait until the handshake is done; close the connection if it fails or is cancelled.
 
         Raises OSError, which includes SSLError.
@@ -201,7 +201,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         finally:
             self._handshake = None
 
-    def names(self) -> str:
+    def version_and_cipher(self) -> str:
         """Return TLS version and cipher suite, such as ``TLSv1.3 TLS_AES_128_GCM_SHA256``."""
         version = _LIB.SSL_get_version(self._tls)
         cipher = _LIB.SSL_CIPHER_get_name(_LIB.SSL_get_current_cipher(self._tls))
