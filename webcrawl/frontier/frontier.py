@@ -516,8 +516,9 @@ class Frontier:
             # They will be finished again, and must not be counted twice after another crash.
             self._log.write(Distrust())
 
-        requeues = replayed.requeues_to_apply(trust_done=trust_done)
-        self._front.push([requeue.data for requeue in requeues])
+        self._front.push(
+            [requeue.data for requeue in replayed.requeues_to_apply(trust_done=trust_done)]
+        )
 
     def snapshot(self) -> Iterator[bytes]:
         """Return the current state in pieces, to be published; begin a new segment of the done log.

@@ -39,8 +39,8 @@ class Overflows:
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
-        self._made = 0
-        self._free: list[int] = []
+        self._highest_number = 0
+        self._free_numbers: list[int] = []
         # Overflows that were drained since the last snapshot.
         self._drained: list[DiskFifo] = []
         # Overflows that were drained before the last snapshot, which does not name them.
@@ -69,18 +69,18 @@ class Overflows:
         # The remaining segments belong to overflows that the snapshot does not name.
         for number, segments in segments_on_disk.items():
             self._overflow(number).open(None, segments)
-        self._free += segments_on_disk
-        self._made = max([0, *overflows, *segments_on_disk])
+        self._free_numbers += segments_on_disk
+        self._highest_number = max([0, *overflows, *segments_on_disk])
         return overflows
 
     def take(self) -> DiskFifo:
         """Return an empty overflow. Nothing is written until it holds more than two frames."""
-        if not self._free:
+        if not self._free_numbers:
             self._empty_forgotten(1)
-        if self._free:
-            return self._overflow(self._free.pop())
-        self._made += 1
-        return self._overflow(self._made)
+        if self._free_numbers:
+            return self._overflow(self._free_numbers.pop())
+        self._highest_number += 1
+        return self._overflow(self._highest_number)
 
     def retire(self, overflow: DiskFifo) -> None:
         """Retire *overflow*, which has drained; the last snapshot may still need its files."""
@@ -104,7 +104,7 @@ class Overflows:
         while limit and self._forgotten:
             overflow = self._forgotten.pop()
             overflow.clear()
-            self._free.append(number_of(overflow))
+            self._free_numbers.append(number_of(overflow))
             limit -= 1
 
     def written(self) -> list[Path]:

@@ -52,7 +52,7 @@ class Rates:
         self._contacts_due = self._bytes_due = 0.0
         # Average bytes per contact, and the bytes received since it was updated last.
         self._average = _FIRST_BYTES
-        self._unaveraged = 0
+        self._received_since = 0
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
@@ -91,12 +91,12 @@ class Rates:
     def note_end(self, expected: float) -> None:
         """Count the end of a contact, for which ``note_start`` had returned *expected* bytes."""
         self._spend_bytes(-expected)
-        self._average += (self._unaveraged - self._average) / _AVERAGED
-        self._unaveraged = 0
+        self._average += (self._received_since - self._average) / _AVERAGED
+        self._received_since = 0
 
     def received(self, size: int) -> None:
         """Count *size* received bytes."""
-        self._unaveraged += size
+        self._received_since += size
         self._spend_bytes(size)
 
     def _spend_bytes(self, size: float) -> None:

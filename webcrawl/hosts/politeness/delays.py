@@ -369,34 +369,34 @@ class Politeness:
         host = record if name in (record.host, "") else self.records.get(name)
         return host, self.records.get(origin or f"//{record.host}")
 
-    def _count_failure(self, tried: HostRecord, outcome: str, rule: Rule) -> None:
-        """Count *outcome* in the record *tried* if it is a failure; a success resets the counts.
+    def _count_failure(self, target: HostRecord, outcome: str, rule: Rule) -> None:
+        """Count *outcome* in the record *target* if it is a failure; a success resets the counts.
 
         Consecutive failures are counted, and those that had the same outcome as the last one.
         """
         if rule.failures == 0:
-            tried.failures, tried.failed_with, tried.failed_alike = 0, "", 0
-            tried.penalty_until = 0.0
+            target.failures, target.failed_with, target.failed_alike = 0, "", 0
+            target.penalty_until = 0.0
             return
-        tried.failures += 1
-        tried.failed_alike = tried.failed_alike + 1 if tried.failed_with == outcome else 1
-        tried.failed_with = outcome
+        target.failures += 1
+        target.failed_alike = target.failed_alike + 1 if target.failed_with == outcome else 1
+        target.failed_with = outcome
 
-    def _give_up(self, tried: HostRecord, secs: float, *, origins: int = 1) -> bool:
-        """Give up the host or origin of the record *tried* if it has failed too often.
+    def _give_up(self, target: HostRecord, secs: float, *, origins: int = 1) -> bool:
+        """Give up the host or origin of the record *target* if it has failed too often.
 
         Returns whether it is given up. In that case no request is sent to it for *secs* seconds, or
         for the penalty if that is longer. The limits are multiplied by *origins*; with 0, one
         failure is enough.
         """
-        if not tried.failures:
+        if not target.failures:
             return False
-        outcome = tried.failed_with
+        outcome = target.failed_with
         max_alike = origins * self.retries.rule(outcome).failures
         max_failures = origins * self.retries.most_failures(outcome)
-        is_given_up = tried.failed_alike >= max_alike or tried.failures >= max_failures
+        is_given_up = target.failed_alike >= max_alike or target.failures >= max_failures
         if is_given_up:
-            tried.penalty_until = self.clock() + max(secs, self.limits.penalty)
+            target.penalty_until = self.clock() + max(secs, self.limits.penalty)
         return is_given_up
 
     def _with_jitter(self, secs: float) -> float:
@@ -417,10 +417,10 @@ class Politeness:
         """Clear the failures of the host and the origin of *url*; *key* continues to rest."""
         record = self.records.get(key)
         host, origin = self._host_and_origin(record, url)
-        for tried in (host, origin):
-            tried.failures = tried.failed_alike = tried.lookups_failed = 0
-            tried.failed_with, tried.penalty_until = "", 0.0
-            self.records.put(tried)
+        for target in (host, origin):
+            target.failures = target.failed_alike = target.lookups_failed = 0
+            target.failed_with, target.penalty_until = "", 0.0
+            self.records.put(target)
 
     def refusal(self, key: str, url: str) -> str:
         """Return the outcome for *url* if its host or origin is given up; "" if it may be fetched.

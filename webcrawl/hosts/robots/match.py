@@ -104,6 +104,7 @@ class RuleSet:
         loose = loose_spelling(path)
         if loose != path:
             best = self._best(loose, best)
+        # The rank of an Allow rule is odd; a rank of 0 means that no rule matches.
         rank, line = best
         return RuleMatch(allow=bool(rank & 1), line=line) if rank else None
 
