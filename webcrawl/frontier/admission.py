@@ -163,15 +163,15 @@ class Admission:
         """Return whether some parked URLs may still be fetched in this crawl. O(gates)."""
         counts = self._frontier.parked.counts
         waits = any(counts.get(gate.name) for gate in self._gates if not gate.may_outlive_crawl)
-        return waits or bool(self._frontier.parked.due) or bool(self._relenting())
+        return waits or bool(self._frontier.parked.due) or bool(self._gates_to_relax())
 
     @property
     def postponed(self) -> dict[str, int]:
         """Parked URLs that will be admitted once nothing else is left, by reason. O(gates)."""
         counts = self._frontier.parked.counts
-        return {gate.name: counts[gate.name] for gate in self._relenting()}
+        return {gate.name: counts[gate.name] for gate in self._gates_to_relax()}
 
-    def _relenting(self) -> list[Gate]:
+    def _gates_to_relax(self) -> list[Gate]:
         """Return the gates that hold URLs and would admit more of them now."""
         counts = self._frontier.parked.counts
         return [gate for gate in self._gates if counts.get(gate.name) and gate.can_release_more]
@@ -188,10 +188,10 @@ class Admission:
         parked.begin_pass([gate.name for gate in self._gates if gate.needs_pass(supply)])
 
         if supply is Supply.NONE and not parked.due:
-            relenting = self._relenting()
-            for gate in relenting:
+            gates = self._gates_to_relax()
+            for gate in gates:
                 gate.release_more()
-            parked.begin_pass([gate.name for gate in relenting])
+            parked.begin_pass([gate.name for gate in gates])
 
         checked = parked.reconsider(_PASS_ENTRIES, self._classify)
         return checked + self._frontier.due.work(_PASS_ENTRIES, self._classify_due) > 0

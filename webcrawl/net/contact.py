@@ -98,7 +98,7 @@ class Connection:
         except asyncio.LimitOverrunError as e:
             raise outcomes.BadAnswerError("a line is longer than 64 kB") from e
         except (asyncio.IncompleteReadError, OSError) as e:
-            raise _lost(e) from e
+            raise _lost_error(e) from e
         self._count(len(line))
         return line.rstrip(b"\r\n")
 
@@ -144,7 +144,7 @@ class Connection:
         deadline = min(now() + self._limits.first_byte_timeout, contact.until)
         chunk = await self._next_bytes(deadline)
         if isinstance(chunk, OSError):
-            raise _lost(chunk) from chunk
+            raise _lost_error(chunk) from chunk
         if chunk is None and deadline < contact.until:
             raise self._first_byte_timeout()
         if chunk is None:
@@ -186,7 +186,7 @@ async def open_streams(address: str, port: int, local_address: tuple[str, int] |
     return streams
 
 
-def _lost(error: Exception) -> Exception:
+def _lost_error(error: Exception) -> Exception:
     """Return a ConnectionLostError for the *error* of a connection."""
     return outcomes.ConnectionLostError(str(error) or type(error).__name__)
 

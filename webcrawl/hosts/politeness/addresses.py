@@ -62,9 +62,9 @@ class HostAddresses:
         Its first argument is whether the host has addresses. The second is an exception if these
         could not be stored, else None.
         """
-        self.resolver.look_up(host, lambda addresses: self._answered(host, addresses, then))
+        self.resolver.look_up(host, lambda addresses: self._store_answer(host, addresses, then))
 
-    def _answered(
+    def _store_answer(
         self, host: str, addresses: Sequence[str], then: Callable[[bool, Exception | None], None]
     ) -> None:
         """Store the *addresses* of *host* in its record, and call *then*."""

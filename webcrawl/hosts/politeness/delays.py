@@ -240,7 +240,7 @@ class Politeness:
             if is_document(outcome):
                 record.pages += 1
 
-        crawl_delay = self._honoured(crawl_delay)
+        crawl_delay = self._applied_delay(crawl_delay)
         retry_after = min(retry_after, self.limits.retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, origin.failures)
         wait = 0.0 if excused else rule.wait
@@ -261,7 +261,7 @@ class Politeness:
             rest = self.policy.rest(host.host, facts)
             secs = self._with_jitter(rest)
 
-        self._put(record, host)
+        self._store(record, host)
         if had_failed or origin.failures:
             self.records.put(origin)
         min_rest = self._min_rest(host.host, facts.times, crawl_delay, facts.failures)
@@ -307,7 +307,7 @@ class Politeness:
         host, origin = self._host_and_origin(record, url)
         is_alone = record.answered not in ("", origin.host) or host.is_unproven(origin.host)
         failures = 0 if is_alone else origin.failures
-        return self._min_rest(host.host, record.took, self._honoured(crawl_delay), failures)
+        return self._min_rest(host.host, record.took, self._applied_delay(crawl_delay), failures)
 
     def _min_rest(
         self, host: str, times: Sequence[float], crawl_delay: float, failures: int
@@ -326,7 +326,7 @@ class Politeness:
         """Return whether hosts with this *crawl_delay* are skipped."""
         return self.limits.long_crawl_delay == "skip" and self.is_too_long(crawl_delay)
 
-    def _honoured(self, crawl_delay: float) -> float:
+    def _applied_delay(self, crawl_delay: float) -> float:
         """Return the delay in seconds that is kept for a host with this *crawl_delay*.
 
         It is 0.0 if the host is skipped: no further request is sent to it, so its URLs can be given
@@ -357,7 +357,7 @@ class Politeness:
         if 0 < rule.failures <= host.lookups_failed:
             host.penalty_until = self.clock() + max(secs, self.limits.penalty)
             secs = self.policy.rest(host.host, HostFacts(()))
-        self._put(record, host)
+        self._store(record, host)
         return max(secs, at_least)
 
     def _host_and_origin(self, record: HostRecord, url: str) -> tuple[HostRecord, HostRecord]:
@@ -403,7 +403,7 @@ class Politeness:
         """Return *secs* plus a random jitter."""
         return secs * (1.0 + self.limits.jitter * self.rng.random())
 
-    def _put(self, record: HostRecord, host: HostRecord) -> None:
+    def _store(self, record: HostRecord, host: HostRecord) -> None:
         """Store *record* and *host*, which may be the same record."""
         self.records.put(record)
         if host is not record:

@@ -102,7 +102,8 @@ class Preconditions:
     def _without_address(self, host: str, result: list[str] | DnsError | None) -> Decision:
         """Return the decision for *host*, which has no address that may be contacted now.
 
-        *result* is what ``HostAddresses.known_addresses`` returned.
+        *result* comes from ``HostAddresses.known_addresses``: None if the host must be looked up
+        first, an empty list if all its addresses are forbidden, or the error of its look-up.
         """
         if result is None:
             return Decision(FetchAction.RESOLVE)

@@ -92,7 +92,7 @@ class Walls:
         record = None
         if not outcome and not is_robots and _is_html(response):
             record = self._records.get(host_of(url))
-            outcome = self._learned(record, url, response, had_document)
+            outcome = self._learned_outcome(record, url, response, had_document)
         if outcome:
             self._count_wall(record or self._records.get(host_of(url)), outcome)
         return outcome
@@ -105,7 +105,9 @@ class Walls:
         record.walled[WALLS.index(outcome)] += 1
         self._records.put(record)
 
-    def _learned(self, record: HostRecord, url: str, response: Response, had_document: bool) -> str:
+    def _learned_outcome(
+        self, record: HostRecord, url: str, response: Response, had_document: bool
+    ) -> str:
         """Compare *response* with earlier pages of its host, and return its outcome, or ""."""
         body = response.body
         is_known = self._is_known(record, url, body)

@@ -88,11 +88,11 @@ def read(body: bytes, *, token: str) -> ParsedRobots:
     reader = _Reader(token.lower())
     for kind, value, line in _records(body):
         if kind is _ALLOW or kind is _DISALLOW:
-            reader.rule(value, line, allow=kind is _ALLOW)
+            reader.add_rule(value, line, allow=kind is _ALLOW)
         elif kind is _AGENT:
-            reader.agent(value)
+            reader.add_agent(value)
         elif kind is _DELAY:
-            reader.delay(value)
+            reader.add_delay(value)
         elif value:
             reader.sitemaps[_text(value)] = None
     group = reader.named if reader.named.exists else reader.everyone
@@ -126,7 +126,7 @@ class _Reader:
         # Whether there was a rule, and a delay, since the last User-agent line.
         self._has_rule = self._has_delay = False
 
-    def agent(self, name: str) -> None:
+    def add_agent(self, name: str) -> None:
         """Process a User-agent line for the product *name*. It begins a group, or adds a name."""
         if self._has_rule:
             self._ruled_groups = []
@@ -147,14 +147,14 @@ class _Reader:
             if group not in groups:
                 groups.append(group)
 
-    def rule(self, pattern: str, line: str, *, allow: bool) -> None:
+    def add_rule(self, pattern: str, line: str, *, allow: bool) -> None:
         """Process an Allow or Disallow *line* with this *pattern*."""
         self._has_rule = True
         if pattern:  # an empty one matches nothing
             for group in self._ruled_groups:
                 group.rules.append((allow, pattern, line))
 
-    def delay(self, value: str) -> None:
+    def add_delay(self, value: str) -> None:
         """Process a Crawl-delay line: the number at the start of *value* counts.
 
         If there are several delays, the longest one counts.

@@ -199,12 +199,12 @@ class RobotsSearch:
             if target is not None and refusal is None:
                 search.url = target
                 search.redirects += 1
-                return self._sent(search, origin)
+                return self._remote_url(search, origin)
             if refusal == ON_REMOTE_HOST:
                 response, outcome = None, _UNREACHABLE
         elif not is_final and search.failures < self._tries_after(outcome):
             search.failures += 1
-            return self._sent(search, origin)
+            return self._remote_url(search, origin)
 
         # The search is over.
         del self._searches[origin]
@@ -230,8 +230,11 @@ class RobotsSearch:
             self._searches[origin] = _Search(f"{origin}/robots.txt")
         return self._searches[origin]
 
-    def _sent(self, search: _Search, origin: str) -> str | None:
-        """Return the next URL of *search* if it is on another host than *origin*, else None."""
+    def _remote_url(self, search: _Search, origin: str) -> str | None:
+        """Return the next URL of *search* if it is on another host than *origin*, else None.
+
+        Also sets until when an answer of the other host is awaited.
+        """
         if host_of(search.url) == host_of(origin):
             search.until = 0.0
             return None

@@ -234,19 +234,19 @@ class RobotsCache:
             self._store.put_robots(origin, pack(entry))
         return entry
 
-    def _gave_up(self, entry: RobotsRecord) -> bool:
+    def _is_given_up(self, entry: RobotsRecord) -> bool:
         """Return whether the host of *entry* has failed too long: it counts as having no file."""
         return entry.failing_for >= self._times.unreachable_limit
 
     def _expires_at(self, entry: RobotsRecord) -> float:
         """Return when robots.txt must be fetched again, epoch seconds."""
-        is_retried = entry.failing and not self._gave_up(entry)
+        is_retried = entry.failing and not self._is_given_up(entry)
         return entry.fetched_at + (self._times.retry if is_retried else self._times.expire)
 
     def _rules(self, entry: RobotsRecord) -> RobotsRules:
         """Return the rules that follow from *entry*."""
         status = entry.status
-        if self._gave_up(entry):
+        if self._is_given_up(entry):
             status = 404
         elif entry.file is not None:
             status = 200

@@ -119,7 +119,7 @@ class Exchange(asyncio.Protocol):
         """
         self._is_reused = self._is_used
         if self.transport is None:
-            raise self._lost("the connection was closed before the request was sent")
+            raise self._lost_error("the connection was closed before the request was sent")
         pass_fence()
 
         self.request = request
@@ -237,7 +237,7 @@ class Exchange(asyncio.Protocol):
 
         if not self._has_header:
             if self._received > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
-                self._fail(self._too_large())
+                self._fail(self._too_large_error())
         elif had_header and not self._is_complete:
             self._count_framing(len(data), self._body_size - body_size)
 
@@ -251,7 +251,7 @@ class Exchange(asyncio.Protocol):
         if self._kept_chunks is not None:
             self._decode_leniently(self._kept_chunks)
 
-        lost = self._lost(str(exc) if exc else "the server hung up")
+        lost = self._lost_error(str(exc) if exc else "the server hung up")
         if not self._has_header:
             self._fail(lost)
         elif self._chunked_body is not None and self._chunked_body.has_last_chunk:
@@ -316,7 +316,7 @@ class Exchange(asyncio.Protocol):
             if b"\0" in self.head:
                 self._reject(BadAnswerError("a zero byte in the header"))
         if size > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
-            self._reject(self._too_large())
+            self._reject(self._too_large_error())
 
         self.status = status
         self.version = parser.get_http_version()
@@ -424,7 +424,7 @@ class Exchange(asyncio.Protocol):
             if end < 0:
                 return
             if end > self._limits.header_bytes:
-                self._fail(self._too_large())
+                self._fail(self._too_large_error())
                 return
 
             try:
@@ -487,7 +487,7 @@ class Exchange(asyncio.Protocol):
         if self._framing > _FRAMING * limits.max_bytes or self._framing_run > limits.header_bytes:
             self._end_body(BadAnswerError("the chunked body is mostly framing"))
 
-    def _lost(self, why: str) -> ConnectionLostError:
+    def _lost_error(self, why: str) -> ConnectionLostError:
         """Return the error for a connection that was lost before the body."""
         error = ConnectionLostError(why)
         error.is_stale = self._is_reused and not self._received
@@ -562,7 +562,7 @@ class Exchange(asyncio.Protocol):
         self.abort()
         self._wake()
 
-    def _too_large(self) -> HeaderTooLargeError:
+    def _too_large_error(self) -> HeaderTooLargeError:
         """Return the error for a header over the limits."""
         limits = self._limits
         return HeaderTooLargeError(

@@ -153,7 +153,7 @@ def wire_request(request: Request) -> WireRequest:
     ]
     added = ADDED.get()
     if added.headers:
-        headers = _joined(headers, added.headers)
+        headers = _with_additions(headers, added.headers)
     if credentials and b"Authorization" not in fields:
         headers.append((b"Authorization", _basic(credentials)))
 
@@ -200,7 +200,7 @@ def tunnel_request(endpoint: Endpoint, proxy: Proxy) -> WireRequest:
     return WireRequest(endpoint, data, (), b"", (), has_body=False, is_reusing=False)
 
 
-def _joined(
+def _with_additions(
     headers: list[tuple[bytes, bytes]], added: dict[bytes, bytes]
 ) -> list[tuple[bytes, bytes]]:
     """Return *headers* with the fields *added* to them.
