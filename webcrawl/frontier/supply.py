@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier.leases import LeaseTable
 
 # A contact that lasts longer than this fraction of *soon* is followed by a long rest.
-_FRESH = 0.1
+_RECENT_SHARE = 0.1
 
 
 class Supply(enum.IntEnum):
@@ -40,7 +40,7 @@ def supply_of(
         return Supply.NOW
 
     # Hosts in process since earlier are far off: a long contact is followed by a long rest.
-    fresh = leases.since(now - _FRESH * soon)
-    if back.near or not all(back.is_far(lease.key) for lease in fresh):
+    recent_leases = leases.since(now - _RECENT_SHARE * soon)
+    if back.near or not all(back.is_far(lease.key) for lease in recent_leases):
         return Supply.SOON
     return Supply.LATER if back.size or leases else Supply.NONE

@@ -17,7 +17,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from webcrawl.clock import now
 from webcrawl.net import outcomes
 from webcrawl.net.fence import FENCE, pass_fence
-from webcrawl.net.http.large_bodies import larger_limit
+from webcrawl.net.http.large_bodies import limit_with_permit
 from webcrawl.net.limits import is_for_robots
 from webcrawl.net.rates import RECEIVED
 
@@ -123,7 +123,7 @@ class Connection:
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > limit:
-                    limit = await larger_limit(contact.request, limit)
+                    limit = await limit_with_permit(contact.request, limit)
                 if size > limit:
                     chunks[-1] = chunk[: limit - size]
                     return Received(b"".join(chunks), ["truncated"])

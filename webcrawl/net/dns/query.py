@@ -86,7 +86,7 @@ class NameServers:
     _idents: array[int] = field(default_factory=lambda: array("H"))
     _channels: dict[Address, _Channel] = field(default_factory=dict)
     _queue: deque[_Question] = field(default_factory=deque)
-    _beginning: bool = False
+    _is_sending: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def ask(self, name: bytes, qtype: int, done: Done) -> None:
@@ -95,7 +95,7 @@ class NameServers:
         *done* may be called before this returns.
         """
         self._queue.append(_Question(self, dnswire.question(name, qtype), done))
-        self.begin()
+        self.send_waiting()
 
     async def close(self) -> None:
         """Answer every open question with Unanswered and close the sockets."""
@@ -112,23 +112,23 @@ class NameServers:
 
     # Used by the questions and channels.
 
-    def begin(self) -> None:
+    def send_waiting(self) -> None:
         """Send waiting questions, as many as may be in progress.
 
         A nested call does nothing: if no question can be sent, a thousand of them fail in one call,
         and each of these calls this method again.
         """
-        if self._beginning:
+        if self._is_sending:
             return
 
-        self._beginning = True
+        self._is_sending = True
         try:
             while self._queue and len(self.open) < MAX_IN_PROGRESS:
                 ident = self._new_ident()
                 self.open[ident] = question = self._queue.popleft()
                 question.begin(ident)
         finally:
-            self._beginning = False
+            self._is_sending = False
 
     def _new_ident(self) -> int:
         """Return a random message id that no question in progress has."""
@@ -390,7 +390,7 @@ class _Question:
         self._stop_timer()
         self._servers.open.pop(self._ident, None)
         done(result)
-        self._servers.begin()
+        self._servers.send_waiting()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

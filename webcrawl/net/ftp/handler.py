@@ -46,7 +46,7 @@ from webcrawl.net.documents import (
 )
 from webcrawl.net.ftp.listing import entries, row_of
 from webcrawl.net.ftp.session import FtpReply, Session
-from webcrawl.net.http.large_bodies import free_bytes
+from webcrawl.net.http.large_bodies import limit_without_permit
 from webcrawl.net.limits import FetchLimits
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
                     target=target,
                     user=user.encode("utf-8", "replace"),
                     password=password.encode("utf-8", "replace"),
-                    limit=free_bytes(request, self.limits.max_bytes),
+                    limit=limit_without_permit(request, self.limits.max_bytes),
                     contact=contact,
                 )
                 document = await ftp_fetch.fetch()

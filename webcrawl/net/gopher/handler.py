@@ -41,7 +41,7 @@ from webcrawl.net.gopher.menu import (
     items,
     row_of,
 )
-from webcrawl.net.http.large_bodies import free_bytes
+from webcrawl.net.http.large_bodies import limit_without_permit
 from webcrawl.net.limits import FetchLimits
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class GopherDownloadHandler(BaseDownloadHandler):
         if target.port not in self.ports:
             raise outcomes.BadUrlError(f"{request.url}: port {target.port} is not in GOPHER_PORTS")
 
-        limit = free_bytes(request, self.limits.max_bytes)
+        limit = limit_without_permit(request, self.limits.max_bytes)
         content_type = content_type_of(target.kind, target.selector)
         async with contact_for(request, self.limits) as contact:
             self.limits.check_type(content_type, request)

@@ -233,6 +233,7 @@ class HttpConnections:
         """Open a connection to the endpoint or proxy *to*, with TLS if its scheme is https."""
 
         async def connect(address: str, port: int, local: tuple[str, int] | None) -> Exchange:
+            """Connect from *local* to *address*, and wait for the TLS handshake if there is one."""
             exchange = self._new_exchange(peer=address)
             tls = (
                 self._tls.new_layer(exchange, _certificate_name(to.host))

@@ -30,7 +30,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.utils.python import binary_is_text
 
 from webcrawl.net.http.answers import class_for
-from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes, larger_limit
+from webcrawl.net.http.large_bodies import LARGE_BODY, limit_with_permit, limit_without_permit
 from webcrawl.net.limits import page_max_bytes
 
 if sys.version_info >= (3, 14):
@@ -128,7 +128,7 @@ class ContentDecodingMiddleware:
             return response
 
         codings = codings_of(response.headers.getlist(b"Content-Encoding"))
-        limit = free_bytes(request, self._max_bytes)
+        limit = limit_without_permit(request, self._max_bytes)
         decoded = decode(response.body, codings, limit=limit)
         if decoded.cut and LARGE_BODY in request.meta:
             return self._decode_more(request, response, codings, decoded)
@@ -138,7 +138,7 @@ class ContentDecodingMiddleware:
         self, request: Request, response: Response, codings: list[bytes], decoded: Decoded
     ) -> Response:
         """Decode the body of *response* again if a permit raises the limit; return the response."""
-        limit = await larger_limit(request, len(decoded.body))
+        limit = await limit_with_permit(request, len(decoded.body))
         if limit > len(decoded.body):
             decoded = await asyncio.to_thread(decode, response.body, codings, limit=limit)
         return self._response(request, response, decoded)

@@ -59,7 +59,7 @@ from webcrawl.net.dialer import Dialer
 from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.decoding import codings_of, decode
-from webcrawl.net.http.large_bodies import free_bytes, larger_limit
+from webcrawl.net.http.large_bodies import limit_with_permit, limit_without_permit
 from webcrawl.net.http.request import wire_request
 from webcrawl.net.http.tls import TlsContext, UnclosedError
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
@@ -157,7 +157,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             types = dict.get(headers, b"Content-Type", ())
             self.limits.check_type(b",".join(types), request)
 
-        limit = free_bytes(request, self.limits.max_bytes)
+        limit = limit_without_permit(request, self.limits.max_bytes)
         has_listener = has_receivers(self.crawler.signals, signals.bytes_received)
         chunks: list[bytes] = []
         size = 0
@@ -169,7 +169,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 if stop is not None:
                     return self._stopped(stop, answer, request, headers, b"".join(chunks))
             if size > limit:
-                limit = await larger_limit(request, limit)
+                limit = await limit_with_permit(request, limit)
             if size > limit:
                 chunks[-1] = chunk[: limit - size]
                 return response_of(answer, request.url, headers, b"".join(chunks), ["truncated"])

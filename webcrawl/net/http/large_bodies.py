@@ -79,7 +79,7 @@ class Permit:
             self._bodies.free.release()
 
 
-def free_bytes(request: Request, max_bytes: int) -> int:
+def limit_without_permit(request: Request, max_bytes: int) -> int:
     """Return how many bytes of the body of *request* may be received without a permit.
 
     *max_bytes* is the general limit of bodies.
@@ -88,7 +88,7 @@ def free_bytes(request: Request, max_bytes: int) -> int:
     return min(limit, FREE_BYTES) if LARGE_BODY in request.meta else limit
 
 
-async def larger_limit(request: Request, limit: int) -> int:
+async def limit_with_permit(request: Request, limit: int) -> int:
     """Return the new limit for the body of *request*, which has reached *limit*.
 
     The new limit is higher if the permit is available in time. The server waits until then.
