@@ -1,4 +1,4 @@
-"""Gopher menus (RFC 1436): parses menus, makes links of their items, and knows the item types.
+"""Gopher menus (RFC 1436): parses menus, and turns their items into links.
 
 Called by the download handler for gopher.
 
