@@ -187,7 +187,7 @@ def test_what_a_table_adds_is_sent_and_nowhere_on_disk(tmp_path):
         assert headers["X-Key"] == f"{SECRET}-header"
         assert headers["Cookie"] == f"id={SECRET}-cookie"
         assert headers["Proxy-Authorization"].startswith("Basic ")
-    assert output.count("has secrets but others can read it") == 1
+    assert output.count("has secrets, but others can read it") == 1
     said = [output, warm.scrapy("why", tmp_path / "job", "http://proxied.test/a").stdout]
     said += [warm.scrapy("report", tmp_path / "job").stdout]
     proof = headers["Proxy-Authorization"].removeprefix("Basic ")

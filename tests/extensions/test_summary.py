@@ -196,7 +196,7 @@ def test_no_line_is_longer_than_eighty_columns():
         "seeds/refused/restrict_to": 10**9,
         "pauses/network_secs": 1e6,
         "pauses/now": "20 hosts in a row failed (dns_failed 20): the name service seems to be "
-        "down. It is tried every 5 s; the crawl continues by itself.",
+        "down. It is tried every 5 s; the crawl will continue automatically.",
         "job/resumed": 1,
     }
     text = summary(stats, jobdir="crawls/web", places=PLACES)

@@ -222,7 +222,7 @@ def test_a_host_no_longer_divided_waits_for_its_parts_to_rest(opened, clock, res
 
     def hand_out():
         while (queue := back.first_ready(clock())) is not None:
-            if not back.diverts(queue, decode(back.pop(queue)), clock()):
+            if not back.divert(queue, decode(back.pop(queue)), clock()):
                 back.begin(queue, clock())
                 return queue.host
         return None

@@ -184,7 +184,7 @@ class Names:
     def close(self):
         """There are no sockets."""
 
-    def look(self, host):
+    def known_addresses(self, host):
         return self.found.get(host)
 
     def retry_in(self, host):

@@ -1,16 +1,18 @@
-"""Admission: the gates that each new URL passes, and the passes over parked URLs.
+"""Admission: the gates that each new URL must pass, and the passes over parked URLs.
 
-A gate is a rule that makes a URL wait, although it may be fetched later: its domain is over a
-budget, or its pattern looks like a trap. A URL held by a gate is parked in the frontier under the
-gate's name (frontier/parked.py) and checked again in passes; nothing is dropped. Gates are asked
+A gate is a rule that makes a URL wait, for example because its domain is over a budget, or because
+its pattern looks like a trap. The URL may still be fetched later. It is parked in the frontier
+under the gate's name (frontier/parked.py) and checked again in passes; nothing is dropped. Gates
+are consulted
 
-(a) when URLs come from the eliminator: ``push``, as a batch that keeps its order; (b) when a URL is
-about to be fetched: ``stops``, as budgets fill up while URLs wait; (c) in a pass: ``work``, slice
-by slice.
+(a) when URLs come from the eliminator: ``push``, for a batch that keeps its order; (b) when a URL
+is about to be fetched: ``stops``, as budgets fill up while URLs wait; (c) in a pass: ``work``,
+slice by slice.
 
-There are three kinds of pass. After a restart everything is checked, as settings may have changed.
-When a gate has news, its own URLs are checked; that may depend on how soon there is something to
-fetch. Once nothing else is left to fetch, the URLs of gates that can release more are checked.
+There are three kinds of pass. After a restart all parked URLs are checked, as settings may have
+changed. When the state of a gate has changed, its own URLs are checked; this may depend on how soon
+there is something to fetch. Once nothing else is left to fetch, the URLs of gates that can release
+more are checked.
 
 The invariant: a crawl does not end while a gate can release more, or will decide soon.
 """
@@ -26,14 +28,15 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import Entry, Frontier
 
-# Entries that a pass checks before it looks at the clock again.
+# Number of entries that a pass checks in one call.
 _PASS_ENTRIES = 64
 
 
 class Gate:
     """A rule that makes URLs wait. Subclasses define at least ``name`` and ``holds``.
 
-    Called in the reactor's thread for each URL of the crawl: a microsecond or two, no disk access.
+    It is called in the reactor's thread for each URL of the crawl, so it may take a microsecond or
+    two and must not access the disk.
     """
 
     name: str
@@ -55,29 +58,29 @@ class Gate:
         return self.holds(entry)
 
     def let_in(self, entry: Entry) -> None:
-        """Take note that no gate holds *entry* and that it goes to the frontier."""
+        """Record that no gate holds *entry*, so that it is sent to the frontier."""
 
     def let_out(self, entry: Entry) -> None:
-        """Take note that a gate stopped *entry*, which had been admitted."""
+        """Record that a gate stopped *entry*, which had been admitted earlier."""
 
     def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  # for subclasses
         """Return whether this gate's parked URLs should be checked again now.
 
-        Called often; returns True once for each pass. *supply* says how soon there is something
-        else to fetch.
+        It is called often, and returns True once for each pass. *supply* tells how soon there is
+        something else to fetch.
         """
         return False
 
     @property
     def can_release_more(self) -> bool:
-        """Whether this gate would admit more of its URLs once nothing else is left to fetch.
+        """Return whether this gate would admit more of its URLs once nothing else is left to fetch.
 
-        It must become False eventually: a crawl ends only when all gates say no.
+        It must become False eventually, as a crawl ends only when it is False for all gates.
         """
         return False
 
     def release_more(self) -> None:
-        """Relax the rule, as nothing else is left to fetch; a pass follows."""
+        """Relax the rule because nothing else is left to fetch; another pass is then made."""
 
     def stats(self) -> dict[str, int]:
         """Return the gate's statistics, by their names in the crawl's stats."""
@@ -94,29 +97,35 @@ class Admission:
         gates: Sequence[Gate],
         lets_pass: Callable[[str, str], bool] = lambda _gate, _url: False,
     ) -> None:
-        """Create the admission; *lets_pass* tells whether a command exempts a (gate name, URL)."""
-        #: Receives visits that are due, and returns those to be made.
+        """Create the admission of URLs to *frontier* through *gates*.
+
+        *lets_pass* is called with the name of a gate and a URL, and returns whether a command of
+        the user exempts the URL from that gate.
+        """
+        #: Called with the entries of visits that are due; returns those that should be made.
         self.select_visits: Callable[[list[bytes]], list[bytes]] = lambda batch: batch
         self._frontier = frontier
         self._gates = gates
         self._lets_pass = lets_pass
         self._gates_of_visits = [gate for gate in gates if not gate.spares_visits]
-        # Gates that want to know which URLs are admitted.
+        # Gates that need to know which URLs are admitted.
         self._counting = [gate for gate in gates if type(gate).let_in is not Gate.let_in]
         self._counting_visits = [gate for gate in self._counting if not gate.spares_visits]
 
     def open(self) -> None:
-        """Start a pass over what an earlier process parked. The frontier must be open."""
+        """Start a pass over all URLs that an earlier process parked. The frontier must be open."""
         self._frontier.parked.begin_pass(self._frontier.parked.counts)
 
     def push(self, batch: Sequence[bytes]) -> None:
         """Send new URLs, given as encoded entries, to the frontier, or park them.
 
-        They are as durable as after ``Frontier.push``. OSError loses none that were accepted.
+        They are as durable as after ``Frontier.push``. If OSError is raised, none that was accepted
+        is lost.
         """
         if not self._gates:
             self._frontier.push(batch)
             return
+
         admitted, held = self._classify(batch)
         for reason, entries in held.items():
             self._frontier.parked.push(reason, entries)
@@ -151,41 +160,44 @@ class Admission:
 
     @property
     def may_admit(self) -> bool:
-        """Whether some parked URLs may still be fetched in this crawl. O(gates)."""
+        """Return whether some parked URLs may still be fetched in this crawl. O(gates)."""
         counts = self._frontier.parked.counts
         waits = any(counts.get(gate.name) for gate in self._gates if not gate.may_outlive_crawl)
-        return waits or bool(self._frontier.parked.due) or bool(self._relenting())
+        return waits or bool(self._frontier.parked.due) or bool(self._gates_to_relax())
 
     @property
     def postponed(self) -> dict[str, int]:
         """Parked URLs that will be admitted once nothing else is left, by reason. O(gates)."""
         counts = self._frontier.parked.counts
-        return {gate.name: counts[gate.name] for gate in self._relenting()}
+        return {gate.name: counts[gate.name] for gate in self._gates_to_relax()}
 
-    def _relenting(self) -> list[Gate]:
+    def _gates_to_relax(self) -> list[Gate]:
+        """Return the gates that hold URLs and would admit more of them now."""
         counts = self._frontier.parked.counts
         return [gate for gate in self._gates if counts.get(gate.name) and gate.can_release_more]
 
     def work(self, supply: Supply) -> bool:
-        """Continue the pass by a few entries; return whether there is more to do.
+        """Continue the passes over parked URLs by a few entries; return whether any was checked.
 
-        *supply* says how soon there is something to fetch. Gates release more when only parked URLs
-        are left.
+        *supply* tells how soon there is something to fetch. When only parked URLs are left, gates
+        that can release more of them do so. Visits that are due are admitted, too.
         """
         parked = self._frontier.parked
         if parked.due:
             supply = Supply.NOW  # the pass may still admit something
         parked.begin_pass([gate.name for gate in self._gates if gate.needs_pass(supply)])
+
         if supply is Supply.NONE and not parked.due:
-            relenting = self._relenting()
-            for gate in relenting:
+            gates = self._gates_to_relax()
+            for gate in gates:
                 gate.release_more()
-            parked.begin_pass([gate.name for gate in relenting])
-        moved = parked.reconsider(_PASS_ENTRIES, self._classify)
-        return moved + self._frontier.due.work(_PASS_ENTRIES, self._classify_due) > 0
+            parked.begin_pass([gate.name for gate in gates])
+
+        checked = parked.reconsider(_PASS_ENTRIES, self._classify)
+        return checked + self._frontier.due.work(_PASS_ENTRIES, self._classify_due) > 0
 
     def _classify_due(self, batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
-        """Like ``_classify`` for visits that are due, but also park the ones that are held."""
+        """Split the due visits in *batch* like ``_classify``, but park those that are held."""
         admitted, held = self._classify(self.select_visits(batch))
         for reason, entries in held.items():
             self._frontier.parked.push(reason, entries)

@@ -2,7 +2,7 @@
 
 The frontier routes entries here, takes hosts from here and gives them back. The invariants:
 
-- the host table T has exactly the hosts with waiting entries and the hosts in process;
+- the host table T contains exactly the hosts with waiting entries and the hosts in process;
 - every ready or snoozed queue is non-empty; a host in process is neither ready nor snoozed;
 - a queue becomes ready only when its ``ready_at`` has come;
 - ready queues of a domain that uses its share of the workers are held outside the ready line.
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, QueueState
 from webcrawl.frontier.entry import decode, encode, host_of
-from webcrawl.frontier.host_parts import host_of_key, keys_but_for, politeness_key
+from webcrawl.frontier.host_parts import host_of_key, keys_of_other_divisions, politeness_key
 from webcrawl.frontier.overflow import Overflows
 from webcrawl.frontier.tails import Tails
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from webcrawl.storage.fifo import DiskFifo
 
 # How many snoozed queues one call may wake. After a long pause thousands are due at the same
-# time, but waking more than the next calls can hand out is of no use.
+# time, but there is no point in waking more than the next calls can hand out.
 _WOKEN_PER_CALL = 64
 # Seconds until a host is checked again while another of its keys is in process.
 _RECHECK_SECS = 1.0
@@ -47,13 +47,15 @@ _RECHECK_SECS = 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierSizes:
-    """Bounds on what a frontier keeps in memory and does in one call.
+    """Limits on the memory that a frontier uses and on the work that it does in one call.
 
-    queues: the first value of Mercator's n, the number of back-end queues: three for each worker.
-    max_queues: the most it may grow to: about 1 kB of memory and of every snapshot each, plus what
-        waits in them.
-    slice_size: entries that one call moves from the front end to the back end: about 2 us each.
-    remembered: rests of hosts without a queue that are in memory, about 0.5 kB each.
+    queues: the initial value of Mercator's n, the number of back-end queues: three for each worker.
+    max_queues: the maximum of n. Each queue takes about 1 kB of memory and of every snapshot, plus
+        the entries that wait in it.
+    slice_size: the number of entries that one call moves from the front end to the back end, which
+        takes about 2 us each.
+    remembered: the number of rests, of hosts without a queue, that are kept in memory; about 0.5 kB
+        each.
     """
 
     queues: int
@@ -67,7 +69,8 @@ class BackEnd:
 
     ``limit`` is how many queues are allowed at present; ``grow`` raises it up to ``ceiling``.
     *remembered* keeps the rests of hosts without a queue. A host is far off when more than *soon*
-    seconds lie between the beginning of its last contact and its next one.
+    seconds lie between the beginning of its last contact and that of its next one. *shares* limits
+    the workers of a domain; *parts_of* and *goes_last* are those of ``FrontierPolicies``.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class BackEnd:
         self.size = 0
         self.in_process = 0
         self.spilled = 0
-        # Hosts in the heap that are not far off (supply.py).
+        # Number of hosts in the heap that are not far off (supply.py).
         self.near = 0
         self.remembered = remembered
         self._clock = clock
@@ -101,7 +104,7 @@ class BackEnd:
         self._table: dict[str, BackQueue] = {}
         self.tails = Tails(self._table)
         self._ready: deque[BackQueue] = deque()
-        # The number orders equal times, so that queues are never compared.
+        # The number decides between equal times, so that queues are never compared.
         self._snoozed: list[tuple[float, int, BackQueue]] = []
         self._order = itertools.count()
         self.overflows = Overflows(path=path)
@@ -111,7 +114,7 @@ class BackEnd:
 
     @property
     def ready(self) -> int:
-        """Number of ready hosts, as of the last look at the heap."""
+        """Number of ready hosts, as of the last time that the heap was checked."""
         return len(self._ready)
 
     @property
@@ -148,12 +151,12 @@ class BackEnd:
         return queue is not None and queue.is_far
 
     def resize(self, max_queues: int) -> None:
-        """Allow at most *max_queues* queues, or as many as there are now."""
+        """Allow at most *max_queues* queues, or as many as there are now if that is more."""
         self.ceiling = max_queues
         self.limit = max(len(self._table), min(self.limit, max_queues), 1)
 
     def resize_shares(self, *, workers: int, max_busy: int) -> None:
-        """Change the domains' shares and line up all held queues again. O(domains + held).
+        """Change the domains' shares and put all held queues back in line. O(domains + held).
 
         The arguments are those of ``DomainShares.resize``.
         """
@@ -181,43 +184,45 @@ class BackEnd:
     def route(
         self, take: Callable[[], bytes], limit: int, *, drop: Callable[[bytes], bool] | None
     ) -> None:
-        """Move up to *limit* entries that *take* returns to the queues of their hosts.
+        """Move up to *limit* entries, which *take* returns, to the queues of their hosts.
 
-        Queues are made as needed; stops when there is no room for another. Entries for which *drop*
-        is true are dropped.
+        Queues are created as needed; routing stops when there is no room for another one. Entries
+        for which *drop* returns True are dropped.
         """
         table, number = self._table, self._snapshots.number
         for _ in range(limit):
             if len(table) >= self.limit:
                 break
+
             data = take()
             if drop is not None and drop(data):
                 continue
-            host = host_of(data)
-            if self._parts_of(host) > 1:
-                host = self.key_of(decode(data))
-            queue = table.get(host)
+            key = host_of(data)
+            if self._parts_of(key) > 1:
+                key = self.key_of(decode(data))
+
+            queue = table.get(key)
             if queue is None:
-                queue = self._add(host)
+                queue = self._add(key)
             elif queue.copied_in != number:
                 self._snapshots.copy(queue)
             self.size += 1
             queue.push(data, self._new_overflow)
 
     def key_of(self, entry: Entry) -> str:
-        """Return the politeness key of *entry*: its host, or a part of that."""
+        """Return the politeness key of *entry*: its host, or a part of the host."""
         return politeness_key(entry.host, entry.url, self._parts_of(entry.host))
 
     def push_front(self, entry: Entry) -> None:
-        """Put *entry*, which was handed out and comes back, at the head of its key's queue."""
+        """Put *entry*, which was handed out and comes back, at the head of its host's queue."""
         self._queue_for(entry).items.insert(0, encode(entry))
         self.size += 1
 
     def _queue_for(self, entry: Entry) -> BackQueue:
-        """Return the queue of *entry*'s key; the caller adds the entry to it.
+        """Return the queue for the politeness key of *entry*; the caller adds the entry to it.
 
-        A queue is made even when there is no room, as the host may have left the table in the
-        meantime.
+        If there is no such queue, it is created even when there is no room, as the host may have
+        left the table in the meantime.
         """
         key = self.key_of(entry)
         queue = self._table.get(key)
@@ -253,6 +258,7 @@ class BackEnd:
         return queue
 
     def _enter(self, key: str) -> Domain:
+        """Count a new queue for *key*, and return the domain of its host."""
         host = host_of_key(key)
         self._has_parts = self._has_parts or host != key
         return self._shares.enter(host)
@@ -269,15 +275,17 @@ class BackEnd:
             heapq.heappush(self._snoozed, (queue.ready_at, next(self._order), queue))
 
     def _new_overflow(self) -> DiskFifo:
+        """Return an empty queue on disk, and count it."""
         self.spilled += 1
         return self.overflows.take()
 
     # --- handing out
 
     def first_ready(self, now: float) -> BackQueue | None:
-        """Return the queue to hand out next, which stays in line.
+        """Return the queue to hand out next, which stays in line; None if no host is ready *now*.
 
-        Queues before it whose domain uses its share are held.
+        Snoozed queues whose time has come join the line first. Queues at the head of the line whose
+        domain already uses its share of the workers are held.
         """
         snoozed, ready = self._snoozed, self._ready
         if snoozed and snoozed[0][0] <= now:
@@ -288,6 +296,7 @@ class BackEnd:
                 ready.append(queue)
                 if not snoozed or snoozed[0][0] > now:
                     break
+
         shares = self._shares
         while ready and not shares.is_within(ready[0].domain):
             queue = ready.popleft()
@@ -296,12 +305,13 @@ class BackEnd:
         return ready[0] if ready else None
 
     def first_held(self) -> BackQueue | None:
-        """Return a held queue, now in the ready line, if a worker has nothing else to do."""
+        """Put a held queue back in line and return it, if a worker has nothing else to do."""
         if not self._shares.has_spare:
             return None
         return self._back_in_line(self._shares.take())
 
     def _back_in_line(self, queue: BackQueue) -> BackQueue:
+        """Append *queue*, which is no longer held, to the ready line, and return it."""
         queue.state = QueueState.READY
         self._ready.append(queue)
         return queue
@@ -312,11 +322,12 @@ class BackEnd:
             self._back_in_line(self._shares.take(domain))
 
     def bring_forward(self, host: str, now: float) -> bool:
-        """Make *host* the first in line; return False if it is not ready. O(ready hosts)."""
+        """Move *host* to the head of the line; return False if it is not ready. O(ready hosts)."""
         self.first_ready(now)
         queue = self._table.get(host)
         if queue is None or not self._shares.is_within(queue.domain):
             return False
+
         if queue.state is QueueState.HELD:
             self._shares.release(queue)
             self._back_in_line(queue)
@@ -328,7 +339,7 @@ class BackEnd:
         return True
 
     def in_line(self, limit: int) -> Iterator[BackQueue]:
-        """Return the next *limit* ready queues, in order."""
+        """Return up to *limit* of the next ready queues, in order."""
         return itertools.islice(self._ready, limit)
 
     def pop(self, queue: BackQueue) -> bytes:
@@ -342,29 +353,34 @@ class BackEnd:
             self.overflows.retire(drained)
         return data
 
-    def diverts(self, queue: BackQueue, entry: Entry, now: float) -> bool:
-        """Return whether *entry*, popped from the first ready *queue*, was put elsewhere.
+    def divert(self, queue: BackQueue, entry: Entry, now: float) -> bool:
+        """Put *entry* elsewhere if it must not be fetched now; return whether that was done.
 
-        An entry that is to be fetched last goes behind the others. If the number of its host's
-        parts has changed, the entry moves to the queue of its new key, or waits until none of the
-        old keys rests or is in process.
+        The entry has just been popped from *queue*, which is the first in line. If it is to be
+        fetched last, it goes behind the host's other entries. If the number of the host's parts has
+        changed, it moves to the queue of its new key, or waits until none of the old keys rests or
+        is in process.
         """
         if (queue.items or queue.overflow or queue.visits) and self._goes_last(entry.url):
             queue.last = queue.last or self._new_overflow()
             queue.last.push(encode(entry))
             self.size += 1
             return True
+
         host = entry.host
         parts = self._parts_of(host)
         if parts == 1 and not self._has_parts:
             return False
+
         if politeness_key(host, entry.url, parts) != queue.host:
             self._queue_for(entry).push(encode(entry), self._new_overflow)
             self.size += 1
             if queue:
-                self._ready.rotate(-1)  # its remaining entries may take many calls
+                # The queue goes to the end of the line: its other entries may have to move, too.
+                self._ready.rotate(-1)
             self.skip_if_empty(queue)
             return True
+
         until = self._other_keys_until(host, parts, now)
         if until > now:
             queue.items.insert(0, encode(entry))
@@ -375,12 +391,13 @@ class BackEnd:
         return until > now
 
     def _other_keys_until(self, host: str, parts: int, now: float) -> float:
-        """Return when the rests of *host*'s keys from another division into parts are over.
+        """Return when all keys that *host* had before its division into *parts* have rested.
 
-        Includes the rest that ``Frontier.hold`` set for the whole host.
+        This includes the rest that ``Frontier.hold`` set for the whole host. A key in process is
+        checked again a second after *now*.
         """
         rest = self.remembered.find(host) if parts > 1 else None
-        keys = [*keys_but_for(host, parts)]
+        keys = [*keys_of_other_divisions(host, parts)]
         until = max(0.0 if rest is None else rest[0], self.remembered.latest([host, *keys]))
         for key in keys:
             queue = self._table.get(key)
@@ -390,7 +407,7 @@ class BackEnd:
         return until
 
     def begin(self, queue: BackQueue, now: float) -> None:
-        """Start a contact: take the first ready *queue* out of the line; its host is in process."""
+        """Start a contact *now*: take *queue*, the first in line, out of the line."""
         assert queue.ready_at <= now, f"{queue.host} handed out {queue.ready_at - now} s early"
         first = self._ready.popleft()
         assert first is queue, f"{queue.host} is not the first in line"
@@ -401,7 +418,7 @@ class BackEnd:
         self._shares.begin(queue.domain)
 
     def skip_if_empty(self, queue: BackQueue) -> None:
-        """Remove the first ready *queue* from the table if only finished entries were in it."""
+        """Remove *queue*, the first in line, from the line and the table if it is empty."""
         if not queue:
             self._ready.popleft()
             del self._table[queue.host]
@@ -421,10 +438,10 @@ class BackEnd:
         return queue
 
     def end(self, queue: BackQueue, ready_at: float, now: float, *, is_far: bool = False) -> None:
-        """End a contact: the host rests until *ready_at*, or leaves the table if it has no entries.
+        """End the contact of *queue*: the host rests until *ready_at*.
 
-        The rest of a host that leaves is remembered. The host is far off if *ready_at* says so, or
-        if *is_far*.
+        If *queue* has no entries, it leaves the table, and its rest is remembered. The host counts
+        as far off if its rest is long, or if *is_far*.
         """
         self.in_process -= 1
         self._shares.end(queue.domain)
@@ -438,9 +455,9 @@ class BackEnd:
         self._line_up_held(queue.domain)
 
     def earliest(self) -> float | None:
-        """Return the earliest ``ready_at`` of a ready or snoozed queue; None if there is none.
+        """Return when the next queue can be handed out; None if no queue is ready or snoozed.
 
-        Held queues count if there is a worker for one.
+        Held queues count if there is a worker for one of them.
         """
         if self._ready:
             return self._ready[0].ready_at
@@ -451,23 +468,23 @@ class BackEnd:
     # --- snapshot and recovery
 
     def snapshot(self) -> Series:
-        """Return all queues as they are now; they are encoded while the back end keeps working."""
+        """Return the present state of all queues, which is encoded while the back end works on."""
         self.overflows.seal()
         return self._snapshots.begin(self._table.values())
 
     def rests(self) -> Series:
-        """Return the rests of hosts without a queue for the snapshot, see ``HostClocks.snapshot``.
+        """Return the rest periods of hosts without a queue, for the snapshot.
 
-        Hosts that got a queue since their rest was stored are left out, as the queue has newer
-        times.
+        Hosts that got a queue since theirs was stored are left out, as the queue has newer times.
+        See ``HostClocks.snapshot``.
         """
         return self.remembered.snapshot(without=self._table)
 
     def open(self, snapshots: Sequence[QueueSnapshot]) -> None:
-        """Restore the entries of *snapshots*, in their order.
+        """Restore the queues from *snapshots*, in their order.
 
-        Afterwards all hosts are in the ready line; ``postpone`` says which have to wait. Queues
-        beyond the limit are restored too.
+        Afterwards all hosts are in the ready line, until ``postpone`` and ``snooze_postponed`` are
+        called. Queues beyond the limit are restored, too.
         """
         now = self._clock()
         overflows = self.overflows.open(
@@ -482,6 +499,7 @@ class BackEnd:
                 setattr(queue, name, overflows[saved.number])
                 self.size += len(overflows[saved.number])
                 continue
+
             domain = self._enter(saved.host)
             queue = BackQueue(saved.host, domain, now, saved.min_rest, self._snapshots.number)
             queue.items = saved.items
@@ -489,11 +507,15 @@ class BackEnd:
             self.size += len(queue)
             self._table[queue.host] = queue
             self._ready.append(queue)
+
         self.spilled = len(overflows)
         self.limit = max(self.limit, len(self._table))
 
     def postpone(self, host: str, ready_at: float, *, min_rest: float) -> None:
-        """Let *host* rest until *ready_at*, during recovery; overrides earlier calls."""
+        """Let *host* rest until *ready_at*; a later call for the same host replaces this one.
+
+        Only used during recovery. *min_rest* is the last rest that the host asked for, in seconds.
+        """
         queue = self._table.get(host)
         if queue is None:
             self._has_parts = self._has_parts or host_of_key(host) != host
@@ -503,7 +525,7 @@ class BackEnd:
             queue.min_rest = min_rest
 
     def snooze_postponed(self) -> None:
-        """Snooze the queues that were postponed, at the end of recovery."""
+        """Move the queues that were postponed from the ready line to the heap, after recovery."""
         now = self._clock()
         waiting = [queue for queue in self._ready if queue.ready_at > now]
         self._ready = deque(queue for queue in self._ready if queue.ready_at <= now)

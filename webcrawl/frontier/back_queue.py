@@ -1,13 +1,14 @@
 """A back-end queue: the waiting URLs of one host.
 
 Created, filled and removed by the back end only. The invariant: the entries in ``items`` come
-before all entries in ``overflow``, and ``overflow``, ``visits`` and ``last`` are never empty.
+before all entries in ``overflow``. The queues on disk (``overflow``, ``visits`` and ``last``) are
+never empty.
 
 Most hosts have a handful of URLs waiting, so a queue is a short list. The few hosts with thousands
 (which flood Mercator's design) spill everything beyond ``INLINE`` entries into a DiskFifo of their
-own, which also keeps only its head and tail in memory. Visits of URLs that were finished before
-then have a second DiskFifo, so that neither kind waits for all of the other. URLs that are to be
-fetched after all of these, because their port may be closed, have a third one.
+own, which also keeps only its head and tail in memory. In such a queue, visits of URLs that were
+finished before have a second DiskFifo, so that neither kind has to wait until the other is used up.
+URLs that must be fetched after all others, because their port may be closed, have a third one.
 """
 
 from __future__ import annotations
@@ -68,13 +69,13 @@ class BackQueue:
         self.ready_at = ready_at
         # When the current contact began, while in process.
         self.contact = 0.0
-        # Whether the last rest was so long that no worker should wait for the host, see Supply.
+        # Whether the last rest was so long that no worker should wait for the host; see Supply.
         self.is_far = False
         # The last rest that the host asked for (robots.txt, Retry-After), in seconds.
         self.min_rest = min_rest
         # The segment of the done log in which the next contact is already recorded.
         self.journaled = 0
-        # Number of the last snapshot that has a copy of this queue, or began before it was made.
+        # Number of the last snapshot that has copied this queue, or began before the queue existed.
         self.copied_in = copied_in
         self.state = QueueState.READY
         # A list, not a deque: an empty deque takes 600 bytes, and pop(0) on 16 entries is cheap.
@@ -82,7 +83,7 @@ class BackQueue:
         self.overflow: DiskFifo | None = None
         self.visits: DiskFifo | None = None
         self.last: DiskFifo | None = None
-        # Whether a visit is taken next from the queues on disk.
+        # Whether the next entry is to come from ``visits``.
         self.is_visit_next = False
 
     def __len__(self) -> int:
@@ -98,11 +99,14 @@ class BackQueue:
         return max(self.ready_at - self.contact, 0.0) if is_known else 0.0
 
     def fifos(self) -> list[DiskFifo]:
-        """Return its queues on disk."""
+        """Return the queues on disk that this queue has at present."""
         return [fifo for fifo in (self.overflow, self.visits, self.last) if fifo is not None]
 
     def push(self, data: bytes, new_overflow: Callable[[], DiskFifo]) -> None:
-        """Append *data*; *new_overflow* makes a queue on disk when the list is full."""
+        """Append the encoded entry *data*; *new_overflow* creates a queue on disk if one is needed.
+
+        One is needed when the list in memory is full.
+        """
         if len(self.items) < INLINE and self.overflow is None and self.visits is None:
             self.items.append(data)
         elif is_visit(data):
@@ -119,6 +123,7 @@ class BackQueue:
                 self.is_visit_next = False
                 return self.visits.pop()
             self.is_visit_next = True
+
         if self.items:
             return self.items.pop(0)
         fifo = self.overflow or self.last
@@ -126,7 +131,7 @@ class BackQueue:
         return fifo.pop()
 
     def take_drained(self) -> DiskFifo | None:
-        """Remove and return a queue on disk that is now empty, if there is one."""
+        """Detach and return one of the queues on disk that is now empty; None if there is none."""
         for name in ("overflow", "visits", "last"):
             fifo: DiskFifo | None = getattr(self, name)
             if fifo is not None and not fifo:
@@ -139,10 +144,10 @@ class QueueSnapshots:
     """Copy-on-write snapshot of the back-end queues, encoded in slices during the crawl.
 
     Copying or encoding 100,000 queues of 16 entries takes a large part of a second, and the crawl
-    must not stop for that long. So a snapshot only lists the queues; each is copied when its turn
-    comes, or before it changes. The invariant: the copy of a queue is its state at the moment of
-    ``begin``. A queue whose ``copied_in`` equals ``number`` was copied, or was made after the
-    snapshot.
+    must not stop for that long. So a snapshot only lists the queues. Each queue is copied when its
+    turn comes, or just before it changes. The invariant: the copy of a queue is its state at the
+    time of ``begin``. A queue whose ``copied_in`` equals ``number`` has been copied already, or was
+    created after the snapshot began.
     """
 
     def __init__(self) -> None:
@@ -151,9 +156,10 @@ class QueueSnapshots:
         self._early_copies: dict[str, list[QueueSnapshot]] = {}
 
     def begin(self, queues: Collection[BackQueue]) -> Series:
-        """Start a snapshot of *queues*. About 20 ns per queue."""
+        """Start a snapshot of *queues* and return their states. About 20 ns per queue."""
         self.number += 1
         self._early_copies = {}
+        # Visits and the URLs to be fetched last are saved as further parts of their queue.
         further_parts = [(queue.visits is not None) + (queue.last is not None) for queue in queues]
         return Series(len(queues) + sum(further_parts), self._copies([*queues], self.number))
 
@@ -163,6 +169,7 @@ class QueueSnapshots:
         self._early_copies[queue.host] = _states_of(queue)
 
     def _copies(self, queues: list[BackQueue], number: int) -> Iterator[QueueSnapshot]:
+        """Yield the states that *queues* had when snapshot *number* began."""
         for queue in queues:
             if self.number != number:
                 raise RuntimeError("a later snapshot of the frontier has begun")
@@ -174,6 +181,7 @@ class QueueSnapshots:
 
 
 def _states_of(queue: BackQueue) -> list[QueueSnapshot]:
+    """Return the present state of *queue*: the first part, then those of visits and last URLs."""
     contact = queue.contact if queue.state is QueueState.IN_PROCESS else 0.0
 
     def state(items: list[bytes], fifo: DiskFifo | None, *, visits: bool) -> QueueSnapshot:

@@ -1,7 +1,8 @@
 """Delay policies: how long a host rests after a contact.
 
-A policy is asked at each release, and during recovery for contacts whose end is unknown. A policy
-must keep two invariants, so that a contact cut off by a crash is never repeated too early:
+A policy is consulted at each release, and during recovery for contacts whose end is unknown. It
+must keep two invariants, so that a host is not contacted too early after a contact was cut off by a
+crash:
 
 - the rest never decreases when one of the facts grows;
 - the rest after several downloads is no longer than after the longest of them alone.
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 # "Save the last five times, average them" (Mischel, on queue management).
 REMEMBERED_TIMES = 5
-# Any back-off times 2 to this power exceeds every ceiling; a larger power would overflow.
+# Any back-off multiplied by 2 to this power exceeds every ceiling; a larger power would overflow.
 _MAX_DOUBLINGS = 40
 
 
@@ -26,8 +27,8 @@ class HostFacts(NamedTuple):
 
     times: how long the latest downloads from the host took, newest last, including the one that has
         just ended; at most REMEMBERED_TIMES.
-    crawl_delay: the delay between two contacts that its robots.txt asks for; 0 if none.
-    retry_after: the delay that its last answer asked for; 0 if none.
+    crawl_delay: the delay between two contacts that the host's robots.txt asks for; 0 if none.
+    retry_after: the delay that the host's last answer asked for; 0 if none.
     failures: number of consecutive contacts, up to the last one, that failed or were answered with
         429 or 503.
     """
@@ -51,7 +52,7 @@ class DelayPolicy(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class LargestDelay:
-    """Delay policy that takes the largest of all rests that apply.
+    """Delay policy that takes the longest of all delays that apply.
 
     All values are in seconds, and may change during a crawl.
 
@@ -59,10 +60,10 @@ class LargestDelay:
       as long as it took us to download a URL from a host before contacting that host again"
       (Mercator, section 3.1), averaged (Mischel). The ceiling keeps a stalled download from
       putting a host aside for hours.
-    - *floor*: fast hosts are not hammered (Nielsen: 70 s for each domain).
+    - *floor*, so that fast hosts are not hammered (Nielsen: 70 s for each domain).
     - *unmeasured* while fewer than five downloads are known (Mischel: one minute).
-    - Crawl-delay and Retry-After, as they come.
-    - *backoff* after a failure, doubled with each that follows, at most *backoff_max*: the
+    - Crawl-delay and Retry-After, unchanged.
+    - *backoff* after a failure, doubled with each failure that follows, at most *backoff_max*: the
       penalty box.
 
     >>> polite = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
@@ -99,5 +100,5 @@ class LargestDelay:
 
 
 def cut_off(policy: DelayPolicy, took: float) -> float:
-    """Return the rest after a contact that is known only to have taken at most *took* seconds."""
+    """Return how long to rest, by *policy*, after a cut-off contact of at most *took* seconds."""
     return policy.rest(HostFacts((took,)))

@@ -1,4 +1,4 @@
-"""The share of the workers that hosts of one registered domain may use while others wait.
+"""Worker shares: how many workers the hosts of one domain may use while other domains wait.
 
 A tarpit keeps a worker busy for as long as the timeouts allow, and a domain can have any number of
 hosts. So once a domain uses its share of the workers, the back end *holds* its other ready queues
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Domain:
     """Counters of one registered domain.
 
-    *hosts* have a queue, *busy* of them are in process; *held* are the queues held outside the
-    line.
+    *hosts* is the number of its hosts that have a queue, and *busy* how many of them are in
+    process. *held* are its ready queues that are kept out of the ready line.
     """
 
     __slots__ = ("busy", "held", "hosts", "name")
@@ -37,9 +37,9 @@ class Domain:
 class DomainShares:
     """Worker shares of the registered domains.
 
-    While others wait, at most *max_busy* hosts of a domain may be in process, of *workers* in
-    all.
-    By default each host is a domain of its own, and nothing is ever held.
+    While hosts of other domains wait, at most *max_busy* hosts of a domain may be in process.
+    *workers* is the number of all workers, and *domain_of* returns the domain of a host. By default
+    each host is a domain of its own, and no queue is ever held.
     """
 
     def __init__(
@@ -63,17 +63,19 @@ class DomainShares:
         self._wanted = sum(max(0, min(domain.hosts, max_busy) - domain.busy) for domain in domains)
 
     def enter(self, host: str) -> Domain:
-        """Count a new queue, that of *host*, and return its domain."""
+        """Count the new queue of *host*, and return the domain of the host."""
         name = self._domain_of(host)
         domain = self._domains.get(name)
         if domain is None:
             domain = self._domains[name] = Domain(name)
+
         domain.hosts += 1
+        # The new host wants a worker if its domain may still use one more than its hosts do now.
         self._wanted += domain.busy < domain.hosts <= self._max_busy
         return domain
 
     def leave(self, domain: Domain) -> None:
-        """Stop counting a queue of *domain*, and forget the domain if it was the last."""
+        """Stop counting a queue of *domain*, and forget the domain if that was its last queue."""
         self._wanted -= domain.busy < domain.hosts <= self._max_busy
         domain.hosts -= 1
         if not domain.hosts:
@@ -92,22 +94,25 @@ class DomainShares:
         self._wanted += domain.busy < domain.hosts and domain.busy < self._max_busy
 
     def is_within(self, domain: Domain) -> bool:
-        """Return whether *domain* may have one more host in process, whatever others want."""
+        """Return whether *domain* may have one more host in process without exceeding its share."""
         return domain.busy < self._max_busy
 
     @property
     def has_spare(self) -> bool:
-        """Whether an idle worker may exceed a domain's share to serve a held queue."""
+        """Return whether an idle worker may exceed a domain's share to serve a held queue."""
         return bool(self.held) and self._idle > self._wanted
 
     def hold(self, queue: BackQueue) -> None:
-        """Hold *queue* until ``take`` or ``release`` gives it back."""
+        """Keep *queue* out of the ready line until ``take`` or ``release`` is called for it."""
         queue.domain.held.append(queue)
         self._domains_with_held[queue.domain] = None
         self.held += 1
 
     def take(self, domain: Domain | None = None) -> BackQueue:
-        """Remove and return the queue held longest, of *domain* or of the next domain in turn."""
+        """Stop holding the queue that *domain* has held longest, and return it.
+
+        If *domain* is None, it is the next domain in turn.
+        """
         if domain is None:
             domain = next(iter(self._domains_with_held))
         queue = domain.held.popleft()
@@ -120,6 +125,7 @@ class DomainShares:
         self._stop_holding(queue.domain)
 
     def _stop_holding(self, domain: Domain) -> None:
+        """Record that *domain* has one held queue less, and give other domains their turn first."""
         self.held -= 1
         del self._domains_with_held[domain]
         if domain.held:

@@ -1,4 +1,4 @@
-"""The done log: events of hosts and leased entries since the last snapshot.
+"""The done log: contacts of hosts and finished entries since the last snapshot.
 
 Written by the frontier, read only during recovery. The invariants: a contact is recorded before the
 entry is handed out, and an entry is recorded as finished when ``finish`` returns. So a restart
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Releases wait in memory for the next write, as losing one in a crash only makes the host wait
-# longer. When there are more than this many they are written.
+# longer. This many may wait; then they are written.
 _MAX_WAITING = 64
 
 
@@ -58,7 +58,8 @@ class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
 class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
     """Record of a host that was released and rests until *ready_at*, epoch seconds.
 
-    *is_contact* tells whether a request was sent to it.
+    *min_rest* is the rest in seconds after its next contact if that is cut off. *is_contact* tells
+    whether a request was sent to the host.
     """
 
     host: str
@@ -68,12 +69,12 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
 
 
 class Result(NamedTuple):
-    """How an entry ended, for the crawl's counters.
+    """The result of an entry, for the crawl's counters.
 
-    *outcome* is empty if the URL has not ended yet, was visited again, or does not belong to the
+    *outcome* is empty if the URL is not finished yet, was visited again, or does not belong to the
     crawl. *received* is the number of bytes of the last answer. *is_duplicate* means that a
-    document with the same bytes was seen at another URL. *visit* is what a repeated visit found, or
-    empty.
+    document with the same bytes was seen at another URL. *visit* is the result of a repeated visit,
+    empty if this was none.
     """
 
     outcome: str = ""
@@ -86,9 +87,9 @@ NOTHING = Result()
 
 
 class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """Record that the entry named *key* is finished, with its Result.
+    """Record that the entry with the key *key* is finished, with the fields of its Result.
 
-    *note* is the caller's, or empty.
+    *note* belongs to the caller, and may be empty.
     """
 
     key: int
@@ -102,7 +103,8 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
 class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
     """Record of an encoded entry that was pushed and will not be submitted again.
 
-    With *is_retry* it replaces an entry whose finish record follows, and is void if that one is.
+    With *is_retry* the entry replaces another one, whose finish record follows. If that record is
+    void, so is this one.
     """
 
     data: bytes
@@ -111,11 +113,11 @@ class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
 
 
 class Distrust(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
-    """Mark that makes earlier finish records void: links found on their pages may be lost."""
+    """Marker that makes earlier finish records void: links found on their pages may be lost."""
 
 
 class Due(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
-    """Record of an encoded entry that was put aside until *at*, epoch seconds."""
+    """Record of an encoded entry that was set aside until *at*, epoch seconds."""
 
     data: bytes
     at: Seconds
@@ -123,7 +125,7 @@ class Due(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
 
 Record = Contact | Release | Finish | Requeue | Distrust | Due
 _encode = msgspec.msgpack.Encoder().encode
-#: Decode the records of one write. Raises UndecodableError.
+#: Decodes the records of one write. Raises UndecodableError for other bytes.
 records_in = msgpack_decoder(list[Record])
 
 
@@ -140,14 +142,15 @@ class DoneLog:
         self._snapshot_from = 0
 
     def open(self, first: int) -> None:
-        """Begin a new segment after the consecutive ones from *first* on; delete all others.
+        """Keep the consecutive segments from *first* on, delete all others, and begin a new one.
 
-        *first* is the number in the snapshot, 1 for a new frontier.
+        *first* is the segment's number in the snapshot, or 1 for a new frontier.
         """
         self._new_names.update(make_directory(self.path))
         number = first
         while self._file(number).exists():
             number += 1
+
         for path in self.path.glob("*.log"):
             if not first <= int(path.stem) < number:
                 path.unlink()
@@ -155,34 +158,34 @@ class DoneLog:
         self._begin(number)
 
     def write(self, *records: Record) -> None:
-        """Write the waiting records, then *records*. OSError leaves the log as it was."""
+        """Write the waiting records, then *records*. If OSError is raised, the log is unchanged."""
         assert self._log is not None, "the done log is not open"
         if batch := [*self._waiting, *records]:
             self._log.append(_encode(batch))
             self._waiting.clear()
 
     def release(self, release: Release, *, at_once: bool) -> None:
-        """Record that a host was released: on disk with the next write, or now if *at_once*."""
+        """Record *release*: immediately on disk if *at_once*, otherwise with the next write."""
         if at_once or len(self._waiting) >= _MAX_WAITING:
             self.write(release)
         else:
             self._waiting.append(release)
 
     def rotate(self) -> int:
-        """Begin the segment of a new snapshot and return its number."""
+        """Begin the segment that belongs to a new snapshot, and return its number."""
         self.write()
         self._begin(self.number + 1)
         self._snapshot_from = self.number
         return self.number
 
     def written(self) -> list[Path]:
-        """Return the current segment and the directories with new names."""
+        """Return the paths to fsync: the current segment, and directories with new entries."""
         paths = [*self._new_names, self._file(self.number)]
         self._new_names.clear()
         return paths
 
     def forget(self) -> None:
-        """Delete the segments before the last snapshot, which was published."""
+        """Delete the segments before the last snapshot, once that is published."""
         for number in range(self._kept_from, self._snapshot_from):
             self._file(number).unlink(missing_ok=True)
         self._kept_from = self._snapshot_from
@@ -197,6 +200,7 @@ class DoneLog:
                 self._log = None
 
     def _begin(self, number: int) -> None:
+        """Open segment *number* for writing, and close the previous one."""
         log = RecordLog.open(self._file(number))
         if self._log is not None:
             self._log.close()
@@ -209,10 +213,10 @@ class DoneLog:
 
 
 def read_done_log(path: Path, first: int) -> Iterator[Record]:
-    """Yield the records at *path* from segment *first* on.
+    """Yield the records of the done log in the directory *path*, from segment *first* on.
 
-    Each segment is read up to its torn tail, which may be all of it. Raises CorruptRecordError if a
-    segment is not a record log.
+    Each segment is read up to the first incomplete frame, which may be its start. Raises
+    CorruptRecordError if a segment is not a record log.
     """
     for file in done_log_files(path, first):
         for _, payload in read_records(file):
@@ -220,7 +224,7 @@ def read_done_log(path: Path, first: int) -> Iterator[Record]:
 
 
 def done_log_files(path: Path, first: int) -> list[Path]:
-    """Return the consecutive segments at *path* from *first* on."""
+    """Return the files of the consecutive segments in the directory *path*, from *first* on."""
     files: list[Path] = []
     while (file := _file(path, first + len(files))).exists():
         files.append(file)

@@ -1,12 +1,12 @@
-"""Queues on disk of finished entries, by the time at which they are due to be visited again.
+"""Due queues: finished entries on disk, by the time at which they are due to be visited again.
 
-A queue has the entries that become due within some hours, and all of them are taken when these
-hours are over. So an entry may be late by a sixth of the time that it waited, or by an hour, and is
-never early. Queues that span several hours begin at eight different ones, and a hash divides the
-entries between them, so that visits spread over the day instead of coming in waves. There are at
-most 400 queues for 128 days. A queue that is due is read into the front end in slices, as visits
-move on to the back end (Parked.release). The invariant: an entry is here or elsewhere in the
-frontier, never both.
+A queue contains the entries that become due within a span of some hours, and all of them are
+visited when these hours are over. So an entry may be late by a sixth of the time that it waited, or
+by an hour, but is never early. Queues that span several hours begin at eight different hours, and a
+hash divides the entries between them, so that visits spread over the day instead of coming in
+waves. There are at most 400 queues for 128 days. A queue that is due is moved to the front end in
+slices, as earlier visits move on to the back end (Parked.release). The invariant: an entry is here
+or elsewhere in the frontier, never both.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PREFIX = "due_"
 # Entries per frame. Few, because one frame of each queue is in memory.
 _CHUNK = 16
 _HOUR = 3600.0
-# A queue spans at most 1/_FRACTION of the time until it is due, and entries are late by no more.
+# A queue spans at most 1/_FRACTION of the time until it is due, so no entry is later than that.
 _FRACTION = 6
-# Queues of at least this many hours begin at this many different hours.
+# Queues that span at least this many hours begin at this many different hours.
 _SHIFTS = 8
-# The next slice is read when fewer visits than this wait in the front end.
+# The next slice is moved when fewer visits than this wait in the front end.
 _MIN_AHEAD = 512
 
 
@@ -48,15 +48,16 @@ class DueQueues:
     ) -> None:
         self._queues = Parked(path=path, front=front, finished=finished, chunk=_CHUNK)
         self._clock = clock
-        #: Visits that wait in the front end, as far as known.
+        #: Number of visits that wait in the front end; those of an earlier process are not counted.
         self.ahead = 0
-        self._next: int | None = None  # the hour of the first queue
-        # Queues that were due and empty when the last snapshot was made.
+        # The hour of the first non-empty queue.
+        self._next: int | None = None
+        # Names of queues that were due and empty when the last snapshot was made.
         self._ended: list[str] = []
         self.written = self._queues.written
 
     def __len__(self) -> int:
-        """Return the number of entries that are not due yet or wait in a due queue."""
+        """Return the number of entries in all queues, whether they are due or not."""
         return self._queues.size
 
     def open(self, snapshots: Mapping[str, FifoSnapshot]) -> None:
@@ -81,14 +82,15 @@ class DueQueues:
 
     @property
     def is_due(self) -> bool:
-        """Whether ``work`` has something to do."""
+        """Return whether ``work`` has something to do."""
         next_at = self.next_at
         return next_at is not None and next_at <= self._clock() and self.ahead < _MIN_AHEAD
 
     def work(self, limit: int, classify: Classify) -> int:
-        """Move up to *limit* due entries to the front end, and return how many.
+        """Move up to *limit* due entries to the front end, and return how many were checked.
 
-        Does nothing while many visits wait there. *classify* works as in ``Parked.reconsider``.
+        Does nothing while many visits wait there. *classify* decides which entries are moved, as in
+        ``Parked.reconsider``.
         """
         if not self.is_due:
             return 0
@@ -103,11 +105,11 @@ class DueQueues:
         return moved
 
     def left_front_end(self) -> None:
-        """Count a visit that moved on to the back end."""
+        """Record that a visit has moved on from the front end to the back end."""
         self.ahead = max(self.ahead - 1, 0)
 
     def snapshot(self) -> dict[str, FifoSnapshot]:
-        """Return the state of each queue that is not empty; see ``Parked.snapshot``."""
+        """Return the state of each non-empty queue; see ``Parked.snapshot``."""
         counts, now = self._queues.counts, self._clock()
         self._ended = [name for name in counts if not counts[name] and due_at(name) <= now]
         return self._queues.snapshot()
@@ -120,6 +122,7 @@ class DueQueues:
         self._ended.clear()
 
     def _find_next(self) -> None:
+        """Set the hour of the first non-empty queue."""
         hours = [_hour(name) for name, count in self._queues.counts.items() if count]
         self._next = min(hours, default=None)
 
@@ -139,7 +142,10 @@ def _hour(name: str) -> int:
 
 
 def _due_hour(at: float, now: float, draw: int) -> int:
-    """Return the hour at which the queue for *at* is due; *draw* chooses one of several."""
+    """Return the hour of the queue for an entry that is due *at* and is pushed *now*.
+
+    Both are epoch seconds. There may be several such queues; the random number *draw* chooses one.
+    """
     width = 1
     while width * 2 * _FRACTION * _HOUR <= at - now:
         width *= 2

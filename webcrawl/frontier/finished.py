@@ -1,4 +1,4 @@
-"""Keys of entries that were finished after the last snapshot and must be skipped.
+"""Keys of entries that were finished after the last snapshot and must not be fetched again.
 
 After a crash the frontier's queues are those of the last published snapshot, and the caller submits
 its discoveries again, so entries that were finished in between appear once more. The invariant: a
@@ -18,11 +18,11 @@ from webcrawl.frontier.snapshot import FrontierCounts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# finished := key u64*, little-endian, in no order
+# finished := key u64*, little-endian, in any order
 
 
 class FinishedKeys:
-    """Multiset of entry keys; empty, and without cost, unless the crawl was cut off."""
+    """Multiset of entry keys. It is empty, and costs nothing, unless the crawl was cut off."""
 
     def __init__(self) -> None:
         self._keys: Counter[int] = Counter()
@@ -31,32 +31,33 @@ class FinishedKeys:
         self.counts = FrontierCounts()
 
     def add_all(self, keys: Iterable[int]) -> None:
-        """Let each of *keys* hide one more entry."""
-        for found in keys:
-            self._keys[found] += 1
+        """Add *keys*; each of them hides one more entry."""
+        for finished_key in keys:
+            self._keys[finished_key] += 1
             self.size += 1
 
     def hides(self, data: bytes) -> bool:
-        """Return whether the encoded entry was finished, and use up its key."""
+        """Return whether the encoded entry *data* was finished, and use up its key."""
         return self.size > 0 and self.hides_entry(decode(data))
 
     def hides_entry(self, entry: Entry) -> bool:
         """Return whether the decoded *entry* was finished, and use up its key."""
         if not self.size:
             return False
-        found = key(entry)
-        if not self._keys[found]:
+        entry_key = key(entry)
+        if not self._keys[entry_key]:
             # Looking up a missing key in a Counter stores nothing.
             return False
-        self._keys[found] -= 1
+
+        self._keys[entry_key] -= 1
         self.size -= 1
         self.counts.skipped += 1
-        if not self._keys[found]:
-            del self._keys[found]
+        if not self._keys[entry_key]:
+            del self._keys[entry_key]
         return True
 
     def to_bytes(self) -> bytes:
-        """Encode the keys that are not used up, for the snapshot. 40 ms for a million."""
+        """Encode the keys that are not used up, for the snapshot. A million takes 40 ms."""
         keys = np.fromiter(self._keys, "<u8", len(self._keys))
         counts = np.fromiter(self._keys.values(), np.int64, len(self._keys))
         return np.repeat(keys, counts).tobytes()

@@ -1,8 +1,9 @@
-"""The front end: where URLs wait, and which of them is next (Mercator, section 3.1, figure 3).
+"""The front end: holds waiting URLs and decides which is next (Mercator, section 3.1, figure 3).
 
-The frontier pushes entries here and refills the back end from here, one entry at a time. Hosts are
-kept apart only after that, so a custom front end (FRONTIER_FRONT_END) cannot break politeness. The
-invariant: the list of non-empty levels is exact, so the chosen queue always has an entry.
+The frontier pushes entries here and refills the back end from here, one entry at a time. Entries
+are sorted by host only in the back end, so a custom front end (FRONTIER_FRONT_END) cannot break
+politeness. The invariant: the list of non-empty levels is exact, so the chosen queue always has an
+entry.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ CHUNK = 256
 
 
 class FrontEnd(Protocol):
-    """Interface of a front end, called in the reactor's thread: a few microseconds per entry.
+    """Interface of a front end.
 
-    Its constructor takes the keyword arguments ``path`` (a directory of its own), ``prioritizer``
-    and ``selector``, and does not touch the disk. Entries come and go as bytes (``entry.decode``),
-    each exactly once, in any order in which no entry waits for ever. They wait in ``DiskFifo``
-    queues in ``path/01``, ``path/02``, ..., as in ``LevelQueues``. So other processes (why, job
-    check) find them, memory is bounded, and the crawl can continue with another front end.
+    It is called in the reactor's thread, so each entry may take a few microseconds. Its constructor
+    takes the keyword arguments ``path`` (a directory of its own), ``prioritizer`` and ``selector``,
+    and does not touch the disk. Entries are pushed and popped as bytes (``entry.decode``), each
+    exactly once, in any order in which no entry waits for ever. They wait in ``DiskFifo`` queues in
+    ``path/01``, ``path/02``, ..., as in ``LevelQueues``. So other processes (why, job check) find
+    them, memory is bounded, and the crawl can continue with another front end.
     """
 
     @property
@@ -43,12 +45,12 @@ class FrontEnd(Protocol):
     def open(self, snapshots: Sequence[FifoSnapshot]) -> None:
         """Restore the queues 01, 02, ... from *snapshots*, and delete files that they do not name.
 
-        The snapshots may come from another front end; a new frontier has none.
+        The snapshots may come from another front end. A new frontier has none.
         """
         ...
 
     def push(self, entries: Sequence[bytes]) -> None:
-        """Add *entries*. OSError (disk full) is raised after all were added, if only in memory."""
+        """Add *entries*. OSError (disk full) is raised after all were added, at least in memory."""
         ...
 
     def pop(self) -> bytes:
@@ -56,7 +58,7 @@ class FrontEnd(Protocol):
         ...
 
     def snapshot(self) -> list[FifoSnapshot]:
-        """Return the state of each queue for the caller to publish; costs what is in memory."""
+        """Return the state of each queue, to be published. Only copies what is in memory."""
         ...
 
     def written(self) -> list[Path]:
@@ -64,15 +66,15 @@ class FrontEnd(Protocol):
         ...
 
     def forget(self) -> None:
-        """Delete files that only older snapshots name; the last snapshot was published."""
+        """Delete files that only older snapshots name, once the last snapshot is published."""
         ...
 
 
 class LevelQueues:
     """FIFO queues on disk, numbered from 1: the building block of front ends.
 
-    They are in ``<path>/<level>/``. *size* counts the entries; *filled* has the numbers of the
-    non-empty queues, ascending. Not thread-safe.
+    They are stored in ``<path>/<level>/``. *size* is the number of entries; *filled* lists the
+    numbers of the non-empty queues, ascending. Not thread-safe.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,19 +89,21 @@ class LevelQueues:
 
         A new frontier has no snapshots. Files that no snapshot names are deleted.
         """
-        found = [int(path.name) for path in self.path.glob("*/")]
-        for index in range(max([levels, len(snapshots), *found])):
+        levels_on_disk = [int(path.name) for path in self.path.glob("*/")]
+        for index in range(max([levels, len(snapshots), *levels_on_disk])):
             fifo = DiskFifo(path=self.path / f"{index + 1:02d}", chunk=CHUNK)
             fifo.open(snapshots[index] if index < len(snapshots) else None)
             self._fifos.append(fifo)
+
         self._waiting = [len(fifo) for fifo in self._fifos]
         self.filled = [index + 1 for index, waiting in enumerate(self._waiting) if waiting]
         self.size = sum(self._waiting)
 
     def push(self, batches: Mapping[int, Sequence[bytes]]) -> None:
-        """Append entries, by the number of their queue. No batch may be empty.
+        """Append entries to the queues; *batches* maps a queue's number to its new entries.
 
-        Raises ValueError if there is no such queue, and OSError like ``FrontEnd.push``.
+        No batch may be empty. Raises ValueError if there is no such queue, and OSError like
+        ``FrontEnd.push``.
         """
         failure: OSError | None = None
         for level, batch in batches.items():
@@ -112,6 +116,7 @@ class LevelQueues:
                 bisect.insort(self.filled, level)
             self._waiting[index] += len(batch)
             self.size += len(batch)
+            # The other batches must be added even if the disk is full.
             try:
                 self._fifos[index].push_many(batch)
             except OSError as error:
@@ -129,21 +134,21 @@ class LevelQueues:
         return data
 
     def snapshot(self) -> list[FifoSnapshot]:
-        """See ``FrontEnd.snapshot``."""
+        """Return the state of each queue, to be published. See ``FrontEnd.snapshot``."""
         return [fifo.snapshot() for fifo in self._fifos]
 
     def written(self) -> list[Path]:
-        """See ``FrontEnd.written``."""
+        """Return files and directories to fsync before publishing. See ``FrontEnd.written``."""
         return [path for fifo in self._fifos for path in fifo.written()]
 
     def forget(self) -> None:
-        """See ``FrontEnd.forget``."""
+        """Delete files that only older snapshots name. See ``FrontEnd.forget``."""
         for fifo in self._fifos:
             fifo.forget()
 
 
 class MercatorFrontEnd:
-    """One queue per level of the prioritizer; the selector chooses which is next.
+    """Front end with one queue per level of the prioritizer; the selector chooses the next queue.
 
     Levels that the prioritizer no longer uses are kept: nothing is pushed there, and the selector
     drains them. Visits of URLs that were finished before have a queue of their own, after all
@@ -165,7 +170,7 @@ class MercatorFrontEnd:
         return self._queues.size
 
     def open(self, snapshots: Sequence[FifoSnapshot]) -> None:
-        """See ``FrontEnd.open``."""
+        """Restore the queues from *snapshots*. See ``FrontEnd.open``."""
         self._queues.open(snapshots, levels=self._visits)
 
     def push(self, entries: Sequence[bytes]) -> None:
@@ -197,22 +202,27 @@ class MercatorFrontEnd:
         filled = self._queues.filled
         if not filled:
             raise IndexError("pop from an empty front end")
+
         if self._visits in filled:
             if self._is_visit_next or len(filled) == 1:
                 self._is_visit_next = False
                 return self._queues.pop(self._visits)
             self._is_visit_next = True
             filled = [level for level in filled if level != self._visits]
+
         return self._queues.pop(self._selector.choose(filled))
 
 
 def check_entry_counts(front: FrontEnd) -> None:
     """Make *front*, a custom front end, raise RuntimeError if it loses or repeats an entry.
 
-    That ends the crawl before damage is done; the same command resumes from what was saved.
+    The error ends the crawl before damage is done; the same command resumes it from the last
+    checkpoint.
     """
 
     def checked(call: Callable[..., Any], growth: Callable[..., int]) -> Callable[..., Any]:
+        """Wrap *call*, which must add as many entries as *growth* returns for its arguments."""
+
         def call_and_check(*args: Any) -> Any:
             size = front.size + growth(*args)
             result = call(*args)

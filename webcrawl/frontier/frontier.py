@@ -1,8 +1,8 @@
 """`Frontier`: front end, back end, leases and parked URLs as one object.
 
-URLs are pushed in, leases on them are acquired, hosts are released, leases are finished; see the
-package's docstring for the life of a URL and the invariants. This module has the leases and the
-order in which events are journaled; parts.py has the snapshot and the recovery of the parts.
+URLs are pushed, leases on them are acquired, hosts are released, and leases are finished. The
+package's docstring explains the life of a URL and the invariants. This module manages the leases
+and the order in which events are journaled; parts.py saves and restores the parts.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ _CONTACTS_PER_WRITE = 16
 
 
 class Frontier:
-    """Polite, prioritizing frontier in one directory (Mercator). Not thread-safe.
+    """Polite, prioritizing frontier stored in one directory (Mercator). Not thread-safe.
 
-    *path* is its directory: ``front/``, ``back/`` and ``done/``. *clock* returns epoch seconds.
+    *path* is the directory: it contains ``front/``, ``back/`` and ``done/``. *clock* returns epoch
+    seconds.
 
-    *rests* stores rests of hosts without a queue that are not in memory, and must be open as long
-    as the frontier is; None keeps them all in memory. *shares* limits how many hosts of one
-    registered domain are in process; None means no limit.
+    *rests* stores the rest periods of hosts without a queue that do not fit in memory. It must be
+    open as long as the frontier is; with None all of them are kept in memory. *shares* limits how
+    many hosts of one registered domain are in process; None means no limit.
     """
 
     def __init__(
@@ -57,9 +58,9 @@ class Frontier:
         shares: DomainShares | None = None,
     ) -> None:
         self.path = path
-        # The shard that its leases refer to, set by the owner.
+        # The shard that the leases refer to, set by the owner of this frontier.
         self.shard: object = None
-        #: Called when ``ready_at`` may be earlier than it was.
+        #: Called when ``ready_at`` may return an earlier time than before.
         self.on_change: Callable[[], object] = lambda: None
         self._clock = clock
         self._delay = policies.delay
@@ -71,7 +72,7 @@ class Frontier:
         self.parked, self.due = parts.parked, parts.due
         self._front = parts.front
         back = self._back = parts.back
-        # Methods of the back end that are part of the interface.
+        # Methods of the back end that are also part of the frontier's interface.
         self.key_of, self.has_more, self.is_far = back.key_of, back.has_more, back.is_far
         self.resize_shares, self.longest_tails = back.resize_shares, back.tails.longest
         self._log = parts.log
@@ -98,17 +99,17 @@ class Frontier:
 
     @property
     def hosts(self) -> int:
-        """Number of hosts with a back-end queue: all that have URLs, if the front end is empty."""
+        """Number of hosts with a back-end queue: all hosts with URLs, if the front end is empty."""
         return self._back.hosts
 
     @property
     def front_size(self) -> int:
-        """Number of URLs waiting in the front end, with which the back end can be refilled."""
+        """Number of URLs in the front end, which have yet to be moved to the back end."""
         return self._front.size
 
     @property
     def all_rest(self) -> bool:
-        """Whether URLs wait, and all of them for hosts that rest or are in process."""
+        """Return whether there are waiting URLs, but only of hosts that rest or are in process."""
         back = self._back
         return bool(back.size) and not (self._front.size or back.ready or back.held)
 
@@ -139,15 +140,16 @@ class Frontier:
     def crawl_counts(self) -> Mapping[str, int]:
         """Counters of the whole crawl, by stats key: contacts, outcomes, bytes, duplicates.
 
-        After ``kill -9`` they are as in the done log, which lacks at most the contacts that were
-        under way and the last 64.
+        After ``kill -9`` they are those of the done log. It lacks at most the contacts that were
+        under way, and the last 64 that had ended.
         """
         return self._counts.crawl
 
     def resize(self, *, queues: int, rests: int) -> None:
-        """Set how many back-end queues there may be, and how many *rests* are kept in memory.
+        """Set the maximum number of back-end *queues*, and of rest periods (*rests*) in memory.
 
-        The rests are those of hosts without a queue. Existing queues stay until they are empty.
+        The rest periods are those of hosts without a queue. Existing queues stay until they are
+        empty.
         """
         self._back.resize(queues)
         self._back.remembered.resize(rests)
@@ -157,8 +159,8 @@ class Frontier:
     def push(self, entries: Sequence[bytes]) -> None:
         """Add encoded *entries* to the front end. Writes to disk once per 256 entries of a level.
 
-        They are durable with the next published snapshot; until then the caller must be able to
-        submit them again. OSError (disk full) loses none of them.
+        The entries are durable with the next published snapshot; until then the caller must be able
+        to submit them again. If OSError is raised (disk full), none of them is lost.
         """
         self._counts.pushed += len(entries)
         self._front.push(entries)
@@ -167,11 +169,12 @@ class Frontier:
     def requeue(
         self, entry: Entry, *, ahead: bool = False, is_retry: bool = False, ended: str = ""
     ) -> None:
-        """Add an entry that the caller will not submit again. Journaled: one write.
+        """Add *entry*, which the caller will not submit again, and journal it in one write.
 
-        With *ahead* it is its host's next one, at least until a restart. *is_retry* says that it
-        replaces the entry of a lease that is finished next; if the machine goes down it is lost
-        together with that. *ended* is the outcome that its URL had, which is no longer counted.
+        With *ahead* it becomes the next entry of its host, at least until a restart. *is_retry*
+        means that it replaces the entry of a lease that is finished next. If the machine goes down,
+        it is lost together with that finish. *ended* is the outcome with which its URL had ended;
+        that outcome is no longer counted.
         """
         data = encode(entry)
         self._log.write(Requeue(data, is_retry=is_retry))
@@ -185,11 +188,11 @@ class Frontier:
         self.on_change()
 
     def refill(self, limit: int) -> int:
-        """Move up to *limit* entries to the back end while it has room; return how many.
+        """Move up to *limit* entries to the back end while it has room; return how many it moved.
 
-        As in Mercator, each comes from a front-end queue chosen at random with bias. If its host
-        has a queue it is added there, otherwise it gets a free queue. ``acquire`` calls this when
-        needed.
+        As in Mercator, each entry comes from a front-end queue chosen at random with bias. If its
+        host has a back-end queue, the entry is added there; otherwise the host gets a new one.
+        ``acquire`` calls this when needed.
         """
         before = self._front.size
         drop = self._finished.hides if self._finished.size else None
@@ -202,6 +205,7 @@ class Frontier:
         return moved
 
     def _pop_counted(self) -> bytes:
+        """Pop the next entry of the front end, and tell the due queues if it is a visit."""
         data = self._front.pop()
         if is_visit(data):
             self.due.left_front_end()
@@ -212,13 +216,14 @@ class Frontier:
     def acquire(self, host: str | None = None) -> Lease[Any] | None:
         """Return a lease on a URL whose host may be contacted now, or None if there is none.
 
-        The host is in process until ``release``. If *host* is given, it is tried first, and None
-        means that it is not ready. After None, ``ready_at`` is the time to try again. The contact
-        is on disk when this returns. Moves at most two slices of entries to the back end.
+        The host is in process until ``release``. If *host* is given, its URLs are tried first, and
+        None is returned if it is not ready. ``ready_at`` returns when to try again after None. The
+        contact is on disk when this returns. Moves at most two slices of entries to the back end.
         """
         back = self._back
         if host is not None and not back.bring_forward(host, self._clock()):
             return None
+
         if self._front.size and back.has_room():
             self.refill(self._slice)
         now = self._clock()
@@ -229,6 +234,8 @@ class Frontier:
             self.refill(self._slice)
             now = self._clock()
             queue = back.first_ready(now)
+
+        # Entries that are already finished, or must be put elsewhere first, are passed over.
         for _ in range(self._slice):
             if queue is None and not self._may_refill:
                 queue = back.first_held()
@@ -236,10 +243,11 @@ class Frontier:
                 return None
             if queue.journaled != self._log.number:
                 self._journal_contacts()
+
             entry = decode(back.pop(queue))
             if self._finished.hides_entry(entry):
                 back.skip_if_empty(queue)
-            elif not back.diverts(queue, entry, now):
+            elif not back.divert(queue, entry, now):
                 back.begin(queue, now)
                 self._counts.popped += 1
                 return self._leases.hand_out(entry, queue.host, now, self.shard)
@@ -248,25 +256,25 @@ class Frontier:
         return None
 
     def _journal_contacts(self) -> None:
-        """Journal the host that is first in line, and some of the next ones, in one write.
+        """Journal contacts of the first host in line, and of some hosts after it, in one write.
 
-        They will be contacted before all others, except hosts that are brought forward. Journaling
-        a host twice does no harm.
+        These hosts will be contacted before all others, except for hosts that are brought forward.
+        Journaling a host twice does no harm.
         """
         queues = [*self._back.in_line(_CONTACTS_PER_WRITE)]
-        at = self._clock()
-        self._log.write(*(Contact(queue.host, at, queue.min_rest) for queue in queues))
+        now = self._clock()
+        self._log.write(*(Contact(queue.host, now, queue.min_rest) for queue in queues))
         for queue in queues:
             queue.journaled = self._log.number
 
     def claim(self, lease: Lease[Any], key: str) -> float:
         """Claim the shared clock *key*, such as an address, for the contact of *lease*'s host.
 
-        Returns 0.0 if the clock was free and its rest is over. It is then in process until the host
-        is released, and the contact is on disk. Otherwise returns in how many seconds to try again:
-        the caller puts the lease back and releases the host for that long, without a contact. Each
-        host gets another time. Claiming a clock that the host already holds changes nothing. Makes
-        one write, or none if refused.
+        Returns 0.0 if the clock is free and its rest is over. The clock is then in process until
+        the host is released, and the contact is on disk. Otherwise returns in how many seconds to
+        try again: the caller puts the lease back and lets the host rest for that long, without a
+        contact. Each host is given a different time. Claiming a clock that the host already holds
+        changes nothing. Makes one write, or none if the claim is refused.
 
         Raises LookupError if the host is not in process, ValueError if it holds another clock.
         """
@@ -276,14 +284,14 @@ class Frontier:
         return wait
 
     def promise(self, host: str, min_rest: float) -> float:
-        """Guarantee that *host* rests *min_rest* seconds or more after the contact that begins.
+        """Guarantee that *host* rests at least *min_rest* seconds after the contact about to begin.
 
         This also holds if a crash cuts the contact off or its lease expires. Makes one write, or
-        none if as much was promised before.
+        none if that long a rest was promised before.
 
         Returns 0.0 if the contact may begin. Otherwise returns in how many seconds it may, and the
-        caller releases the host for that long. This happens if the contact before may not have been
-        recorded, or if the process before ended without saying how long the host rests.
+        caller lets the host rest for that long. This happens if the previous contact may not have
+        been recorded, or if the previous process ended without recording how long the host rests.
         """
         queue = self._back.find_in_process(host)
         since = self._parts.unlogged_until
@@ -303,7 +311,7 @@ class Frontier:
         is_far: bool = False,
         is_cut_off: bool = False,
     ) -> None:
-        """Give *host* back: it may be contacted again in *rest* seconds. O(log hosts).
+        """End the contact of *host*: it may be contacted again in *rest* seconds. O(log hosts).
 
         *min_rest* is promised for the next contact. None means that there was no contact, and
         leaves the last promise as it was. The shared clock that the host has claimed rests for
@@ -320,14 +328,17 @@ class Frontier:
         if is_cut_off:
             rest = max(rest, self._cut_off_rest)
             shared_rest = max(shared_rest, self._cut_off_rest)
-        # After kill -9, a host whose contact has no release rests for what the policy makes of the
-        # time until then, or for its last *min_rest*. Only a longer rest must be on disk now.
+
+        # After kill -9, a host whose contact was not released rests as long as the delay policy
+        # says for a contact that lasted until then, or for its last *min_rest* if that is longer.
+        # Only a still longer rest must be on disk now.
         at_once = rest > queue.min_rest and rest > cut_off(self._delay, now - queue.contact)
         if min_rest is not None:
             queue.min_rest = min_rest
         is_contact = min_rest is not None
         release = Release(host, now + rest, queue.min_rest, is_contact)
         self._log.release(release, at_once=at_once)
+
         self._counts.contacted(is_contact)
         self._shared.release(host, rest=shared_rest)
         self._back.end(queue, now + rest, now, is_far=is_far)
@@ -337,8 +348,8 @@ class Frontier:
     def hold(self, host: str, rest: float) -> None:
         """Let all parts of *host* rest for at least *rest* seconds from now, even after a restart.
 
-        The rest is stored under the host's own key, under which nothing is queued. Makes one write,
-        or none.
+        The rest is stored under the host's own name. No URLs are queued under that name while the
+        host is divided into parts. Makes one write, or none if the host already rests for so long.
         """
         now = self._clock()
         rests = self._back.remembered
@@ -355,7 +366,7 @@ class Frontier:
         result: Result = NOTHING,
         due: tuple[Entry, float] | None = None,
     ) -> None:
-        """Mark the entry as processed or given up: it is never handed out again. One write.
+        """Record in one write that the entry of *lease* is finished and is never handed out again.
 
         *note* is passed to ``on_done`` if a restart has to replay this. *result* is counted. *due*
         is the entry of the next visit and when it is due, epoch seconds.
@@ -372,16 +383,17 @@ class Frontier:
         self._counts.count_end(record)
 
     def finish_unleased(self, entries: Sequence[Entry], result: Result) -> None:
-        """Mark *entries*, which are in no queue, as finished with *result*. One write."""
+        """Record in one write that *entries*, which are in no queue, are finished with *result*."""
         records = [Finish(key(entry), b"", *result) for entry in entries]
         self._log.write(*records)
         for record in records:
             self._counts.count_end(record)
 
     def count_answer(self, before: float, at: float) -> None:
-        """Count that a visited URL was answered *at* epoch seconds, and *before* that (0.0: never).
+        """Count a visited URL that was answered at *at*; its previous answer came at *before*.
 
-        After ``kill -9`` the counts since the last checkpoint are missing, for a week at most.
+        Both are epoch seconds; *before* is 0.0 if the URL was never answered before. Counts since
+        the last checkpoint are missing after ``kill -9``, for a week at most.
         """
         self._counts.answer(before, at)
 
@@ -392,17 +404,20 @@ class Frontier:
         return sum([count for day, count in self._counts.answered.items() if day > since])
 
     def postpone(self, entry: Entry, at: float, *other_records: Record) -> None:
-        """Put *entry* aside until *at*, epoch seconds. One write, together with *other_records*."""
+        """Set *entry* aside until *at*, epoch seconds.
+
+        This and *other_records* are journaled in one write.
+        """
         data = encode(entry)
         self._log.write(*other_records, Due(data, at))
         self.due.push(data, at)
 
     def put_back(self, lease: Lease[Any], *, behind: Entry | None = None) -> None:
-        """Return an entry that was not fetched to the head of its host's queue.
+        """Put the entry of *lease*, which was not fetched, back at the head of its host's queue.
 
-        With *behind*, an entry that was requeued ahead, that one becomes the head if it still waits
-        there. The host stays in process until it is released, without a rest if nothing was sent to
-        it. Raises LookupError like ``finish``.
+        *behind* is an entry that was requeued ahead: if it still waits in that queue, it becomes
+        the head, and the entry of *lease* comes behind it. The host stays in process until it is
+        released, without a rest if nothing was sent to it. Raises LookupError like ``finish``.
         """
         self._leases.end(lease)
         self._counts.put_back += 1
@@ -411,44 +426,51 @@ class Frontier:
             self._back.move_to_front(behind)
 
     def park_leased(self, lease: Lease[Any], reason: str) -> None:
-        """Park an entry that was not fetched, for *reason*. Otherwise like ``put_back``."""
+        """Park the entry of *lease*, which was not fetched, for *reason*.
+
+        Everything else is as for ``put_back``.
+        """
         self._leases.end(lease)
         self.parked.push(reason, [encode(lease.entry)])
 
     def expire(
         self, older_than: float, *, except_if: Callable[[Lease[Any]], bool] = lambda _: False
     ) -> list[Lease[Any]]:
-        """Take back leases older than *older_than* seconds, unless *except_if* is true for them.
+        """Take back leases older than *older_than* seconds, except where *except_if* returns True.
 
-        This is the safety net for lost requests. Leased entries return to their queues; hosts in
-        process rest as after a download that took all the time since, or as was promised. Returns
-        the leases concerned, including those whose entry was put back while the host stayed in
-        process: the caller must no longer finish them or release their hosts. O(expired).
+        This is the safety net for lost requests. Leased entries return to their queues. Hosts in
+        process rest as after a download that lasted until now, or for as long as was promised.
+        Returns the expired leases, including those whose entry was put back while the host stayed
+        in process: the caller must no longer finish them or release their hosts. The time that it
+        takes is proportional to their number.
         """
         now = self._clock()
         leases, host_leases = self._leases.before(now - older_than)
         leases = [lease for lease in leases if not except_if(lease)]
+        # In reverse order, so that the oldest one ends up at the head of its queue.
         for lease in reversed(leases):
             self.put_back(lease)
-            self._counts.put_back -= 1
+            self._counts.put_back -= 1  # they are counted as expired instead
+
         for lease in host_leases:
             shared_rest = cut_off(self._delay, now - lease.acquired_at)
             rest = max(shared_rest, self._back.find_in_process(lease.key).min_rest)
             self.release(lease.key, rest=rest, shared_rest=shared_rest)
+
         expired = {lease.id: lease for lease in leases + host_leases}
         self._counts.expired += len(expired)
         return [*expired.values()]
 
     @property
     def _may_refill(self) -> bool:
-        """Whether there may be other hosts in the front end, and queues for them."""
+        """Return whether the front end has URLs, and a host among them could get a queue."""
         return bool(self._front.size) and (self._back.has_room() or self._back.can_grow())
 
     def ready_at(self) -> float | None:
-        """Return when to try ``acquire`` again; None means only after a release or push.
+        """Return when to try ``acquire`` again; None means after the next release or push.
 
-        If the time is not in the future, ``acquire`` may succeed now, or at least moves a slice of
-        the front end, which brings it closer.
+        If the time is not in the future, ``acquire`` may succeed now. If it does not, it at least
+        moves a slice of the front end, so that a later call can succeed.
         """
         back = self._back
         if not back.ready and self._may_refill:
@@ -467,13 +489,14 @@ class Frontier:
     ) -> None:
         """Restore *snapshot* (None: a new frontier) and replay the events journaled after it.
 
-        Leased entries return to the head of their host's queue, requeued ones are pushed again,
-        finished ones will be skipped when they appear, and *on_done* receives their notes. A host
-        whose contact was cut off rests as if it had lasted until now, or longer if its server may
-        still be answering. Contacts until *unlogged_until*, epoch seconds, may be missing from
-        the log, so every host also rests as after one; see ``promise``. With *trust_done* false
-        (the machine went down, and links found on finished pages may be lost) finished entries are
-        fetched again. Afterwards the caller submits its discoveries again.
+        Leased entries return to the head of their host's queue, requeued ones are pushed again, and
+        finished ones will be skipped when they appear; *on_done* receives the notes of these. A
+        host whose contact was cut off rests as if the contact had lasted until now, or longer if
+        its server may still be answering. Contacts until *unlogged_until*, epoch seconds, may be
+        missing from the log, so every host also rests as if it had been contacted then; see
+        ``promise``. With *trust_done* false, finished entries are fetched again: the machine went
+        down, and links found on their pages may be lost. Afterwards the caller submits its
+        discoveries again.
 
         Raises CorruptRecordError if a file that the snapshot names is damaged, and NewerFormatError
         if a later version wrote it.
@@ -481,25 +504,29 @@ class Frontier:
         replayed = self._parts.restore(snapshot, unlogged_until=unlogged_until)
         self._counts = self._finished.counts
         replayed.add_to(self._counts, trust_done=trust_done)
+
         if trust_done:
-            self._finished.add_all(one.key for one in replayed.finished)
-            for one in replayed.finished:
-                if one.note and on_done is not None:
-                    on_done(one.note)
+            self._finished.add_all(record.key for record in replayed.finished)
+            for record in replayed.finished:
+                if record.note and on_done is not None:
+                    on_done(record.note)
             for due in replayed.due:
                 self.due.push(due.data, due.at)
         elif replayed.finished or replayed.requeued:
             # They will be finished again, and must not be counted twice after another crash.
             self._log.write(Distrust())
-        self._front.push([one.data for one in replayed.requeues_to_apply(trust_done=trust_done)])
+
+        self._front.push(
+            [requeue.data for requeue in replayed.requeues_to_apply(trust_done=trust_done)]
+        )
 
     def snapshot(self) -> Iterator[bytes]:
         """Return the current state in pieces, to be published; begin a new segment of the done log.
 
-        All pieces must be taken before the next snapshot. They are encoded when they are taken, a
-        few ms each, while the frontier keeps working; see back_queue.py. This call itself takes 5
-        to 18 ms with 100,000 queues and 65,536 rests (2026-11, development machine). When it
-        returns, all data that belongs in files is written, but not yet synced.
+        The iterator must be used up before the next snapshot. Each piece is encoded when it is
+        requested, in a few ms, while the frontier keeps working; see back_queue.py. This call
+        itself takes 5 to 18 ms with 100,000 queues and 65,536 rests (2026-11, development machine).
+        When it returns, all data that belongs in files is written, but not yet synced.
         """
         return self._parts.snapshot()
 
@@ -508,9 +535,9 @@ class Frontier:
         return self._parts.written()
 
     def forget(self) -> None:
-        """Delete files that only older snapshots name; the last snapshot was published."""
+        """Delete files that only older snapshots name, once the last snapshot is published."""
         self._parts.forget()
 
     def close(self) -> None:
-        """Close the done log. Writes no snapshot; a restart replays the log."""
+        """Close the done log. No snapshot is written; a restart replays the log."""
         self._log.close()

@@ -1,8 +1,8 @@
 """Parts of a host: up to eight queues with a clock each, if the site's owner allows that.
 
-A part is a politeness key of its own, ``host#i``, for the URLs whose CRC-32 is i modulo the number
-of parts. Entries name only the host. The key is computed when an entry enters the back end, and
-again when it is handed out, as the number of parts may have changed.
+A part has a politeness key of its own, ``host#i``, and contains the URLs whose CRC-32 is i modulo
+the number of parts. Entries name only the host. The key is computed when an entry enters the back
+end, and again when it is handed out, as the number of parts may have changed.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _MARK = "#"  # not allowed in host names
 
 
 def politeness_key(host: str, url: str, parts: int) -> str:
-    """Return the key of *url*: one of the *parts* of *host*, or *host* if it is undivided."""
+    """Return the politeness key of *url*: one of the *parts* of *host*, or *host* if undivided."""
     return host if parts == 1 else f"{host}{_MARK}{crc32(url.encode()) % parts}"
 
 
 def host_of_key(key: str) -> str:
-    """Return the host that *key* is, or is a part of."""
+    """Return the host of the politeness key *key*, which is the host itself or one of its parts."""
     return key.partition(_MARK)[0]
 
 
-def keys_but_for(host: str, parts: int) -> Iterator[str]:
-    """Yield the keys that *host* has when it is divided in another way than into *parts*."""
+def keys_of_other_divisions(host: str, parts: int) -> Iterator[str]:
+    """Yield the keys that *host* may have had when it was not divided into *parts* parts."""
     if parts > 1:
         yield host
     for part in range(parts if parts > 1 else 0, MAX_PARTS):

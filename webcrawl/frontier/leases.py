@@ -1,4 +1,4 @@
-"""Leases: entries that were handed out and not given back, and the contacts of their hosts.
+"""Leases: entries that were handed out and have not come back, and the contacts of their hosts.
 
 Used by the frontier only. Contact and lease end separately: the host is released after the
 download, the entry is finished after it was processed. The invariant: leases are ordered by time.
@@ -23,10 +23,10 @@ _Shard = TypeVar("_Shard")
 
 
 class Lease(msgspec.Struct, Generic[_Shard], frozen=True):
-    """A lease: an entry that was handed out, with its host.
+    """A lease on *entry*, which was handed out to be fetched.
 
-    *acquired_at* is epoch seconds, *shard* the frontier's shard; *id* is unique within the process.
-    *key* is the politeness key in process: the entry's host or one of its parts.
+    *acquired_at* is epoch seconds, *shard* is the frontier's shard, and *id* is unique within the
+    process. *key* is the politeness key that is in process: the entry's host or a part of it.
     """
 
     entry: Entry
@@ -37,7 +37,7 @@ class Lease(msgspec.Struct, Generic[_Shard], frozen=True):
 
 
 class LeaseTable:
-    """The leases on entries, and the leases with which hosts in process were handed out."""
+    """All leases: those on entries, and those with which the hosts in process were handed out."""
 
     def __init__(self) -> None:
         self._entries: dict[int, Lease[Any]] = {}
@@ -58,7 +58,7 @@ class LeaseTable:
         return len(self._contacts)
 
     def hand_out(self, entry: Entry, key: str, now: float, shard: object = None) -> Lease[Any]:
-        """Create a lease on *entry*, and start the contact of its politeness key."""
+        """Create a lease on *entry* at *now*, and start the contact of its politeness key *key*."""
         lease = Lease(entry, next(_IDS), now, shard, key)
         self._entries[lease.id] = self._contacts[key] = lease
         return lease
@@ -69,25 +69,34 @@ class LeaseTable:
             raise LookupError(f"lease {lease.id} on {lease.entry.url} is not held")
 
     def end(self, lease: Lease[Any]) -> None:
-        """Remove a lease whose entry came back in any way. Raises like ``check_held``."""
+        """Remove *lease*, as its entry was finished, put back or parked.
+
+        Raises LookupError unless *lease* is held.
+        """
         self.check_held(lease)
         del self._entries[lease.id]
 
     def end_contact(self, host: str) -> None:
-        """Remove *host*, which was released."""
+        """Remove the contact of *host*, which was released."""
         del self._contacts[host]
 
     def since(self, at: float) -> Iterator[Lease[Any]]:
-        """Yield leases handed out since *at*: those of hosts, then those of entries. O(found)."""
+        """Yield the leases handed out since *at*, those of hosts first, then those of entries.
+
+        The time that it takes is proportional to the number of leases found.
+        """
         for leases in (self._contacts, self._entries):
             newest = reversed(leases.values())
             yield from itertools.takewhile(lambda lease: lease.acquired_at >= at, newest)
 
     def before(self, at: float) -> tuple[list[Lease[Any]], list[Lease[Any]]]:
-        """Return the leases handed out before *at*: those of entries, those of hosts. O(found)."""
+        """Return the leases of entries, and those of hosts, that were handed out before *at*.
+
+        The time that it takes is proportional to the number of leases found.
+        """
         return _before(self._entries.values(), at), _before(self._contacts.values(), at)
 
 
 def _before(leases: Iterable[Lease[Any]], at: float) -> list[Lease[Any]]:
-    """Return those of *leases*, which are ordered by time, that were acquired before *at*."""
+    """Return the leases acquired before *at*; *leases* are ordered by time."""
     return [*itertools.takewhile(lambda lease: lease.acquired_at < at, leases)]

@@ -29,8 +29,8 @@ CHUNK = 16
 SEGMENT_BYTES = 1 << 20
 # Bits of a segment's number within its overflow.
 _SEGMENT_BITS = 20
-# Deleting a file takes 0.01 to 1 ms. Files that one ``forget`` leaves are deleted by the next, or
-# when a queue needs an overflow.
+# Deleting a file takes 0.01 to 1 ms. Files that one ``forget`` leaves are deleted by the next call,
+# or when a queue needs an overflow.
 _EMPTIED_PER_CALL = 100
 
 
@@ -39,43 +39,48 @@ class Overflows:
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
-        self._made = 0
-        self._free: list[int] = []
-        # Overflows drained since the last snapshot; before it; and not in a published snapshot.
+        self._highest_number = 0
+        self._free_numbers: list[int] = []
+        # Overflows that were drained since the last snapshot.
         self._drained: list[DiskFifo] = []
+        # Overflows that were drained before the last snapshot, which does not name them.
         self._doomed: list[DiskFifo] = []
+        # Overflows that no published snapshot names: their files can be deleted.
         self._forgotten: list[DiskFifo] = []
         # Shared by all overflows, so that a checkpoint does not have to ask each of them.
         self._written: set[Path] = set()
         self._used_up: set[DiskFifo] = set()
 
     def open(self, kept: Mapping[int, FifoSnapshot]) -> dict[int, DiskFifo]:
-        """Restore and return the overflows that a snapshot has *kept*, by number; empty all others.
+        """Restore and return the overflows *kept* in a snapshot, by number; empty all others.
 
         Raises CorruptRecordError if a file that one of them needs is damaged.
         """
-        found: defaultdict[int, set[int]] = defaultdict(set)
+        segments_on_disk: defaultdict[int, set[int]] = defaultdict(set)
         for directory in self.path.glob("*/"):
             for segment in segments_in(directory):
-                found[segment >> _SEGMENT_BITS].add(segment)
+                segments_on_disk[segment >> _SEGMENT_BITS].add(segment)
+
         overflows = {}
         for number, snapshot in kept.items():
             overflow = overflows[number] = self._overflow(number)
-            overflow.open(snapshot, found.pop(number, ()))
-        for number, segments in found.items():
+            overflow.open(snapshot, segments_on_disk.pop(number, ()))
+
+        # The remaining segments belong to overflows that the snapshot does not name.
+        for number, segments in segments_on_disk.items():
             self._overflow(number).open(None, segments)
-        self._free += found
-        self._made = max([0, *overflows, *found])
+        self._free_numbers += segments_on_disk
+        self._highest_number = max([0, *overflows, *segments_on_disk])
         return overflows
 
     def take(self) -> DiskFifo:
         """Return an empty overflow. Nothing is written until it holds more than two frames."""
-        if not self._free:
+        if not self._free_numbers:
             self._empty_forgotten(1)
-        if self._free:
-            return self._overflow(self._free.pop())
-        self._made += 1
-        return self._overflow(self._made)
+        if self._free_numbers:
+            return self._overflow(self._free_numbers.pop())
+        self._highest_number += 1
+        return self._overflow(self._highest_number)
 
     def retire(self, overflow: DiskFifo) -> None:
         """Retire *overflow*, which has drained; the last snapshot may still need its files."""
@@ -83,22 +88,23 @@ class Overflows:
         self._drained.append(overflow)
 
     def seal(self) -> None:
-        """Note that a snapshot is being made, which names no overflow retired before."""
+        """Record that a snapshot is being made, which names no overflow retired so far."""
         self._doomed += self._drained
         self._drained = []
 
     def forget(self) -> None:
-        """Empty overflows retired before the last snapshot, which was published."""
+        """Empty the overflows retired before the last snapshot, once that is published."""
         self._forgotten += self._doomed
         self._doomed = []
         self._used_up -= {overflow for overflow in self._used_up if not overflow.forget()}
         self._empty_forgotten(_EMPTIED_PER_CALL)
 
     def _empty_forgotten(self, limit: int) -> None:
+        """Delete the files of up to *limit* forgotten overflows, whose numbers become free."""
         while limit and self._forgotten:
             overflow = self._forgotten.pop()
             overflow.clear()
-            self._free.append(number_of(overflow))
+            self._free_numbers.append(number_of(overflow))
             limit -= 1
 
     def written(self) -> list[Path]:
@@ -108,6 +114,7 @@ class Overflows:
         return written
 
     def _overflow(self, number: int) -> DiskFifo:
+        """Return a new object for overflow *number*; it does not touch the disk yet."""
         return DiskFifo(
             path=overflow_path(self.path, number),
             first=number << _SEGMENT_BITS,
@@ -124,5 +131,5 @@ def number_of(overflow: DiskFifo) -> int:
 
 
 def overflow_path(path: Path, number: int) -> Path:
-    """Return the directory below *path* of overflow *number*."""
+    """Return the directory of overflow *number*, below *path*."""
     return path / f"{number % 256:02x}"

@@ -1,12 +1,13 @@
 """Parked URLs (over a budget, in a trap): one FIFO queue on disk for each reason.
 
-The queues stand next to the front end. Entries are put here on their way to it, or after they were
-handed out and not fetched, and move on to it in passes. A pass looks once at each entry that was
-parked for its reasons when it began; entries parked meanwhile join the end, which this pass does
-not reach. The invariant: an entry is here or elsewhere in the frontier, never both.
+The queues stand next to the front end. Entries are parked on their way to the front end, or when
+they were handed out but not fetched. They move on to the front end in passes. A pass is for some of
+the reasons, and checks each entry once that was parked for these when the pass began. Entries
+parked meanwhile are appended to a queue, where this pass does not reach them. The invariant: an
+entry is here or elsewhere in the frontier, never both.
 
 Parked entries are durable with the next snapshot. After a crash, entries admitted since the last
-one are parked again, to be skipped or checked once more. Passes are not saved.
+snapshot are parked again, to be skipped or checked once more. Passes are not saved.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _REASON = re.compile(r"[a-z][a-z0-9_]{0,31}")
 class Parked:
     """The queues in ``<path>/<reason>/``. Not thread-safe; memory does not grow with their length.
 
-    *size* counts the entries, *due* those that the current pass has yet to look at.
+    *size* is the number of all entries, *due* of those that the current pass has yet to check.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Parked:
     def open(self, snapshots: Mapping[str, FifoSnapshot], *, counts: FrontierCounts) -> None:
         """Restore the queues from *snapshots*, and delete files that these do not name.
 
-        From now on events are counted in *counts*, the frontier's.
+        From now on events are counted in *counts*, the counters of the frontier.
         """
         self._counts = counts
         for reason in {path.name for path in self.path.glob("*/")} | snapshots.keys():
@@ -67,15 +68,15 @@ class Parked:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of entries by reason, including reasons for which nothing waits any more."""
+        """Number of entries by reason, including reasons whose queue is empty now."""
         return {reason: len(fifo) for reason, fifo in self._fifos.items()}
 
     def push(self, reason: str, entries: Sequence[bytes]) -> None:
-        """Append encoded *entries* to those that wait for *reason*, a short word.
+        """Append encoded *entries* to the queue of *reason*, a short word.
 
         They are durable with the next published snapshot; until then the caller must be able to
-        submit them again. OSError (disk full) is raised after all were added. Raises ValueError if
-        *reason* is not a word.
+        submit them again. OSError (disk full) is raised after all entries were added. Raises
+        ValueError if *reason* is not a word.
         """
         fifo = self._fifos.get(reason)
         if fifo is None:
@@ -88,11 +89,15 @@ class Parked:
         fifo.push_many(entries)
 
     def _queue(self, reason: str) -> DiskFifo:
+        """Create and return the queue of *reason*, which is not open yet."""
         fifo = self._fifos[reason] = DiskFifo(path=self.path / reason, chunk=self._chunk)
         return fifo
 
     def begin_pass(self, reasons: Iterable[str]) -> None:
-        """Start a pass over everything parked for *reasons*; a pass under way continues as well."""
+        """Start a pass over all entries parked for *reasons*.
+
+        A pass that is under way for other reasons continues as well.
+        """
         for reason in reasons:
             if reason in self._fifos:
                 self._due[reason] = len(self._fifos[reason])
@@ -101,17 +106,21 @@ class Parked:
     def reconsider(self, limit: int, classify: Classify) -> int:
         """Continue the pass by up to *limit* entries; return how many, 0 at its end.
 
-        *classify* receives entries in order, without those that turn out to be finished, and says
-        which are parked again; the others are pushed to the front end. None is lost if it raises,
-        or on OSError. About 2 us per entry, plus the time of *classify*.
+        *classify* receives the entries in order, except those that turn out to be finished. It
+        decides which are parked again; the others are pushed to the front end. No entry is lost if
+        it raises, or on OSError. Takes about 2 us per entry, plus the time of *classify*.
         """
         if not self.due:
             return 0
+
         reason = next(reason for reason, due in self._due.items() if due)
         return self.release(reason, min(self._due[reason], limit), classify)
 
     def release(self, reason: str, limit: int, classify: Classify) -> int:
-        """Reconsider up to *limit* entries of *reason*, in or out of a pass; return how many."""
+        """Admit or park again up to *limit* entries of *reason*; return how many were checked.
+
+        *classify* decides about them, as in ``reconsider``. No pass needs to be under way.
+        """
         batch = self._take(reason, min(len(self._fifos[reason]), limit))
         waiting = [data for data in batch if not self._finished.hides(data)]
         try:
@@ -121,6 +130,8 @@ class Parked:
                 self._fifos[reason].push_front(data)
             self._count(reason, len(waiting))
             raise
+
+        # The stack makes sure that all entries are put somewhere, even if a push raises OSError.
         self._counts.admitted += len(admitted)
         with ExitStack() as stack:
             for new_reason, entries in held.items():
@@ -131,7 +142,7 @@ class Parked:
     def _take(self, reason: str, count: int) -> list[bytes]:
         """Remove and return the next *count* entries of *reason*.
 
-        On OSError or CorruptRecordError none is removed.
+        If OSError or CorruptRecordError is raised, no entry is removed.
         """
         fifo = self._fifos[reason]
         batch: list[bytes] = []
@@ -146,30 +157,31 @@ class Parked:
         return batch
 
     def _count(self, reason: str, added: int) -> None:
-        """Count *added* entries at the head of the queue, where a pass has yet to look."""
+        """Count *added* more entries at the head of the queue, which a pass has yet to check."""
         self.size += added
         if reason in self._due:
             self._due[reason] += added
             self.due += added
 
     def drop(self, reason: str) -> None:
-        """Delete the files of *reason*.
+        """Delete the files of *reason*, for which no entry is parked.
 
-        Nothing may be parked for it any more, nor have been in the last published snapshot.
+        There must not have been one in the last published snapshot, either.
         """
         del self._fifos[reason]
-        shutil.rmtree(
-            self.path / reason, ignore_errors=True
-        )  # leftover files are deleted at the next start
+        # Files that cannot be deleted now are deleted at the next start.
+        shutil.rmtree(self.path / reason, ignore_errors=True)
 
     def snapshot(self) -> dict[str, FifoSnapshot]:
-        """Return the state of each queue that is not empty; costs what is in memory."""
+        """Return the state of each non-empty queue, by reason. Only copies what is in memory."""
         snapshots = {reason: fifo.snapshot() for reason, fifo in self._fifos.items()}
         return {reason: kept for reason, kept in snapshots.items() if len(self._fifos[reason])}
 
     def written(self) -> list[Path]:
+        """Return the files and directories to fsync before the last snapshot is published."""
         return [path for fifo in self._fifos.values() for path in fifo.written()]
 
     def forget(self) -> None:
+        """Delete files that only older snapshots name, once the last snapshot is published."""
         for fifo in self._fifos.values():
             fifo.forget()

@@ -1,9 +1,9 @@
 """`FrontierParts`: the parts of a frontier, saved and restored together.
 
-Created and used by the frontier, which moves URLs between the parts and journals that. Here is what
-the parts have in common: the snapshot, recovery from it and the done log, and the files to sync and
-delete. The invariant: data that is neither named by a published snapshot nor written to the done
-log since can be deleted.
+Created and used by the frontier, which moves URLs between the parts and journals these moves. This
+module does what concerns all parts: it makes the snapshot, restores the parts from a snapshot and
+the done log, and lists the files to sync and to delete. The invariant: data that is neither named
+by a published snapshot nor written to the done log since can be deleted.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _SOON_RESTS = 1.5
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierPolicies:
-    """Replaceable decisions: which URL is next, and how long a host rests.
+    """Replaceable policies: which URL is next, and how long a host rests.
 
-    *front_end* is called with path, prioritizer and selector.
+    *front_end* is called with path, prioritizer and selector, and returns the front end.
 
     *parts_of* returns the number of a host's parts, which may change (host_parts.py). *goes_last*
-    tells whether all other URLs of the host should be fetched before this one, at the moment.
+    returns whether, at present, all other URLs of the host should be fetched before the given URL.
 
     A host rests at least *cut_off_rest* seconds after a contact that was cut off, as its server may
     still be answering. It rests at least *unlogged_rest* seconds after a contact that may be
@@ -87,6 +87,7 @@ class FrontierParts:
         self._policies = policies
         delay = policies.delay
         self.soon = max(_SOON_SECS, _SOON_RESTS * cut_off(delay, 0.0))
+
         self.front = policies.front_end(
             path=path / "front", prioritizer=policies.prioritizer, selector=policies.selector
         )
@@ -109,25 +110,28 @@ class FrontierParts:
             path=path / "due", front=self.front, finished=self.finished, clock=clock
         )
         self.leases = LeaseTable()
-        #: Contacts until then, epoch seconds, may be missing from the done log.
+
+        #: Contacts until this time, epoch seconds, may be missing from the done log.
         self.unlogged_until = 0.0
-        # When the parts of an earlier process were restored.
+        # When the parts of an earlier process were restored; 0.0 if nothing was in its log.
         self.resumed = 0.0
         self._durable = (self.front, self.back.overflows, self.parked, self.due, self.log)
-        # Directories that existed before this process. A killed process may have made them without
-        # syncing their names.
+        # Directories that existed before this process. A killed process may have created them
+        # without syncing their names.
         self._inherited: list[Path] = []
 
     def restore(self, snapshot: bytes | None, *, unlogged_until: float) -> Replay:
-        """Open all parts as in *snapshot* and let hosts rest; return the events journaled after it.
+        """Restore all parts from *snapshot*, and return the events journaled after it.
 
-        Of those events only the rests are applied here. See ``Frontier.open``.
+        The rests of hosts that follow from these events are applied here; the caller applies the
+        other events. See ``Frontier.open``.
         """
         state = FrontierSnapshot() if snapshot is None else decode_snapshot(snapshot)
         back = self.back
         if self._path.exists():
             self._inherited = [self._path.parent, self._path, *self._path.glob("*/")]
             self._inherited += self._path.glob("back/*/")
+
         self.log.open(state.segment)
         self.front.open(state.levels)
         self.parked.open(state.parked, counts=state.counts)
@@ -138,12 +142,13 @@ class FrontierParts:
         self.finished.add_bytes(state.finished)
         for data in reversed(state.leased):
             back.push_front(decode(data))
+
         replayed = replay(read_done_log(self.log.path, state.segment), since=state)
         now = self._clock()
         # The clock may have been set back while the machine was down.
         self.resumed = now if replayed.last_at else 0.0
         self.unlogged_until = unlogged_until = max(min(state.unlogged_until, now), unlogged_until)
-        # So that no rest is computed again if this process dies soon, too.
+        # Rests are journaled, so that they are not computed again if this process dies soon, too.
         self.log.write(
             *restore_rests(
                 back,

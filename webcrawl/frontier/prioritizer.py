@@ -1,4 +1,4 @@
-"""Prioritizers: decide which front-end queue a URL goes to (Mercator).
+"""Prioritizers: decide which front-end queue a URL is added to (Mercator).
 
 Called by the front end once for each pushed entry. The invariant: a level is an integer from 1, the
 most urgent, to ``levels``, and depends only on the entry.
@@ -18,9 +18,9 @@ class Prioritizer(Protocol):
     levels: int
 
     def level(self, entry: Entry) -> int:
-        """Return the front-end queue for *entry*, 1..levels.
+        """Return the number of the front-end queue for *entry*, from 1 to ``levels``.
 
-        Called for every pushed URL: be fast.
+        It is called for every pushed URL, so it must be fast.
         """
         ...
 
@@ -33,7 +33,7 @@ _RANK_BITS = 24
 
 
 class _WithLevels:
-    """Base of prioritizers with a number of levels."""
+    """Base class of prioritizers that are created with their number of *levels*."""
 
     def __init__(self, *, levels: int) -> None:
         self.levels = levels
@@ -79,7 +79,7 @@ class DepthPrioritizer(_WithLevels):
 
 
 class RankPrioritizer(_WithLevels):
-    """Prioritizer by the rank of URL or host in RANKS_FILE, however far from a seed.
+    """Prioritizer by the rank of a URL or host in RANKS_FILE, whatever its distance from the seeds.
 
     The levels divide the powers of two up to 16 million evenly; URLs without a rank come last.
 
@@ -96,7 +96,7 @@ class RankPrioritizer(_WithLevels):
 
 
 def rank_class(rank: int) -> int:
-    """Return the power of ten of *rank*, 0..6.
+    """Return the rank class of *rank*, from 0 to 6: one class for each power of ten.
 
     >>> [rank_class(rank) for rank in (1, 10, 11, 100, 1_000_000, 1_000_001, 10**9, 0)]
     [0, 0, 1, 1, 5, 6, 6, 6]

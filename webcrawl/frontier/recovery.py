@@ -1,4 +1,4 @@
-"""Recovery: events of the done log since the last snapshot, and the rests that they cause.
+"""Recovery: reads the done log since the last snapshot, and lets hosts rest as it says.
 
 Called once, when the frontier is opened (parts.py). The invariant: reading the same log again gives
 the same result, so a crash during or soon after a recovery needs no special care.
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Replay:
-    """The events of the done log, summed up.
+    """Summary of the events in the done log.
 
-    *contacts* have no release, as they were cut off; *ended* counts the others. *finished* are
-    finish records that can be trusted, *due* the entries put aside with them. *last_at* is the
-    latest time in the log.
+    *contacts* are the contacts that were cut off, so that no release follows them; *ended* is the
+    number of the others. *releases* are the last ones of each host, and *requeued* the entries that
+    were pushed. *finished* are the finish records that can be trusted, *due* the entries that were
+    set aside with them. *last_at* is the latest time in the log.
     """
 
     contacts: dict[str, Contact] = field(default_factory=dict)
@@ -40,14 +41,18 @@ class Replay:
     last_at: float = 0.0
 
     def requeues_to_apply(self, *, trust_done: bool) -> list[Requeue]:
-        """Return the entries to push again.
+        """Return the records of entries to push again.
 
-        Without trust these exclude retries, as the entry that a retry replaces is waiting again.
+        Retries are not among them unless *trust_done*, as the entry that a retry replaces is
+        waiting again.
         """
-        return [one for one in self.requeued if trust_done or not one.is_retry]
+        return [record for record in self.requeued if trust_done or not record.is_retry]
 
     def add_to(self, counts: FrontierCounts, *, trust_done: bool) -> None:
-        """Add the events to *counts*, those of the snapshot."""
+        """Add the events to *counts*, the counters of the snapshot.
+
+        Finished and requeued entries are counted only with *trust_done*.
+        """
         counts.contacted(self.ended)
         if trust_done:
             for record in self.finished:
@@ -56,14 +61,14 @@ class Replay:
 
 
 def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
-    """Sum up *records*, written after the snapshot *since*.
+    """Summarize *records*, which were written after the snapshot *since*.
 
     Contacts that were under way when the snapshot was made are included.
 
     >>> from webcrawl.frontier.snapshot import FrontierSnapshot
     >>> log = [Contact("a.test", 5.0, 0.0), Release("a.test", 9.0, 0.0), Finish(7, b"")]
-    >>> folded = replay([*log, Contact("b.test", 7.0, 0.0)], since=FrontierSnapshot())
-    >>> list(folded.contacts), list(folded.releases), [one.key for one in folded.finished]
+    >>> summary = replay([*log, Contact("b.test", 7.0, 0.0)], since=FrontierSnapshot())
+    >>> list(summary.contacts), list(summary.releases), [one.key for one in summary.finished]
     (['b.test'], ['a.test'], [7])
     """
     state = Replay(last_at=since.saved_at)
@@ -72,6 +77,7 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
             state.contacts[queue.host] = Contact(queue.host, queue.contact, queue.min_rest)
     for name, at in since.shared:
         state.contacts[name] = Contact(name, at, 0.0)
+
     for record in records:
         match record:
             case Contact():
@@ -103,14 +109,14 @@ def restore_rests(
     policies: FrontierPolicies,
     unlogged_until: float,
 ) -> list[Release]:
-    """Let hosts and shared clocks rest as before the restart; return releases to journal.
+    """Let the hosts in *back* rest as before the restart; return the releases to journal.
 
-    Rests come from the snapshot *state* and the releases in *replayed*; the last one of a host
-    counts. After a contact that was cut off, a host rests as *policies* say for one that lasted
-    until *now* and may continue at the server. All hosts also rest as after a contact at
-    *unlogged_until*, epoch seconds, until when contacts may be missing. No host rests less than
-    it would have without the restart, nor longer because the clock was set back while the machine
-    was down.
+    Shared clocks rest, too. Rest periods are taken from the snapshot *state* and the releases in
+    *replayed*; the last one of a host counts. After a contact that was cut off, a host rests as
+    *policies* say for a contact that lasted until *now*, and whose server may still be answering.
+    Contacts before *unlogged_until*, epoch seconds, may be missing from the log, so all hosts also
+    rest as if they had been contacted then. No host rests less than it would have without the
+    restart, and none rests longer because the clock was set back while the machine was down.
 
     The returned releases are those of the contacts that were cut off.
     """
@@ -118,10 +124,13 @@ def restore_rests(
     quiet = back.remembered.quiet_until = unlogged_until + policies.unlogged_rest
     known_rests = [(queue.host, queue.ready_at, queue.min_rest) for queue in state.queues]
     known_rests += state.remembered
-    known_rests += [(one.host, one.ready_at, one.min_rest) for one in replayed.releases.values()]
+    known_rests += [
+        (release.host, release.ready_at, release.min_rest) for release in replayed.releases.values()
+    ]
     for host, ready_at, min_rest in known_rests:
         earliest = max(quiet, unlogged_until and unlogged_until + min_rest)
         back.postpone(host, max(ready_at - clock_set_back, earliest), min_rest=min_rest)
+
     releases = []
     for host, at, min_rest in map(msgspec.structs.astuple, replayed.contacts.values()):
         rest = max(cut_off(policies.delay, max(now - at, 0.0)), policies.cut_off_rest, min_rest)

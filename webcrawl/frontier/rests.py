@@ -1,13 +1,14 @@
-"""Rests of hosts without a back-end queue and of shared clocks, in memory and in a store.
+"""Rest periods of hosts without a back-end queue and of shared clocks, in memory and on disk.
 
 A host whose queue ran empty leaves the host table, but its rest is not over: a URL found a second
 later must still wait. Used by the back end, and by shared.py, whose clocks never have a queue. The
-invariants: a rest is found until it is over, and at most *limit* rests are in memory, those that
-end first. The others go to a store on disk, so any number of hosts may have to rest for an hour.
+invariants: a rest can be looked up until it is over, and at most *limit* rests are in memory: those
+that end first. The others go to a store on disk, so any number of hosts may have to rest for an
+hour.
 
-A rest is put into the store under its host and never removed: until it is over there is no newer
-one, and afterwards it has no effect. So the store may be newer than the frontier's snapshot, which
-has the rests in memory and those that are not in the store's files yet.
+A rest is stored under its host and never removed: the host gets no newer one until it is over, and
+afterwards it has no effect. So the store may be newer than the frontier's snapshot, which contains
+the rests in memory and those that are not in the store's files yet.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
     from webcrawl.clock import TimeSource
 
-# Rests that are over are removed when there are twice as many as after the last time, and at least
-# this many.
+# Rests that are over are removed when there are twice as many rests as after the last removal, and
+# at least this many.
 _FIRST_TIDY = 1024
-# The fraction of the limit that is moved to the store in one go: 30 ms for a limit of 65,536
-# (2026-11, development machine), once in as many calls as that makes room for.
+# One part in so many of the limit is moved to the store at a time. That takes 30 ms for a limit of
+# 65,536 (2026-11, development machine), and makes room for as many more calls.
 _SPILLED_SHARE = 16
 # A rest in the store, little-endian: ready_at (epoch seconds), seconds until then from the moment
 # it was put there, and min_rest.
@@ -37,36 +38,36 @@ assert _REST.size == 24
 
 
 def stored_rest(data: bytes) -> tuple[float, float]:
-    """Return the end (epoch seconds) and the *min_rest* of a rest that was put into a store."""
+    """Decode a stored rest period; return its end (epoch seconds) and its *min_rest* (seconds)."""
     until, _, min_rest = _REST.unpack(data)
     return until, min_rest
 
 
 class RestStore(Protocol):
-    """Interface of a store of bytes by name, on disk with bounded memory; see HostRecords.rests."""
+    """Interface of a store of bytes by key, on disk, in bounded memory; see HostRecords.rests."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the last value put for *key*, saved or not."""
+        """Return the last value stored for *key*, on disk or not yet; None if there is none."""
         ...
 
     def put(self, key: str, data: bytes) -> None:
-        """Store *data*; it is written to disk in the background."""
+        """Store *data* for *key*; it is written to disk in the background."""
         ...
 
     def unsaved(self) -> Iterable[tuple[str, bytes]]:
-        """Return the values that may not be on disk yet, in the order in which they were put."""
+        """Return the keys and values that may not be on disk yet, in the order of their storing."""
         ...
 
     def written(self) -> Iterable[Path]:
-        """Return the files to fsync so that all but unsaved values survive a power failure."""
+        """Return the files to fsync so that all values but the unsaved survive a power failure."""
         ...
 
 
 class HostClocks:
-    """Map from host to (ready_at, min_rest), for hosts that rest.
+    """Rest periods of hosts without a queue: maps a host to its (ready_at, min_rest).
 
-    *ready_at* is when the host may be contacted, epoch seconds; *min_rest* as in ``BackQueue``.
-    Without a *store* there is no limit.
+    *ready_at* is when the host may be contacted, epoch seconds. *min_rest* is the last rest that it
+    asked for, in seconds, as in ``BackQueue``. If *store* is None, *limit* has no effect.
     """
 
     def __init__(self, *, clock: TimeSource, limit: int, store: RestStore | None) -> None:
@@ -75,29 +76,32 @@ class HostClocks:
         self._limit = limit
         self._store = store
         self._rests: dict[str, tuple[float, float]] = {}
-        #: Until then all hosts rest, as their last contacts may be missing from the log.
+        #: All hosts rest until this time, as their last contacts may be missing from the log.
         self.quiet_until = 0.0
-        # The number in memory at which rests that are over are removed.
+        # When more rests than this are in memory, those that are over are removed.
         self._tidied_at = min(limit, _FIRST_TIDY)
 
     def __len__(self) -> int:
-        """Return the number of rests in memory."""
+        """Return the number of hosts whose rest period is in memory."""
         return len(self._rests)
 
     def resize(self, limit: int) -> None:
-        """Keep at most *limit* rests in memory, from the next one that is added."""
+        """Keep at most *limit* rest periods in memory, as soon as the next one is added."""
         self._limit = limit
         self._tidied_at = min(self._tidied_at, limit)
 
     def remember(self, host: str, ready_at: float, min_rest: float, *, now: float) -> None:
-        """Store the rest of *host*, unless it is over."""
+        """Store that *host* rests until *ready_at*, unless that is not after *now*.
+
+        *min_rest* is the last rest that it asked for, in seconds.
+        """
         if ready_at > now:
             self._rests[host] = ready_at, min_rest
             if len(self._rests) > self._tidied_at:
                 self._tidy(now)
 
     def _tidy(self, now: float) -> None:
-        """Remove rests that are over; if too many are left, put the latest into the store.
+        """Remove rest periods that are over; if too many are left, move the latest to the store.
 
         Does not wait for the disk.
         """
@@ -105,6 +109,7 @@ class HostClocks:
         self._rests, self._tidied_at = rests, max(2 * len(rests), _FIRST_TIDY)
         if self._store is None:
             return
+
         self._tidied_at = min(self._tidied_at, self._limit)
         most_kept = self._limit - self._limit // _SPILLED_SHARE
         if len(rests) > most_kept:
@@ -117,7 +122,10 @@ class HostClocks:
                 self.spilled += 1
 
     def find(self, host: str) -> tuple[float, float] | None:
-        """Return the rest of *host*, which may be over, or None. At most one disk access."""
+        """Return the rest period (ready_at, min_rest) of *host*, or None if none is known.
+
+        It may be over. Needs at most one disk access.
+        """
         rest = self._find(host)
         if self.quiet_until <= self._clock():
             return rest
@@ -125,22 +133,27 @@ class HostClocks:
         return max(ready_at, self.quiet_until), min_rest
 
     def _find(self, host: str) -> tuple[float, float] | None:
+        """Return the rest period that is stored for *host*, in memory or on disk, or None."""
         rest = self._rests.get(host)
         if rest is not None or self._store is None:
             return rest
         data = self._store.get(host)
         if data is None:
             return None
+
         until, longest, min_rest = _REST.unpack(data)
         # A clock that was set back while the machine was down must not prolong the rest.
         return min(until, self._clock() + longest), min_rest
 
     def latest(self, hosts: Iterable[str]) -> float:
-        """Return the latest end of the rests of *hosts* in memory, 0.0 if there is none."""
+        """Return when all *hosts* have rested, as far as known in memory; 0.0 if none has to."""
         return max((self._rests[host][0] for host in hosts if host in self._rests), default=0.0)
 
     def take(self, host: str) -> tuple[float, float] | None:
-        """Return the rest of *host* like ``find``; from now on the caller keeps it."""
+        """Remove the rest period of *host* from memory, and return it like ``find``.
+
+        From now on the caller keeps it.
+        """
         rest = self._rests.pop(host, None)
         if rest is not None or (self._store is None and not self.quiet_until):
             return rest
@@ -149,11 +162,12 @@ class HostClocks:
     # --- snapshot
 
     def snapshot(self, *, without: Container[str]) -> Series:
-        """Return the rests that a restart would not find in the store: (host, ready_at, min_rest).
+        """Return the rest periods that a restart would not find in the files of the store.
 
-        They are those of this moment; 10 ns for each in memory, and 0.3 us for each that the store
-        has not saved. Of two rests of one host the newer one comes later. Some may be over.
-        *without* names hosts whose rest was taken since.
+        They are tuples (host, ready_at, min_rest), as of this call. It takes 10 ns for each in
+        memory, and 0.3 us for each that the store has not saved. If there are two of one host, the
+        newer one comes later. Some may be over. Hosts in *without* are left out if their rest
+        period is in the store, as ``take`` may have returned it since.
         """
         unsaved: list[tuple[str, float, float]] = []
         if self._store is not None:
@@ -161,9 +175,11 @@ class HostClocks:
                 if host not in without:
                     until, _, min_rest = _REST.unpack(data)
                     unsaved.append((host, until, min_rest))
+
         rests = self._rests.copy()
         in_memory = ((host, at, min_rest) for host, (at, min_rest) in rests.items())
         return Series(len(unsaved) + len(rests), itertools.chain(unsaved, in_memory))
 
     def written(self) -> Iterable[Path]:
+        """Return the files of the store to fsync, if there is a store."""
         return () if self._store is None else self._store.written()

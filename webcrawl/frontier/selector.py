@@ -19,7 +19,10 @@ class Selector(Protocol):
     """Interface of a selector."""
 
     def choose(self, levels: Sequence[int]) -> int:
-        """Return one of *levels*: the non-empty ones, ascending, at least one."""
+        """Choose and return one of *levels*, the numbers of the non-empty levels.
+
+        They are in ascending order, and there is at least one.
+        """
         ...
 
 
@@ -34,9 +37,9 @@ class FirstSelector:
 
 
 class GeometricSelector:
-    """Selector that takes the most urgent non-empty level half of the time, the next a quarter, ...
+    """Selector that halves the probability from each non-empty level to the next: 1/2, 1/4, ...
 
-    The last level takes the remainder. Only non-empty levels count: if only levels 1 and 16 have
+    The last level gets the remainder. Only non-empty levels count: if only levels 1 and 16 have
     entries, 16 is chosen half of the time, not in one of 32,768 cases.
     """
 

@@ -1,12 +1,13 @@
-"""Shared clocks: rests that several hosts have in common, such as that of their address.
+"""Shared clocks: pauses that several hosts have in common, such as those with one address.
 
-A host in process claims the clock it shares before it is contacted, and gives it back with its own
-release. The invariant: a shared clock is held by at most one host, and is claimed only when its
-rest is over. Its rest is kept with those of the hosts (rests.py), under a name that no host has, so
-it is journaled, bounded in memory and recovered in the same way.
+A host in process claims the clock that it shares before it is contacted, and gives it back when it
+is released itself. The invariant: a shared clock is held by at most one host, and is claimed only
+when its rest is over. The rest of a clock is stored with those of the hosts (rests.py), under a
+name that no host can have, so it is journaled, bounded in memory and recovered in the same way.
 
-A host that finds the clock taken has to try again, and of a thousand hosts with one address only
-one would succeed. So each gets another time, one usual rest after the one before it.
+A host that finds the clock taken has to try again. If a thousand hosts with one address did so at
+the same time, only one would succeed. So each is told a different time, one usual rest after the
+time that the previous host was told.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
 
 # Not allowed in host names.
 _MARK = "@"
-# Minimum of seconds between the times at which two hosts try again.
+# Minimum number of seconds between the times at which two hosts try again.
 _SHORTEST_PACE = 0.1
-# Clocks whose last assigned time is remembered. Two hosts of a forgotten one may get the same time.
+# Number of clocks whose last assigned time is remembered. If a clock is forgotten, two of its hosts
+# may be told the same time.
 _MAX_ASSIGNED = 65_536
 
 
@@ -40,7 +42,7 @@ def clock_name(key: str) -> str:
 
 
 class Claim(NamedTuple):
-    """A claim on the shared clock *name*, held since *at*, epoch seconds."""
+    """A host's claim on the shared clock *name*, held since *at*, epoch seconds."""
 
     name: str
     at: float
@@ -50,8 +52,8 @@ class Claim(NamedTuple):
 class SharedClocks:
     """The shared clocks, and which host holds which. Times are epoch seconds. Not thread-safe.
 
-    *rests* has the rests of all clocks, *log* is the done log. After a crash a clock rests for as
-    long as *delay* says.
+    *rests* stores the rests of all clocks, and *log* is the done log. After a crash, a clock rests
+    for as long as the policy *delay* says.
     """
 
     clock: TimeSource
@@ -73,9 +75,9 @@ class SharedClocks:
         return self._claims.values()
 
     def claim(self, host: str, key: str) -> float:
-        """Claim the clock *key* for *host*: return 0.0, or a wait in seconds.
+        """Claim the clock *key* for *host*; return 0.0 if that worked, or how many seconds to wait.
 
-        See ``Frontier.claim``.
+        Raises ValueError if *host* holds another clock. See ``Frontier.claim``.
         """
         name = clock_name(key)
         claim = self._claims.get(host)
@@ -83,6 +85,7 @@ class SharedClocks:
             if claim.name != name:
                 raise ValueError(f"{host} holds the shared clock {claim.name}, not {name}")
             return 0.0
+
         now = self.clock()
         wait = self._wait(name, now)
         if not wait:
@@ -102,18 +105,20 @@ class SharedClocks:
             if rest is None or rest[0] <= now:
                 return 0.0
             free_at = rest[0]
-        last = self._assigned.pop(name, None)
-        at = free_at if last is None else max(last + pace, free_at)
-        self._assigned[name] = at
+
+        last_assigned = self._assigned.pop(name, None)
+        retry_at = free_at if last_assigned is None else max(last_assigned + pace, free_at)
+        self._assigned[name] = retry_at
         if len(self._assigned) > _MAX_ASSIGNED:
             self._assigned.popitem(last=False)
-        return at - now
+        return retry_at - now
 
     def release(self, host: str, *, rest: float) -> None:
-        """Let the clock that *host* holds, if any, rest for *rest* seconds."""
+        """Release the clock that *host* holds, if any, and let it rest for *rest* seconds."""
         claim = self._claims.get(host)
         if claim is None:
             return
+
         now = self.clock()
         # As for hosts, only a rest that a restart could not infer must be on disk now.
         assumed = cut_off(self.delay, now - claim.at)

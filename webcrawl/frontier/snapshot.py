@@ -2,7 +2,8 @@
 
 Created and restored by the frontier, published by its caller. The invariants: all times are epoch
 seconds and all entries are encoded, so that a snapshot means the same to every process. It shows
-one moment, although long parts are encoded in pieces while the frontier keeps working.
+the state at a single time, although long parts are encoded in pieces while the frontier keeps
+working.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 VERSION = 9
 _FIRST_VERSION = 6
 
-# Size of a piece in bytes. Encoding one of the shortest queues takes 3 ms (2026-11, development
-# machine).
+# Size of a piece in bytes. A piece full of the shortest queues takes 3 ms to encode (2026-11,
+# development machine).
 _PIECE = 1 << 18
 _encoder = msgspec.msgpack.Encoder()
 
@@ -35,9 +36,10 @@ _DAY = 86_400.0
 
 
 class Series(NamedTuple):
-    """A long part of a snapshot: *length* *members* as of one moment, encoded later.
+    """A long part of a snapshot: an array of *length* members, which are encoded later.
 
-    Iterating raises RuntimeError once a later snapshot has begun.
+    *members* yields them as they were when the snapshot began. It raises RuntimeError once a later
+    snapshot has begun.
     """
 
     length: int
@@ -45,10 +47,12 @@ class Series(NamedTuple):
 
 
 class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A back-end queue on disk. Times are epoch seconds; *contact* is 0 unless in process.
+    """Saved state of a back-end queue. Times are epoch seconds.
 
-    *number* is that of the overflow, 0 if there is none. With *visits* it is a further part of a
-    host's queue and comes after the first one: visits, or the URLs to be fetched last.
+    *contact* is when the current contact began, 0 if the host is not in process. *min_rest* is in
+    seconds. *number* is the number of the overflow, 0 if there is none. With *visits* this is a
+    further part of a host's queue, which comes after the first part: visits, or the URLs to be
+    fetched last.
     """
 
     host: str
@@ -65,9 +69,9 @@ class FrontierCounts(msgspec.Struct):
     """Counts of events since the crawl began.
 
     After ``kill -9`` they are those of the last snapshot, except for *finished*, *requeued* and
-    *crawl*, which include the done log. *crawl* has contacts and their results by stats key.
-    *answered* has the number of URLs last answered on a day, by day since the epoch, for the latest
-    seven days.
+    *crawl*, which include the done log. *crawl* counts contacts and their results by stats key.
+    *answered* maps a day since the epoch to the number of URLs that were last answered on that day,
+    for the latest seven days.
     """
 
     pushed: int = 0
@@ -85,15 +89,20 @@ class FrontierCounts(msgspec.Struct):
     answered: dict[int, int] = {}
 
     def answer(self, before: float, at: float) -> None:
-        """Count a URL that was answered *at* epoch seconds, and *before* that; 0.0 for never."""
+        """Count a URL that was answered at *at*; its previous answer came at *before*.
+
+        Both are epoch seconds; *before* is 0.0 if the URL was never answered before.
+        """
         today, earlier = int(at // _DAY), int(before // _DAY)
         if before and earlier in self.answered:
             self.answered[earlier] -= 1
+
         if today not in self.answered:
             self.answered[today] = 0
             while len(self.answered) > FRESH_DAYS:
                 del self.answered[min(self.answered)]
-        if today in self.answered:  # it may be that of an earlier visit
+        # After a clock was set back, *at* may be before all days that are kept.
+        if today in self.answered:
             self.answered[today] += 1
 
     def contacted(self, number: int = 1) -> None:
@@ -101,7 +110,7 @@ class FrontierCounts(msgspec.Struct):
         self._count("contacts", number)
 
     def count_end(self, record: Finish) -> None:
-        """Count an entry that is finished as *record* says."""
+        """Count a finished entry, with the results in *record*."""
         self.finished += 1
         self._count("fetch/bytes", record.received)
         self._count("content/duplicates", record.is_duplicate)
@@ -111,7 +120,7 @@ class FrontierCounts(msgspec.Struct):
             self._count(f"visits/{record.visit}", 1)
 
     def reopened(self, outcome: str) -> None:
-        """Stop counting an end with *outcome*, whose URL is tried again."""
+        """Subtract one from the count of *outcome*, as a URL that had it is tried again."""
         self._count(f"outcome/{outcome}", -1)
 
     def _count(self, name: str, number: int) -> None:
@@ -120,14 +129,16 @@ class FrontierCounts(msgspec.Struct):
 
 
 class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """The state, as a msgpack array. Fields missing at the end have their defaults: a new frontier.
+    """The saved state of a frontier, as a msgpack array.
+
+    Fields missing at the end have their defaults, which are those of a new frontier.
 
     - *segment* is the number of the done log's segment that begins with the snapshot; *limit* is n.
-    - *remembered* are resting hosts without a queue and resting shared clocks, with ready_at and
-      min_rest, if they are not in the files of the rest store.
-    - *finished* are the keys of finished entries that will appear again (finished.py).
-    - *shared* are the shared clocks that are held, and since when.
-    - *parked* are the queues of parked entries by reason, *due* those of visits by due time.
+    - *remembered* lists resting hosts without a queue and resting shared clocks, with ready_at and
+      min_rest, unless they are in the files of the rest store.
+    - *finished* contains the keys of finished entries that will appear again (finished.py).
+    - *shared* lists the shared clocks that are held, and since when.
+    - *parked* contains the queues of parked entries by reason, *due* those of visits by due time.
     - Contacts until *unlogged_until* may be missing from the log, so all hosts rest until
       *quiet*.
     """
@@ -150,9 +161,10 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
 
 
 def encode_snapshot(state: FrontierSnapshot, series: Mapping[str, Series]) -> Iterator[bytes]:
-    """Encode *state* in pieces, with *series* in place of its fields of those names.
+    """Encode *state* in pieces; *series* replaces those of its fields that it names.
 
-    The fields of *state* are encoded before this returns, each piece of a series when it is taken.
+    The other fields of *state* are encoded before this returns. Each piece of a series is encoded
+    when it is requested.
     """
     encoded = {
         name: _encoder.encode(getattr(state, name))
@@ -163,12 +175,14 @@ def encode_snapshot(state: FrontierSnapshot, series: Mapping[str, Series]) -> It
 
 
 def _pieces(encoded: Mapping[str, bytes], series: Mapping[str, Series]) -> Iterator[bytes]:
+    """Yield the snapshot, from its *encoded* fields and its *series*, in pieces."""
     names = FrontierSnapshot.__struct_fields__
     piece = bytearray(_array_of(len(names)))
     for name in names:
         if name in encoded:
             piece += encoded[name]
             continue
+
         length, members = series[name]
         piece += _array_of(length)
         for member in members:
@@ -180,12 +194,12 @@ def _pieces(encoded: Mapping[str, bytes], series: Mapping[str, Series]) -> Itera
 
 
 def _array_of(length: int) -> bytes:
-    """Return the head of a msgpack array; its *length* members follow."""
+    """Return the header of a msgpack array with *length* members; the members follow."""
     return b"\xdd" + length.to_bytes(4, "big")
 
 
 class _Version(msgspec.Struct, array_like=True):
-    """The start of every snapshot, which any version can read."""
+    """The first field of a snapshot, which is the same in all versions."""
 
     version: int
 

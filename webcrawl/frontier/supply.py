@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from webcrawl.frontier.leases import LeaseTable
 
 # A contact that lasts longer than this fraction of *soon* is followed by a long rest.
-_FRESH = 0.1
+_RECENT_SHARE = 0.1
 
 
 class Supply(enum.IntEnum):
     """How soon the frontier has a URL to fetch.
 
-    A host is far off, and no worker waits for it, if it fails (even on one origin only), asks for a
-    long rest, or is slow.
+    A host is far off if it fails (even on one origin only), asks for a long rest, or is slow. No
+    worker waits for it.
     """
 
     NOW = 0
@@ -30,14 +30,17 @@ class Supply(enum.IntEnum):
 def supply_of(
     front: FrontEnd, back: BackEnd, leases: LeaseTable, *, now: float, soon: float
 ) -> Supply:
-    """Return the supply *now*. O(hosts contacted in the last second).
+    """Return how soon the frontier with these parts has a URL to fetch, as of *now*.
 
-    A host is far off if more than *soon* seconds lie between two contacts.
+    A host is far off if more than *soon* seconds lie between two contacts. The time that this takes
+    is proportional to the number of hosts contacted in the last second.
     """
     earliest = back.earliest()
     if front.size or (earliest is not None and earliest <= now):
         return Supply.NOW
-    fresh = leases.since(now - _FRESH * soon)
-    if back.near or not all(back.is_far(lease.key) for lease in fresh):
+
+    # Hosts in process since earlier are far off: a long contact is followed by a long rest.
+    recent_leases = leases.since(now - _RECENT_SHARE * soon)
+    if back.near or not all(back.is_far(lease.key) for lease in recent_leases):
         return Supply.SOON
     return Supply.LATER if back.size or leases else Supply.NONE

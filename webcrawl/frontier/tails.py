@@ -1,7 +1,7 @@
 """Tails: the back-end queues that will take the longest time to finish.
 
-As there may be 100,000 queues, they are searched in slices: each call looks at the next 500 of them
-and again at the longest so far, 1.3 us for each.
+As there may be 100,000 queues, they are searched in slices: each call checks the next 500 queues,
+and those that were the longest so far once more. This takes 1.3 us per queue.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _CHECKED_PER_CALL = 500
 _MAX_KEPT = 32
-# Seconds assumed between two contacts of an unknown host.
-_USUAL = 3.0
+# Seconds assumed between two contacts of a host whose pauses are not known yet.
+_USUAL_PERIOD = 3.0
 
 
 class Tails:
-    """Finder of the longest queues in *table*."""
+    """Finds the queues in *table* that will take the longest time to finish."""
 
     def __init__(self, table: Mapping[str, BackQueue]) -> None:
         self._table = table
@@ -29,15 +29,17 @@ class Tails:
         self._longest: list[str] = []
 
     def longest(self) -> list[BackQueue]:
-        """Return the longest queues found so far, longest first."""
+        """Check more queues, and return the longest ones found so far, longest first."""
         self._unchecked = self._unchecked or [*self._table]
         keys = {*self._longest, *self._unchecked[-_CHECKED_PER_CALL:]}
         del self._unchecked[-_CHECKED_PER_CALL:]
         queues = [queue for key in keys if (queue := self._table.get(key))]
-        found = heapq.nlargest(_MAX_KEPT, queues, key=_estimated_secs)
-        self._longest = [queue.host for queue in found]
-        return found
+
+        longest = heapq.nlargest(_MAX_KEPT, queues, key=_estimated_secs)
+        self._longest = [queue.host for queue in longest]
+        return longest
 
 
 def _estimated_secs(queue: BackQueue) -> float:
-    return len(queue) * max(queue.min_rest, queue.period, _USUAL)
+    """Estimate how many seconds it will take to fetch all URLs in *queue*."""
+    return len(queue) * max(queue.min_rest, queue.period, _USUAL_PERIOD)

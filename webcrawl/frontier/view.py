@@ -1,12 +1,12 @@
-"""Read-only view of a frontier's files, for other processes than the one that owns them.
+"""Read-only view of a frontier's files, for processes other than the one that owns them.
 
 Used by commands that explain and export. It takes no lock and changes nothing on disk: it reads the
-last published snapshot and the done log since. An entry that the owner has since moved only in
-memory is shown where it was at the snapshot. The invariant: an entry that was waiting at the
-snapshot, or was requeued since, and is not recorded as finished, is found exactly once.
+last published snapshot, and the done log written since. An entry that the owner has since moved
+only in memory is shown where it was at the time of the snapshot. The invariant: an entry that was
+waiting then, or was requeued since, and is not recorded as finished, is found exactly once.
 
 All methods read the disk. They raise CorruptRecordError for damage, and also when a newer snapshot
-was published meanwhile and files are gone: the reader then starts over with that one.
+was published in the meantime, so that files are gone: the caller then starts over with that one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Where(enum.Enum):
-    """The places in which an entry may be."""
+    """The kinds of places where an entry may wait."""
 
     LEASED = "leased"
     HOST_QUEUE = "host queue"
@@ -46,9 +46,10 @@ class Where(enum.Enum):
 
 
 class Queue(NamedTuple):
-    """A place in which entries wait: level, host or reason in *name*, and the length.
+    """A queue in which entries wait, and its length.
 
-    The name is empty for other places.
+    *name* is the level, host, reason or due queue; it is empty for other kinds. *pieces* yields the
+    packed entries.
     """
 
     where: Where
@@ -58,10 +59,10 @@ class Queue(NamedTuple):
 
 
 class Found(NamedTuple):
-    """An entry found in a queue, in place *position*, counted from 1.
+    """An entry found in *queue*, at *position*, counted from 1.
 
-    *gone* of the entries before it are recorded as finished since the snapshot, and are not counted
-    in *position*; only entries that were decoded are in *gone*.
+    *gone* is the number of entries before it that were finished since the snapshot; they are not
+    counted in *position*. Only entries that were decoded are counted in *gone*.
     """
 
     queue: Queue
@@ -73,9 +74,10 @@ class Found(NamedTuple):
 class HostTimes(NamedTuple):
     """The clock of a host, in epoch seconds.
 
-    *ready_at* is 0.0 if nothing is known. *min_rest* is the rest in seconds that robots.txt or the
-    host last asked for. *contact* is since when the host is in process, 0.0 if it is not. *length*
-    counts the entries in its back-end queue.
+    *ready_at* is when the host may be contacted, 0.0 if that is not known. *min_rest* is the rest
+    in seconds that robots.txt or the host last asked for. *contact* is when the current contact
+    began, 0.0 if the host is not in process. *length* is the number of entries in the host's
+    back-end queue.
     """
 
     ready_at: float
@@ -85,10 +87,10 @@ class HostTimes(NamedTuple):
 
 
 class FrontierView:
-    """The frontier in the directory *path* as of *snapshot*, plus the events since.
+    """View of the frontier in the directory *path*: its *snapshot*, plus the events since then.
 
-    With *trust_done* false the machine has gone down since, and finished entries will be fetched
-    again.
+    With *trust_done* false the machine has gone down since the snapshot, and finished entries will
+    be fetched again.
     """
 
     def __init__(self, *, path: Path, snapshot: bytes, trust_done: bool) -> None:
@@ -97,12 +99,12 @@ class FrontierView:
         self._since = replay(read_done_log(path / "done", self._state.segment), since=self._state)
         self._since.add_to(self._state.counts, trust_done=trust_done)
         self._trust_done = trust_done
-        #: If set, it is called with damage in a queue, and reading continues at the next segment.
+        #: If set, it is called for damage in a queue, and reading continues at the next segment.
         self.on_damage: Callable[[CorruptRecordError], object] | None = None
-        # By host, the number of entries in further parts of its queue.
+        # Number of entries in the further parts of each host's queue.
         self._further_entries = Counter[str]()
-        for one in self._state.queues:
-            self._further_entries[one.host] += one.visits * _length(one)
+        for queue in self._state.queues:
+            self._further_entries[queue.host] += queue.visits * _length(queue)
 
     @property
     def finished_since(self) -> int:
@@ -131,6 +133,7 @@ class FrontierView:
         state = self._state
         yield _in_memory(Where.LEASED, "", state.leased)
         yield from map(self._host_queue, state.queues)
+
         for number, fifo in enumerate(state.levels, start=1):
             path = self._path / "front" / f"{number:02d}"
             pieces = self._reader(path, fifo)
@@ -141,16 +144,20 @@ class FrontierView:
         for name, fifo in state.due.items():
             pieces = self._reader(self._path / "due" / name, fifo)
             yield Queue(Where.DUE, name, length_of(fifo), pieces)
+
         requeues = self._since.requeues_to_apply(trust_done=self._trust_done)
-        yield _in_memory(Where.REQUEUED, "", [one.data for one in requeues])
+        yield _in_memory(Where.REQUEUED, "", [requeue.data for requeue in requeues])
         if self._trust_done:
             for due in self._since.due:
                 yield _in_memory(Where.DUE, due_name(due.at), [due.data])
 
     def _reader(self, path: Path, fifo: FifoSnapshot) -> Callable[[], Iterator[bytes]]:
+        """Return a function that reads the queue *fifo* in the directory *path*, piece by piece."""
         return lambda: read_fifo(path, fifo, self.on_damage)
 
     def _host_queue(self, saved: QueueSnapshot) -> Queue:
+        """Return the back-end queue that was saved as *saved*."""
+
         def pieces() -> Iterator[bytes]:
             if saved.items:
                 yield pack_many(saved.items)
@@ -161,21 +168,21 @@ class FrontierView:
         return Queue(Where.HOST_QUEUE, saved.host, _length(saved), pieces)
 
     def entries(self, finished: FinishedKeys) -> Iterator[Found]:
-        """Yield every entry that waits or is leased, in the order of ``queues``; about 1 us each.
+        """Yield every entry that waits or is leased, in the order of ``queues``. About 1 us each.
 
-        *finished*, from ``finished_keys``, hides some of them. Keys that are left in it afterwards
-        hide entries that have not come out of the eliminator yet.
+        *finished* comes from ``finished_keys`` and hides the entries that were finished. Keys that
+        are left in it afterwards belong to entries that have not left the eliminator yet.
         """
         return self.find(lambda _: True, finished, containing=b"")
 
     def find(
         self, wanted: Callable[[Entry], bool], finished: FinishedKeys, *, containing: bytes
     ) -> Iterator[Found]:
-        """Yield the entries among ``entries`` that are *wanted*.
+        """Yield those entries of ``entries`` for which *wanted* returns True.
 
         Only entries whose encoding contains the bytes *containing*, such as a host's name, are
-        decoded and passed to *wanted*. A million entries take a fifth of a second, and 2 us more
-        for each that is decoded.
+        decoded and passed to *wanted*; *finished* as in ``entries``. A million entries take a fifth
+        of a second, and 2 us more for each entry that is decoded.
         """
         for queue in self.queues():
             position = gone = 0
@@ -192,11 +199,11 @@ class FrontierView:
                 position += count_packed(piece)
 
     def finished_keys(self) -> FinishedKeys:
-        """Return the keys of entries that were finished and will appear again."""
+        """Return the keys of entries that were finished and are still in a queue or will return."""
         keys = FinishedKeys()
         keys.add_bytes(self._state.finished)
         if self._trust_done:
-            keys.add_all(one.key for one in self._since.finished)
+            keys.add_all(record.key for record in self._since.finished)
         return keys
 
     # --- hosts
@@ -212,6 +219,7 @@ class FrontierView:
         for saved in self._state.queues:
             if saved.host == host:
                 return self._times(saved)
+
         times = HostTimes(0.0, 0.0, 0.0, 0)
         for name, at, min_rest in self._state.remembered:
             if name == host:
@@ -219,11 +227,13 @@ class FrontierView:
         return self._as_logged(host, times)
 
     def _times(self, saved: QueueSnapshot) -> HostTimes:
+        """Return the clock of the host whose queue was saved as *saved*."""
         length = _length(saved) + self._further_entries[saved.host]
         times = HostTimes(saved.ready_at, saved.min_rest, saved.contact, length)
         return self._as_logged(saved.host, times)
 
     def _as_logged(self, host: str, times: HostTimes) -> HostTimes:
+        """Return *times* of *host*, updated by the releases and contacts since the snapshot."""
         release = self._since.releases.get(host)
         if release is not None:
             times = times._replace(
@@ -235,8 +245,10 @@ class FrontierView:
 
 
 def _length(saved: QueueSnapshot) -> int:
+    """Return the number of entries in *saved*, in memory and on disk."""
     return len(saved.items) + (0 if saved.overflow is None else length_of(saved.overflow))
 
 
 def _in_memory(where: Where, name: str, items: list[bytes]) -> Queue:
+    """Return a queue of *items*, which need not be read from the disk."""
     return Queue(where, name, len(items), lambda: iter([pack_many(items)] if items else []))

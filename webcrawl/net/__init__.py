@@ -1,4 +1,4 @@
-"""Everything that uses the network to fetch one URL.
+"""Fetching of single URLs over the network, for every protocol.
 
 The life of a fetch::
 
@@ -6,7 +6,7 @@ The life of a fetch::
           │ only to addresses that AddressGuard permits
           │ connect, one at a time, plain or TLS; connections are reused within one host only
           ▼
-    header, in time and within limits; a content type that is wanted
+    header, received in time and within the limits, with a content type that is wanted
           ▼
     body, fast enough, cut at PAGE_MAX_BYTES ─► ContentDecodingMiddleware ─► the spider's Response
           │ failed
@@ -15,16 +15,18 @@ The life of a fetch::
 
 Modules. For every protocol: `guard` (the addresses and schemes that may be contacted), `fence`
 (whether the host still belongs to this process), `limits` (the limits, from the settings), `dialer`
-(new connections), `outcomes`. Names, in `dns`: `wire` and `query` (DNS messages and their
-exchange), `servers` (the system's name servers), `resolver` (one per crawler) and its cache. HTTP,
-in `http`: `handler`, `request` (as it is sent), `connections` (direct ones, those through proxies,
-and the pool of idle ones), `exchange` (a request and its answer over one of them), `head` (repairs
-malformed heads), `chunks` (chunked bodies), `answers` (the responses made from them), `decoding`
-(content codings), `large_bodies`. FTP and Gopher: `contact` (the connection), `documents` (URLs,
-responses, and lists as pages of links), `ftp`, `gopher`.
+(new connections), `outcomes` (names and exceptions of failures). DNS, in `dns`: `wire` and `query`
+(DNS messages and their exchange), `servers` (the system's name servers), `resolver` (one per
+crawler, with a cache). HTTP, in `http`: `handler`, `request` (in the form that is sent),
+`connections` (direct ones, those through proxies, and the pool of idle ones), `exchange` (a request
+and its answer over a connection), `head` (repairs malformed heads), `chunks` (chunked bodies),
+`answers` (responses made from the answers), `decoding` (content codings), `large_bodies`. FTP and
+Gopher: `contact` (the connection), `documents` (URLs, responses, and lists as pages of links),
+`ftp`, `gopher`.
 
 Invariants. One `download_request` sends at most one HTTP request. Nothing here retries, follows a
-redirect or races two connections, because the frontier's politeness depends on it. Nothing is sent
-to an address that the guard forbids. No answer takes more memory or time than its limits, whatever
-the server sends. Nothing here blocks: names are resolved without threads, and decoding is bounded.
+redirect or opens two connections at a time, because the frontier's politeness depends on it.
+Nothing is sent to an address that the guard forbids. No answer takes more memory or time than its
+limits, whatever the server sends. Nothing here blocks: names are resolved without threads, and
+decoding is bounded.
 """

@@ -1,4 +1,4 @@
-"""Contacts with servers over plain TCP, for ftp and gopher: connection, limits, failures.
+"""Contacts with servers over plain TCP, for ftp and gopher, with their limits and failures.
 
 Invariant: no read from a `Connection` takes more memory than its caller allowed or more time than
 the limits allow.
@@ -17,7 +17,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from webcrawl.clock import now
 from webcrawl.net import outcomes
 from webcrawl.net.fence import FENCE, pass_fence
-from webcrawl.net.http.large_bodies import larger_limit
+from webcrawl.net.http.large_bodies import limit_with_permit
 from webcrawl.net.limits import is_for_robots
 from webcrawl.net.rates import RECEIVED
 
@@ -31,16 +31,18 @@ if TYPE_CHECKING:
 
     Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-# The longest line. A connection buffers twice as much before it stops reading from the socket.
+# Length of the longest line. A connection buffers twice as much before it stops reading from the
+# socket.
 _READ_BUFFER = 64 * 1024
-# The share of a contact's time after which a document is cut. The rest is for ending the session.
+# The part of a contact's time after which a document is cut. The remaining time is for ending the
+# session.
 _DOCUMENT_SHARE = 0.95
 
 
 class Received(NamedTuple):
-    """Bytes received over a connection, with the flags of a response that has them as its body.
+    """Bytes received over a connection, and the flags of a response with these bytes as its body.
 
-    Not empty, unless the document is. No flags if they are complete.
+    *data* is empty only if the document is empty. There are no flags if *data* is complete.
     """
 
     data: bytes
@@ -56,11 +58,11 @@ class PlainContact:
 
     request: Request
     started: float
-    # A document that is not complete by then is cut, so that what has come can still be used.
+    # A document that is not complete by this time is cut, so that the received part can be used.
     until: float
 
     def check_loss(self, document: Document, limits: FetchLimits) -> None:
-        """Raise ResponseDataLossError if a part of the body was lost and that is a failure."""
+        """Raise ResponseDataLossError if a part of *document* was lost and the fetch fails then."""
         fail = self.request.meta.get("download_fail_on_dataloss", limits.fail_on_dataloss)
         if "dataloss" in document.flags and (fail or is_for_robots(self.request)):
             raise ResponseDataLossError(f"{self.request.url}: {document.reason}")
@@ -76,17 +78,17 @@ class Connection:
         self.address: str = self._writer.get_extra_info("peername")[0]
 
     def send(self, data: bytes) -> None:
-        """Send *data*, which must be small: it may wait in memory.
+        """Send *data*, which must be small, as it may wait in memory.
 
         Raises what ``pass_fence`` raises.
         """
         pass_fence()
         self._writer.write(data)
 
-    async def line(self) -> bytes:
-        """Return the next line without its end.
+    async def read_line(self) -> bytes:
+        """Return the next line without its line end.
 
-        Raises BadAnswerError if it is longer than 64 kB.
+        Raises BadAnswerError if the line is longer than 64 kB.
         """
         try:
             async with asyncio.timeout(self._limits.first_byte_timeout):
@@ -96,49 +98,54 @@ class Connection:
         except asyncio.LimitOverrunError as e:
             raise outcomes.BadAnswerError("a line is longer than 64 kB") from e
         except (asyncio.IncompleteReadError, OSError) as e:
-            raise _lost(e) from e
+            raise _lost_error(e) from e
         self._count(len(line))
         return line.rstrip(b"\r\n")
 
     async def read_to_end(self, limit: int, contact: PlainContact) -> Received:
-        """Read to the end of the connection and return what came.
+        """Read until the server closes the connection, and return the bytes received.
 
-        At most *limit* bytes, at least at the minimum rate, and only until *contact* has to end.
+        Reading ends early after *limit* bytes, if the bytes come below the minimum rate, or when
+        the time of *contact* is over; the flags of the result tell so.
         """
         window = self._limits.rate_window if self._limits.min_rate else math.inf
         min_bytes = self._limits.min_rate * self._limits.rate_window
         chunk: bytes | OSError | None = await self._first_bytes(contact)
-        due = min(now() + window, contact.until)
+        window_end = min(now() + window, contact.until)
         chunks: list[bytes] = []
-        size = counted = 0
+        size = size_before_window = 0
+
         while chunk != b"":
             if isinstance(chunk, OSError):
                 return Received(b"".join(chunks), ["dataloss"])
+
             if chunk is not None:
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > limit:
-                    limit = await larger_limit(contact.request, limit)
+                    limit = await limit_with_permit(contact.request, limit)
                 if size > limit:
                     chunks[-1] = chunk[: limit - size]
                     return Received(b"".join(chunks), ["truncated"])
-            at = now()
-            if chunk is None or at >= due:  # timers may fire a little early
-                if due == contact.until or size - counted < min_bytes:
+
+            time = now()
+            if chunk is None or time >= window_end:  # timers may fire a little early
+                if window_end == contact.until or size - size_before_window < min_bytes:
                     if is_for_robots(contact.request):
                         raise outcomes.TooSlowError("too slow: only a part of robots.txt came")
                     return Received(b"".join(chunks), ["truncated", "time"])
-                counted, due = size, min(at + window, contact.until)
-            chunk = await self._next_bytes(due)
+                size_before_window, window_end = size, min(time + window, contact.until)
+
+            chunk = await self._next_bytes(window_end)
         return Received(b"".join(chunks), [])
 
     async def _first_bytes(self, contact: PlainContact) -> bytes:
-        """Return the first bytes, none at the end."""
-        due = min(now() + self._limits.first_byte_timeout, contact.until)
-        chunk = await self._next_bytes(due)
+        """Return the first bytes of the answer, b"" if the server closes the connection first."""
+        deadline = min(now() + self._limits.first_byte_timeout, contact.until)
+        chunk = await self._next_bytes(deadline)
         if isinstance(chunk, OSError):
-            raise _lost(chunk) from chunk
-        if chunk is None and due < contact.until:
+            raise _lost_error(chunk) from chunk
+        if chunk is None and deadline < contact.until:
             raise self._first_byte_timeout()
         if chunk is None:
             raise DownloadTimeoutError(f"{self.address} sent nothing")
@@ -146,7 +153,10 @@ class Connection:
         return chunk
 
     async def _next_bytes(self, until: float) -> bytes | OSError | None:
-        """Return the next bytes, none at the end; None if they do not come in time."""
+        """Return the next bytes; b"" at the end, None if nothing comes until *until*.
+
+        If the connection breaks, the error is returned.
+        """
         try:
             async with asyncio.timeout(until - now()) as time_left:
                 chunk = await self._reader.read(_READ_BUFFER)
@@ -160,14 +170,14 @@ class Connection:
         return outcomes.FirstByteTimeoutError(f"{self.address} sent nothing for {seconds:g} s")
 
     async def aclose(self) -> None:
-        """Close immediately, without waiting for data in transit."""
+        """Close the connection immediately, without waiting for data in transit."""
         self._writer.transport.abort()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
 
 async def open_streams(address: str, port: int, local_address: tuple[str, int] | None) -> Streams:
-    """Return the streams of a new connection to *address*."""
+    """Open a connection from *local_address* to *address*, and return its streams."""
     streams = await asyncio.open_connection(
         address, port, limit=_READ_BUFFER, local_addr=local_address
     )
@@ -176,16 +186,17 @@ async def open_streams(address: str, port: int, local_address: tuple[str, int] |
     return streams
 
 
-def _lost(error: Exception) -> Exception:
+def _lost_error(error: Exception) -> Exception:
+    """Return a ConnectionLostError for the *error* of a connection."""
     return outcomes.ConnectionLostError(str(error) or type(error).__name__)
 
 
 @contextlib.asynccontextmanager
 async def contact_for(request: Request, limits: FetchLimits) -> AsyncIterator[PlainContact]:
-    """Limit the time of one whole contact, and note in ``request.meta`` how long it took.
+    """Limit the time of the contact for *request*; store in ``request.meta`` how long it took.
 
-    Raises DownloadTimeoutError when the time is over. The exceptions of `outcomes` get the URL
-    added.
+    Raises DownloadTimeoutError when the time is over. The URL is added to the messages of the
+    exceptions of `outcomes`.
     """
     seconds = request.meta.get("download_timeout", limits.total_timeout)
     started = now()

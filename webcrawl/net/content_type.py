@@ -1,10 +1,10 @@
-"""Media type and charset of an answer, from its Content-Type.
+"""Parser of Content-Type: media type and charset of an answer.
 
-The rules are those of the Fetch Standard, "extract a MIME type". Several header fields, or several
-types in one, are tried in order; the last one that can be parsed counts. A value that cannot be
-parsed (``html``, ``text/html charset=utf-8``) counts as not sent, and the document is then judged
-by its bytes. The value of ``charset`` is read as leniently as servers write it: with spaces around
-it, or in single quotes.
+The rules are those of the Fetch Standard, "extract a MIME type". If there are several header
+fields, or several types in one field, the last one that can be parsed counts. A value that cannot
+be parsed (``html``, ``text/html charset=utf-8``) is ignored, and the type of the document is then
+guessed from its bytes. The value of ``charset`` may have spaces around it or stand in single
+quotes, as some servers write it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Bytes that are read. Real fields are shorter, and the cache must be bounded.
+# Number of bytes that are parsed. Real fields are shorter, and the size of the cache must be
+# bounded.
 _MAX_BYTES = 512
 
 _VALUE = re.compile(r'(?:[^",]++|"(?:[^"\\]++|\\.)*+"?)++', re.DOTALL)
@@ -37,11 +38,14 @@ def content_type_of(fields: Iterable[bytes]) -> tuple[str, str]:
 
 @lru_cache(1024)
 def _parsed(field: bytes) -> tuple[str, str]:
+    """Return the media type and charset in *field*, all header fields joined by commas."""
     essence = charset = ""
     for value in _VALUE.findall(field.decode("latin-1").lower()):
         match = _TYPE.match(value)
         if match is None or match[1] == "*/*":
             continue
+
+        # A charset also applies to later values with the same type and no charset.
         label = _charset(value[match.end() :])
         if label or match[1] != essence:
             charset = label
@@ -50,6 +54,7 @@ def _parsed(field: bytes) -> tuple[str, str]:
 
 
 def _charset(parameters: str) -> str:
+    """Return the value of the first charset in *parameters* of a media type, or ""."""
     for name, quoted, plain in _PARAMETER.findall(parameters):
         label: str = (quoted or plain).strip(" \t\r\n'")
         if name.strip() == "charset" and label:

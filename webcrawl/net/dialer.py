@@ -1,4 +1,4 @@
-"""New connections to hosts: one address after the other, only those that the guard permits.
+"""Dialer: opens connections to hosts, trying the addresses that the guard permits one by one.
 
 Used by the protocol modules.
 
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 _PROXY_GUARD = AddressGuard(allow_private=True)
 # The message of the cancellation of a task that has waited too long.
 _TOO_LATE = "no connection in time"
-# Failures after which another address is tried.
+# Failures after which the next address is tried.
 _UNREACHABLE = (
     outcomes.ConnectRefusedError,
     outcomes.ConnectFailedError,
@@ -47,8 +47,8 @@ _UNREACHABLE = (
 class Dialer:
     """Opens connections to hosts. Its methods raise the exceptions of `outcomes`.
 
-    *proxies* are host and port of the proxies that may have any address. *took* is called with the
-    seconds that each new connection took.
+    *proxies* are the hosts and ports of proxies, which may have any address. *took* is called for
+    each new connection with the seconds that it took.
     """
 
     resolver: dns.Resolver
@@ -60,7 +60,7 @@ class Dialer:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, limits: FetchLimits) -> Self:
-        """Build from ALLOW_PRIVATE_ADDRESSES, DOWNLOAD_BIND_ADDRESS and the resolver's settings."""
+        """Create a dialer from ALLOW_PRIVATE_ADDRESSES, DOWNLOAD_BIND_ADDRESS and DNS settings."""
         bind = crawler.settings.get("DOWNLOAD_BIND_ADDRESS")
         return cls(
             resolver=dns.resolver_of(crawler),
@@ -80,25 +80,28 @@ class Dialer:
         until: float = math.inf,
         is_proxy: bool = False,
     ) -> _T:
-        """Return the result of *connect* for an address of *host*, which is a name or an address.
+        """Connect to *host*, which is a name or an address, and return the result of *connect*.
 
-        Raises ForbiddenAddressError if none of its addresses may be contacted, and TimeoutError at
-        *until*, in epoch seconds; a DNS lookup has its own timeouts.
+        Addresses are tried one by one. With *is_proxy* the host is a proxy. Raises
+        ForbiddenAddressError if no address may be contacted, and TimeoutError at *until*, epoch
+        seconds; a DNS lookup has its own timeouts.
         """
         bound = "" if is_proxy else BOUND_ADDRESS.get()
-        found = [bound] if bound else await self._resolve(host)
+        addresses = [bound] if bound else await self._resolve(host)
+
         guard = self.guard
         if is_proxy:
             from webcrawl.net.http.request import ADDED  # noqa: PLC0415  # it imports this module
 
             if (host.lower(), port) in self.proxies or ADDED.get().proxy:
                 guard = _PROXY_GUARD
-        permitted = guard.permitted(found)
+        permitted = guard.permitted(addresses)
         if not permitted:
             raise outcomes.ForbiddenAddressError(
-                f"{host} has the address {', '.join(found[:2])}, which is not public: "
+                f"{host} has the address {', '.join(addresses[:2])}, which is not public: "
                 "ALLOW_PRIVATE_ADDRESSES=1 allows it"
             )
+
         for address in permitted[:-1]:
             with contextlib.suppress(*_UNREACHABLE):
                 return await self.dial_address(address, port, connect, until=until)
@@ -112,16 +115,17 @@ class Dialer:
         *,
         until: float = math.inf,
     ) -> _T:
-        """Return the result of *connect* for *address*, which the guard has permitted.
+        """Connect to *address*, which the guard has permitted, and return the result of *connect*.
 
-        Raises TimeoutError at *until*, and otherwise what ``pass_fence`` raises.
+        Raises TimeoutError at *until*, epoch seconds, and what ``pass_fence`` raises.
         """
         pass_fence()
         began = now()
         left = until - began
         task = asyncio.current_task()
         assert task is not None
-        # Like asyncio.timeout, which takes 7 us more. One timer for both limits.
+
+        # This works like asyncio.timeout, which takes 7 us more. One timer serves both limits.
         seconds = max(0.0, min(left, self.connect_timeout))
         timer = asyncio.get_running_loop().call_later(seconds, task.cancel, _TOO_LATE)
         try:
@@ -142,6 +146,7 @@ class Dialer:
         return connection
 
     async def _resolve(self, host: str) -> list[str]:
+        """Return the addresses of *host*; raise HostNotFoundError or HostLookupError."""
         try:
             return await self.resolver.resolve(host)
         except dns.NameNotFoundError as e:

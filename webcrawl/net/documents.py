@@ -1,8 +1,8 @@
-"""URLs and responses of ftp and gopher, protocols without headers; their lists as pages of links.
+"""URLs and responses of ftp and gopher, which have no headers; turns lists into pages of links.
 
-Invariants: the body is what came over the wire. If a page of links was made from it, that is in
-``request.meta["wire_body"]``. Names and titles become text in the page, never markup, and a page is
-never longer than its limit.
+Invariants: the body is the data as received. If a page of links was made from it, the received data
+is in ``request.meta["wire_body"]``. Names and titles become text in the page, never markup, and a
+page is never longer than its limit.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Document:
     """A server's answer, in the terms of HTTP.
 
     - ``reason``: the server's own text after the status
-    - ``content_type``: of ``body``, empty if unknown
+    - ``content_type``: the type of ``body``, empty if unknown
     - ``location``: the target of a 301
-    - ``flags``: "truncated", "dataloss"
-    - ``wire_body``: what came, if ``body`` was made from it
+    - ``flags``: the flags of the response, such as "truncated" and "dataloss"
+    - ``wire_body``: the data as received, if ``body`` was made from it
     """
 
     status: int
@@ -57,7 +57,7 @@ class Document:
 
 
 def type_of_name(name: str) -> bytes:
-    """Return the content type of a file with this name, empty if the name does not tell."""
+    """Return the content type of a file called *name*; empty if the name does not tell."""
     kind, encoding = _TYPES.guess_type("/" + name)
     if encoding is not None:
         return _BY_ENCODING.get(encoding, b"application/octet-stream")
@@ -65,7 +65,7 @@ def type_of_name(name: str) -> bytes:
 
 
 def response_of(document: Document, request: Request, *, address: str, protocol: str) -> Response:
-    """Return the response to *request*, which came from *address* by *protocol*."""
+    """Make a response to *request* from *document*, which came from *address* over *protocol*."""
     headers = Headers()
     if document.content_type:
         headers[b"Content-Type"] = document.content_type
@@ -86,40 +86,49 @@ def response_of(document: Document, request: Request, *, address: str, protocol:
 
 
 class Row(NamedTuple):
-    """A line of the page; *href* is a URL of ASCII characters, empty for plain text."""
+    """A line of a page of links: *text*, linked to the URL *href* unless that is empty.
+
+    *href* contains only ASCII characters.
+    """
 
     href: str
     text: str
 
 
 def make_page(document: Document, title: str, rows: Iterable[Row], *, limit: int) -> None:
-    """Replace *document*'s body, which is a list, by a page of links of at most *limit* bytes."""
-    head = escape(title)
+    """Replace the body of *document*, a list, by a page with the links in *rows*.
+
+    The page has at most *limit* bytes; further rows are left out.
+    """
+    heading = escape(title)
     parts = [
-        f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{head}</title></head>\n'
-        f"<body><h1>{head}</h1>\n<ul>\n".encode()
+        f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{heading}</title></head>\n'
+        f"<body><h1>{heading}</h1>\n<ul>\n".encode()
     ]
     end = b"</ul>\n</body></html>\n"
     size = len(parts[0]) + len(end)
+
     for href, text in rows:
-        words = escape(text, quote=False)
+        markup = escape(text, quote=False)
         if href:
-            words = f'<a href="{escape(href)}">{words}</a>'
+            markup = f'<a href="{escape(href)}">{markup}</a>'
         # "replace" is for lone surrogates, though no name decoded here has any.
-        part = f"<li>{words}</li>\n".encode("utf-8", "replace")
-        size += len(part)
+        line = f"<li>{markup}</li>\n".encode("utf-8", "replace")
+        size += len(line)
         if size > limit:
             document.flags = document.flags or ["truncated", "body_cut"]
             break
-        parts.append(part)
+        parts.append(line)
+
     document.wire_body = document.body
     document.body = b"".join([*parts, end])
 
 
 def parts_of(url: str, default_port: int) -> tuple[SplitResult, int, str]:
-    """Return the parts of *url*, its port, and its path, in which question marks are not special.
+    """Return the parts of *url*, its port or *default_port*, and its path.
 
-    Raises BadUrlError if it has no host.
+    A question mark is an ordinary character of the path, in which it is percent-encoded. Raises
+    BadUrlError if *url* has no host.
     """
     try:
         parts = urlsplit(url)

@@ -1,13 +1,13 @@
-"""The guard, which decides which addresses may be contacted: those of the public internet.
+"""The guard, which allows only addresses of the public internet to be contacted.
 
 Used by the dialer and by the preconditions. A page can link to any host, and a host name can point
-to any address. Without the guard, a crawler inside a network would read that network's databases
-and cloud credentials for the authors of pages.
+to any address. Without the guard, the author of a page could make a crawler inside a network read
+that network's databases and cloud credentials.
 
-Invariant: connections are made to an address that was checked, never to a name. So a name that
-changes its address between lookup and connection (DNS rebinding) gains nothing. Proxies from the
+Invariant: connections are made to an address that was checked, never to a name. So it is of no use
+to change the address of a name between lookup and connection (DNS rebinding). Proxies from the
 settings or the environment are not checked: they are not targets of the crawl, and often have a
-private address. A proxy that only a Request names is checked.
+private address. A proxy that is named only in a Request is checked.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ logger = logging.getLogger(__name__)
 
 # Schemes of URLs without a host, or with one of a paid storage service.
 _NO_HOSTS = frozenset({"data", "file", "s3"})
-#: The only address that may be connected to in this context; "" if any of the host's may be. With
-#: POLITENESS_KEY "address" the pause that has passed is that of one address. It is not that of an
-#: address that a name server has returned since, or of an idle connection. The downloader sets it
+#: The only address that may be connected to in this context; "" if all addresses of the host may
+#: be. With POLITENESS_KEY "address", the pause of a single address has passed, but not that of an
+#: address that a name server has returned since, or of an idle connection. The downloader sets this
 #: for each download, in a task of its own, as there is no other way to pass it on to the socket.
 BOUND_ADDRESS = ContextVar("BOUND_ADDRESS", default="")
 
@@ -69,13 +69,14 @@ _FORBIDDEN = (
 # All global unicast addresses of IPv6 (RFC 4291). Loopback, unique local (fc00::/7), link-local,
 # site-local, multicast and discard-only addresses are outside of it.
 _GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
-# The way in which a machine without IPv4 reaches most of the web (RFC 6052). Local-use translation
-# (64:ff9b:1::/48, RFC 8215) is left out, as its operator decides where the IPv4 address is in it.
+# Addresses through which a machine without IPv4 reaches most of the web (RFC 6052). Local-use
+# translation (64:ff9b:1::/48, RFC 8215) is left out, as its operator decides which bits contain the
+# IPv4 address.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def plain_address(text: str) -> str:
-    """Return the IPv4 address inside *text*, or *text* itself as an address in the usual spelling.
+    """Return the IPv4 address inside the IPv6 address *text*, or *text* in its usual spelling.
 
     Text that is not an address is returned unchanged.
 
@@ -92,21 +93,21 @@ class AddressGuard:
     """Decides which addresses may be contacted."""
 
     def __init__(self, *, allow_private: bool, max_tries: int = 2) -> None:
-        """Make a guard.
+        """Create a guard.
 
-        With *allow_private* every address may be contacted: for intranets and simulations. At most
-        *max_tries* addresses of a host are tried, one after the other, each with the connect
-        timeout.
+        With *allow_private* every address may be contacted; this is for intranets and simulations.
+        At most *max_tries* addresses of a host are tried, one after the other, each with the
+        connect timeout.
         """
         self._allow_private = allow_private
         self._max_tries = max_tries
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from ALLOW_PRIVATE_ADDRESSES; raise FatalError if it is neither true nor false.
+        """Create a guard from ALLOW_PRIVATE_ADDRESSES and POLITENESS_KEY.
 
         With POLITENESS_KEY "address" only one address is tried, the one whose pause the frontier
-        has checked.
+        has checked. Raises FatalError if ALLOW_PRIVATE_ADDRESSES is neither true nor false.
         """
         allow_private = flag(settings, "ALLOW_PRIVATE_ADDRESSES")
         max_tries = 1 if settings.get("POLITENESS_KEY") == "address" else 2
@@ -115,20 +116,20 @@ class AddressGuard:
     def permits(self, address: str) -> bool:
         """Return whether *address*, IPv4 or IPv6 without brackets, may be contacted.
 
-        Names and anything else that is not an address may not, nor may an address of a single link
-        (``%eth0``).
+        Names and other text that is not an address are forbidden, and so are addresses of a single
+        link (``%eth0``).
         """
         return self._allow_private or _is_public(address)
 
     def permitted(self, addresses: Iterable[str]) -> list[str]:
-        """Return the first of *addresses* that may be contacted, as many as will be tried."""
+        """Return those of *addresses* that will be tried: the first ones that may be contacted."""
         return [address for address in addresses if self.permits(address)][: self._max_tries]
 
     def permits_host(self, host: str) -> bool:
-        """Return whether the *host* of a URL may be requested, as far as no DNS lookup is needed.
+        """Return whether *host* may be requested, as far as that is known without a DNS lookup.
 
         Text that is not an address but that some software reads as one (``127.1``, ``0x7f000001``)
-        may not.
+        is forbidden.
         """
         name = host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
         last = name.rpartition(".")[2]
@@ -142,6 +143,7 @@ _SPECIAL = tuple(map(ipaddress.ip_network, _FORBIDDEN))
 
 @lru_cache(4096)
 def _is_public(text: str) -> bool:
+    """Return whether *text* is an address of the public internet."""
     try:
         address = _plain(text)
     except ValueError:
@@ -152,7 +154,7 @@ def _is_public(text: str) -> bool:
 
 
 def _plain(text: str) -> IPv4Address | IPv6Address:
-    """Return the IPv4 address inside *text* (RFC 4291, 3056, 6052), or its own address.
+    """Return the address *text*, or the IPv4 address inside it (RFC 4291, 3056, 6052).
 
     Raises ValueError if *text* is not an address.
     """
@@ -165,7 +167,7 @@ def _plain(text: str) -> IPv4Address | IPv6Address:
 
 
 def followed_schemes(settings: BaseSettings) -> frozenset[str]:
-    """Return the schemes that DOWNLOAD_HANDLERS has a handler for and whose URLs have a host.
+    """Return the schemes with a handler in DOWNLOAD_HANDLERS and with a host in their URLs.
 
     DOWNLOAD_HANDLERS is merged with DOWNLOAD_HANDLERS_BASE; None removes a handler.
     """
@@ -174,26 +176,27 @@ def followed_schemes(settings: BaseSettings) -> frozenset[str]:
 
 
 def named_proxies(settings: BaseSettings) -> frozenset[tuple[str, int]]:
-    """Return host and port of the proxies in the environment and in the settings.
+    """Return the hosts and ports of the proxies in the environment and in *settings*.
 
-    The settings are those with PROXY or PROXIES in their names: a URL, or several.
+    All settings with PROXY or PROXIES in their names are read; each is a URL, or several URLs.
     """
     urls = [url for scheme, url in urllib.request.getproxies().items() if scheme != "no"]
     for name in settings:
         value = settings[name] if "PROXY" in name or "PROXIES" in name else None
         if isinstance(value, str | list | tuple):
             urls += map(str, settings.getlist(name))
-    found = set()
+
+    proxies = set()
     for url in urls:
         with suppress(ValueError):
             parts = urlsplit(url if "://" in url else f"http://{url}")
             port = parts.port or (443 if parts.scheme == "https" else 80)
-            found.add((parts.hostname or "", port))
-    return frozenset(found)
+            proxies.add((parts.hostname or "", port))
+    return frozenset(proxies)
 
 
 def warn_of_unguarded_handlers(settings: BaseSettings) -> None:
-    """Log a warning about download handlers that could be led into the crawler's own network."""
+    """Log a warning if download handlers do not keep out of the crawler's own network."""
     if flag(settings, "ALLOW_PRIVATE_ADDRESSES"):
         return
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
@@ -211,6 +214,6 @@ def warn_of_unguarded_handlers(settings: BaseSettings) -> None:
 
 
 def _is_guarded(handler: Any) -> bool:
-    """Return whether *handler* is a handler of webcrawl.net or derived from one."""
+    """Return whether *handler* is a class in webcrawl.net, or is derived from one."""
     classes = getattr(load_object(handler), "__mro__", ())
     return any(base.__module__.startswith("webcrawl.net.") for base in classes)

@@ -1,8 +1,8 @@
 """The limits of one fetch, read from the settings and checked.
 
-They are read when the handlers are built. Scrapy logs what a handler raises and continues without
-it. So the limits are read once more when a crawl starts, and an invalid value ends it with a
-message.
+They are read when the download handlers are built. If a handler raises an error then, Scrapy logs
+it and continues without the handler. So the limits are read once more when a crawl starts, and an
+invalid value ends the crawl with a message.
 
 Invariant: a `FetchLimits` that exists is valid.
 """
@@ -22,18 +22,22 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.settings import BaseSettings
 
-HTTP_PER_HTTPS = 4  # an http connection takes a thirtieth of the memory, but also an open file
+#: Number of idle http connections per idle https connection. An http connection takes a thirtieth
+#: of the memory, but just as well an open file.
+HTTP_PER_HTTPS = 4
 #: Bytes of an answer's header, as in Chromium: some sites send security policies of 10 kB.
 MAX_HEADER_BYTES = 256 * 1024
 #: Seconds for which an idle connection is kept for another request to its host.
 KEEPALIVE_SECS = 10.0
-# Fields of one answer's header, as in curl.
+# Maximum number of fields in one answer's header, as in curl.
 MAX_HEADER_FIELDS = 5_000
-# As in Common Crawl; and per profile, "a truncation threshold of 200 kilobytes".
+# The default limit of a page, as in Common Crawl, and the limits of politeness profiles: "a
+# truncation threshold of 200 kilobytes" (Nielsen).
 _PAGE_BYTES = 5 << 20
 _PROFILE_PAGE_BYTES = {"nielsen": 200_000}
-# Open files other than those of workers and idle connections. Up to 64 are for DNS over TCP; about
-# 40 others were seen after hours of crawling (tests/extensions/test_process_limits.py counts them).
+# Number of open files in addition to those of workers and idle connections. Up to 64 are for DNS
+# over TCP. About 40 others were open after hours of crawling
+# (tests/extensions/test_process_limits.py counts them).
 FIXED = 256
 
 
@@ -41,18 +45,20 @@ FIXED = 256
 class FetchLimits:
     """Limits of one fetch, and of the connections kept after it. Times are in seconds.
 
-    max_bytes: of a body, on the wire and decoded; the rest is cut off.
-    total_timeout: for the whole fetch, unless the request has its own.
-    connect_timeout: for each address that is tried, including the TLS handshake.
-    first_byte_timeout: from the request to the end of the answer's header.
-    min_rate: the minimum bytes per second of a body, averaged over each window; 0 for any.
-    rate_window: length of a window; the first begins when the header is there.
+    max_bytes: limit of a body, both on the wire and decoded; longer bodies are cut.
+    total_timeout: limit for the whole fetch, unless the request has its own.
+    connect_timeout: limit for each address that is tried, including the TLS handshake.
+    first_byte_timeout: limit from sending the request to the end of the answer's header.
+    min_rate: the minimum bytes per second of a body, averaged over each window; 0 for no minimum.
+    rate_window: length of a window; the first one begins when the header has been received.
     keepalive: how long an idle connection is kept for another request to its host.
-    idle_connections: the most idle https connections; ``HTTP_PER_HTTPS`` times as many for http.
-    header_bytes: of a whole header, including those of interim answers.
+    idle_connections: maximum number of idle https connections; ``HTTP_PER_HTTPS`` times as many for
+        http.
+    header_bytes: limit of a whole header, including those of interim answers.
     wanted, refused: the content types to receive (empty: all), and those not to receive. They are
-        media types, and beginnings of media types that end in a slash, in lower case.
-    fail_on_dataloss: whether a fetch fails if its body ended early and the request does not say.
+        media types, or the part of a media type up to its slash, in lower case.
+    fail_on_dataloss: whether a fetch fails if its body ended early, unless the request has a value
+        of its own.
     """
 
     max_bytes: int
@@ -70,30 +76,31 @@ class FetchLimits:
 
     @property
     def idle_by_scheme(self) -> dict[str, int]:
-        """The most idle connections of each scheme."""
+        """Maximum number of idle connections, by scheme."""
         return {"https": self.idle_connections, "http": HTTP_PER_HTTPS * self.idle_connections}
 
     def check_type(self, content_type: bytes, request: Request) -> None:
         """Raise UnwantedTypeError for a document of an unwanted type, unless it is a robots.txt.
 
-        *content_type* has the header fields, joined by commas. A document without a valid type is
-        wanted: usually it is HTML.
+        *content_type* contains the Content-Type header fields, joined by commas. A document without
+        a valid type is wanted: usually it is HTML.
         """
         if not (self.wanted or self.refused) or is_for_robots(request):
             return
-        kind, _ = content_type_of((content_type,))
-        either = {kind, kind.partition("/")[0] + "/"}
-        wanted = not self.wanted or not self.wanted.isdisjoint(either)
-        if kind and not (wanted and self.refused.isdisjoint(either)):
+
+        media_type, _ = content_type_of((content_type,))
+        matching = {media_type, media_type.partition("/")[0] + "/"}
+        is_wanted = not self.wanted or not self.wanted.isdisjoint(matching)
+        if media_type and not (is_wanted and self.refused.isdisjoint(matching)):
             shown = content_type[:100].decode("latin-1")
             raise UnwantedTypeError(f"the content type {shown} is not wanted")
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from the settings; raise FatalError with one sentence for an invalid value.
+        """Read the limits from *settings*; raise FatalError with one sentence for an invalid value.
 
-        They are PAGE_MAX_BYTES, PAGE_*CONTENT_TYPES, DOWNLOAD_TIMEOUT, DOWNLOAD_FAIL_ON_DATALOSS
-        and NET_*.
+        The settings are PAGE_MAX_BYTES, PAGE_*CONTENT_TYPES, DOWNLOAD_TIMEOUT,
+        DOWNLOAD_FAIL_ON_DATALOSS and NET_*.
         """
         return cls(
             max_bytes=page_max_bytes(settings),
@@ -112,12 +119,13 @@ class FetchLimits:
 
 
 def _types(settings: BaseSettings, setting: str) -> frozenset[str]:
+    """Return the content types in *setting*; raise FatalError if one of them is not valid."""
     names = [str(name).strip().lower().removesuffix("*") for name in settings.getlist(setting)]
     for name in names:
-        kind, slash, rest = name.partition("/")
-        if not kind or not slash or "/" in rest or "*" in name:
+        main_type, slash, subtype = name.partition("/")
+        if not main_type or not slash or "/" in subtype or "*" in name:
             raise FatalError(
-                f"{setting} must have media types (text/html) or all of one kind (text/), "
+                f"{setting} must contain media types (text/html) or beginnings of them (text/), "
                 f"not {name!r}."
             )
     return frozenset(names)
@@ -126,21 +134,21 @@ def _types(settings: BaseSettings, setting: str) -> frozenset[str]:
 def is_for_robots(request: Request) -> bool:
     """Return whether *request* is for a robots.txt.
 
-    It must be complete, as a part may permit what the rest forbids. The crawl's record of the fetch
-    (webcrawl/crawl/lease/fetch.py) says so, if there is one.
+    Such a file must be complete, as a part of it may permit what the rest forbids. The answer is
+    taken from the crawl's record of the fetch (webcrawl/crawl/lease/fetch.py), if there is one.
     """
     return bool(getattr(request.meta.get("fetch"), "robots_url", ""))
 
 
 def is_last_of_host(request: Request) -> bool:
-    """Return whether no other request to the host of *request* waits, by the same record."""
+    """Return whether no other URL of the host of *request* waits, according to the same record."""
     return bool(getattr(request.meta.get("fetch"), "is_last", False))
 
 
 def page_max_bytes(settings: BaseSettings) -> int:
-    """Return PAGE_MAX_BYTES, or the profile's default.
+    """Return PAGE_MAX_BYTES, or the default of the politeness profile.
 
-    It limits a body on the wire, and once more when decoded.
+    It limits a body both on the wire and decoded.
     """
     if settings.get("PAGE_MAX_BYTES") is None:
         return _PROFILE_PAGE_BYTES.get(settings.get("POLITENESS_PROFILE"), _PAGE_BYTES)
@@ -148,7 +156,7 @@ def page_max_bytes(settings: BaseSettings) -> int:
 
 
 def most_open_files(settings: BaseSettings) -> int:
-    """Return the most file descriptors that a crawl with *settings* opens at a time."""
+    """Return the maximum number of files that a crawl with *settings* has open at a time."""
     workers = whole(settings, "CONCURRENT_REQUESTS", at_least=1)
     idle = sum(FetchLimits.from_settings(settings).idle_by_scheme.values())
     return 2 * workers + idle + FIXED

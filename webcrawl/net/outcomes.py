@@ -1,10 +1,10 @@
 """Outcomes of fetches: their names, the exceptions of the download handlers, and Retry-After.
 
 Fetches are counted and retried (hosts/retry_policy.py) by these names. The exceptions are
-subclasses of Scrapy's, so Scrapy's retry middleware and any errback treat them as usual.
+subclasses of Scrapy's, so Scrapy's retry middleware and all errbacks handle them as usual.
 
-Invariant: `outcome_of` returns a name of OUTCOMES or ``http_`` and three digits, whatever it gets.
-An unknown failure is "other".
+Invariant: `outcome_of` always returns a name in OUTCOMES, or ``http_`` and three digits. The
+outcome of an unknown failure is "other".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from webcrawl.net.walls import WALLS
 
 
 class FetchError(Exception):
-    """Base of the exceptions of this module."""
+    """Base class of the exceptions of this module."""
 
     outcome: ClassVar[str]
 
@@ -45,7 +45,7 @@ class HostNotFoundError(FetchError, CannotResolveHostError):
 
 
 class HostLookupError(FetchError, CannotResolveHostError):
-    """The name servers gave no usable answer."""
+    """The name servers returned no usable answer."""
 
     outcome = "dns_failed"
 
@@ -57,28 +57,28 @@ class ConnectRefusedError(FetchError, DownloadConnectionRefusedError):
 
 
 class ConnectFailedError(FetchError, DownloadConnectionRefusedError):
-    """The address cannot be reached: no route, not allowed, or no file descriptor left here."""
+    """The address cannot be reached: no route, not permitted, or too many files are open here."""
 
     outcome = "connect_failed"
 
 
 class ConnectTimeoutError(FetchError, DownloadTimeoutError):
-    """The connection, or its TLS handshake, was not made in time."""
+    """The connection was not established in time, or its TLS handshake was not completed."""
 
     outcome = "connect_timeout"
 
 
 class FirstByteTimeoutError(FetchError, DownloadTimeoutError):
-    """The header of the answer did not come in time after the request."""
+    """The header of the answer was not received in time after the request."""
 
     outcome = "first_byte_timeout"
-    #: Whether the connection was kept from an earlier request, so that this says nothing about the
-    #: network now.
+    #: Whether the connection was kept from an earlier request. In that case this failure does not
+    #: show whether the network works now.
     is_reused = False
 
 
 class TooSlowError(FetchError, DownloadTimeoutError):
-    """The body came below the minimum rate, and no part of it could be used."""
+    """The body was received too slowly, and no part of it could be used."""
 
     outcome = "too_slow"
 
@@ -90,12 +90,12 @@ class TlsFailedError(FetchError, DownloadFailedError):
 
 
 class ConnectionLostError(FetchError, DownloadFailedError):
-    """The server hung up before sending a whole header."""
+    """The server closed the connection before it had sent a complete header."""
 
     outcome = "connection_lost"
-    #: Whether a connection kept from an earlier request brought no part of an answer. The server
-    #: may have closed it before it got this request, which may be sent again (RFC 9110, section
-    #: 9.2.2).
+    #: Whether this was a connection kept from an earlier request, and no part of an answer was
+    #: received. The server may have closed it before the request arrived, so the request may be
+    #: sent again (RFC 9110, section 9.2.2).
     is_stale = False
 
 
@@ -112,19 +112,19 @@ class HeaderTooLargeError(FetchError, DownloadFailedError):
 
 
 class UnwantedTypeError(FetchError, DownloadCancelledError):
-    """The answer has a content type that is not wanted; its body was not received. Final."""
+    """The answer has an unwanted content type; its body was not received. This is final."""
 
     outcome = "unwanted_type"
 
 
 class ForbiddenAddressError(FetchError, DownloadCancelledError):
-    """All addresses of the host are outside the public internet: see `guard`. Final."""
+    """All addresses of the host are outside the public internet; see `guard`. This is final."""
 
     outcome = "address_forbidden"
 
 
 class BadUrlError(FetchError, UnsupportedURLSchemeError):
-    """The URL cannot be made into a request."""
+    """No request can be made from the URL."""
 
     outcome = "bad_url"
 
@@ -157,7 +157,7 @@ OUTCOMES = frozenset(
     | {outcome for _, outcome in _BY_CLASS}
 )
 
-# Failures of a host's robots.txt for which no other request is sent to the host.
+# Failures to get a host's robots.txt after which no other request is sent to the host.
 _HOST_FAILURES: dict[str, type[Exception]] = {
     "timeout": DownloadTimeoutError,
     "incomplete": ResponseDataLossError,
@@ -169,7 +169,7 @@ _HOST_FAILURES: dict[str, type[Exception]] = {
     },
 }
 
-# The meaning of system errors of connections. The first match counts.
+# The exceptions for system errors of connections. The first match counts.
 _CONNECTION_FAILURES: tuple[tuple[type[OSError], type[Exception]], ...] = (
     (ConnectionRefusedError, ConnectRefusedError),
     (TimeoutError, ConnectTimeoutError),
@@ -180,20 +180,20 @@ _CONNECTION_FAILURES: tuple[tuple[type[OSError], type[Exception]], ...] = (
 
 
 def failure_of(error: OSError) -> type[Exception]:
-    """Return the exception of this module for an *error* of a connection."""
+    """Return the exception class of this module for *error*, which a connection raised."""
     return next(meaning for cls, meaning in _CONNECTION_FAILURES if isinstance(error, cls))
 
 
 def errback_error(outcome: str) -> type[Exception]:
-    """Return the exception for the errback of a request that was not sent because of *outcome*.
+    """Return the exception class for the errback of a request not sent because of *outcome*.
 
-    It is the failure that sending would have met, or IgnoreRequest if sending was not allowed.
+    It is the failure that the request would have met, or IgnoreRequest if it was not allowed.
     """
     return _HOST_FAILURES.get(outcome, IgnoreRequest)
 
 
 def outcome_of(result: Response | Failure | BaseException) -> str:
-    """Return the name of how a fetch ended, such as ``http_200`` for a response."""
+    """Return the outcome of a fetch that ended with *result*, such as ``http_200``."""
     if isinstance(result, Response):
         return f"http_{result.status}" if 100 <= result.status <= 999 else "bad_answer"
     error = result.value if isinstance(result, Failure) else result
@@ -204,31 +204,32 @@ def outcome_of(result: Response | Failure | BaseException) -> str:
 
 
 def is_document(outcome: str) -> bool:
-    """Return whether *outcome* is that of a document: a successful answer, as in ``is_success``."""
+    """Return whether *outcome* is a successful answer, whose body is a document."""
     return outcome.startswith("http_2")
 
 
 def is_stale(result: object) -> bool:
-    """Return whether a request failed because the server had closed a kept connection."""
+    """Return whether *result* is the failure of a request on a kept, already closed connection."""
     return isinstance(result, ConnectionLostError) and result.is_stale
 
 
 # Statuses of answers that may ask the crawler to wait.
 _STATUSES = frozenset({429, 503})
-# Digits of seconds that are read; more would be longer than a lifetime anyway.
+# Number of digits that are read of a time in seconds; more would be longer than a lifetime.
 _MAX_DIGITS = 12
 # A longer value is not a date.
 _MAX_LENGTH = 64
 
 
 def retry_after(response: Response | None, *, now: float) -> float:
-    """Return the seconds from *now* that a 429 or 503 asks to wait, 0 if it does not.
+    """Return how many seconds *response*, a 429 or 503, asks to wait; 0.0 if it does not ask.
 
-    *now* is in epoch seconds. A date is taken relative to the answer's own Date if there is one:
-    the server's clock may be hours off, and what counts is what it meant.
+    *now* is in epoch seconds. If Retry-After is a date, it is compared with the Date of the answer
+    if there is one, as the server's clock may be hours off.
     """
     if response is None or response.status not in _STATUSES:
         return 0.0
+
     value = (response.headers.get(b"Retry-After") or b"").strip()
     if value.isdigit():
         return float(value[:_MAX_DIGITS])
@@ -240,7 +241,7 @@ def retry_after(response: Response | None, *, now: float) -> float:
 
 
 def _epoch(value: bytes) -> float | None:
-    """Return an HTTP date in any of its three forms as epoch seconds; None if it is not valid."""
+    """Return the HTTP date *value*, in any of its forms, as epoch seconds; None if invalid."""
     if not value or len(value) > _MAX_LENGTH:
         return None
     try:

@@ -1,14 +1,15 @@
-"""Rates: how many contacts a process begins and how many bits it receives per second.
+"""Rates: limits on the contacts that a process begins and the bits that it receives per second.
 
-For the operator of the network: CONTACTS_MAX and BANDWIDTH_MAX, divided by the processes of a hive.
-Bytes are those of connections as received, including TLS but not the headers of TCP and below.
-Downloads in progress are never slowed down, as their hosts would look slow. Instead, the next
-contacts wait. Until it is over, each contact is assumed to bring the average of earlier ones.
+They are set for the sake of the network's operator, with CONTACTS_MAX and BANDWIDTH_MAX, which the
+processes of a hive share equally. Bytes are counted as connections receive them, including TLS but
+not the headers of TCP and below. Downloads in progress are never slowed down, as their hosts would
+look slow. Instead, the next contacts wait. Until a contact has ended, it is assumed to receive as
+many bytes as earlier ones did on average.
 
-Invariant: in t seconds no more contacts begin than the rate allows in t + 1, so at most 2 % more in
-a minute. Bytes may exceed the rate by what downloads in progress bring beyond the average; later
-ones wait for that. While no page brings more than 2 % of a minute's bytes, the minute stays within
-5 %. Nothing survives a restart.
+Invariant: in t seconds no more contacts begin than the rate allows in t + 1 seconds, so at most 2 %
+more in a minute. Bytes may exceed the rate if downloads in progress receive more than the average;
+later contacts wait longer to make up for that. While no page is larger than 2 % of a minute's
+bytes, the bytes of any minute are within 5 % of the rate. Nothing survives a restart.
 """
 
 from __future__ import annotations
@@ -24,20 +25,21 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-# Unused capacity is kept for this many seconds.
+# Capacity that was not used can be used up to this many seconds later.
 _SAVED_SECS = 1.0
-# Bytes that the first contact is assumed to bring, and the number of contacts in the average.
+# Bytes that the first contact is assumed to receive, and the number of contacts that the moving
+# average covers.
 _FIRST_BYTES = 16_384.0
 _AVERAGED = 64
 
-#: A function to call with the number of bytes received. Read when a connection is made.
+#: A function that connections call with the number of bytes received. They read it when they open.
 RECEIVED: ContextVar[Callable[[int], object]] = ContextVar("RECEIVED", default=lambda _: None)
 
 
 class Rates:
-    """The two rates of a process: *contacts* and *bits* per second, 0 for no limit.
+    """The two limits of a process: *contacts* and *bits* per second, 0 for no limit.
 
-    ``processes`` returns how many processes share them. *clock* returns seconds.
+    ``processes`` returns how many processes share the limits. *clock* returns seconds.
     """
 
     processes: Callable[[], int] = staticmethod(lambda: 1)
@@ -46,14 +48,15 @@ class Rates:
         self._contacts = contacts
         self._bytes = bits / 8
         self._clock = clock
-        # When the rate will have allowed what was used of each.
+        # When each rate will have allowed everything that was used so far.
         self._contacts_due = self._bytes_due = 0.0
+        # Average bytes per contact, and the bytes received since it was updated last.
         self._average = _FIRST_BYTES
-        self._unaveraged = 0
+        self._received_since = 0
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from CONTACTS_MAX and BANDWIDTH_MAX.
+        """Create the limits from CONTACTS_MAX and BANDWIDTH_MAX in *settings*.
 
         Raises FatalError with one sentence for an invalid value.
         """
@@ -64,44 +67,46 @@ class Rates:
         )
 
     def use_limits_of(self, other: Rates) -> None:
-        """Use the limits of *other* from now on; what was used so far still counts."""
+        """Use the limits of *other* from now on; contacts and bytes so far still count."""
         self._contacts, self._bytes = other._contacts, other._bytes
 
     @property
     def ready_at(self) -> float:
-        """The time at which the next contact may begin; in the past if it may begin now."""
+        """When the next contact may begin; a time in the past if it may begin now."""
         return max(self._contacts_due, self._bytes_due)
 
     @property
     def limit(self) -> str:
-        """The setting that the next contact waits for; "" if it may begin now."""
+        """Name of the setting because of which the next contact waits; "" if it may begin now."""
         if self.ready_at <= self._clock():
             return ""
         return "CONTACTS_MAX" if self._contacts_due > self._bytes_due else "BANDWIDTH_MAX"
 
     def note_start(self) -> float:
-        """Count a new contact. Returns the bytes it is expected to bring, for ``note_end``."""
+        """Count a new contact; return how many bytes it should receive, for ``note_end``."""
         self._contacts_due = self._due_after(self._contacts_due, 1.0, self._contacts)
         self._spend_bytes(self._average)
         return self._average
 
     def note_end(self, expected: float) -> None:
-        """Count the end of a contact that was expected to bring *expected* bytes."""
+        """Count the end of a contact, for which ``note_start`` had returned *expected* bytes."""
         self._spend_bytes(-expected)
-        self._average += (self._unaveraged - self._average) / _AVERAGED
-        self._unaveraged = 0
+        self._average += (self._received_since - self._average) / _AVERAGED
+        self._received_since = 0
 
     def received(self, size: int) -> None:
         """Count *size* received bytes."""
-        self._unaveraged += size
+        self._received_since += size
         self._spend_bytes(size)
 
     def _spend_bytes(self, size: float) -> None:
+        """Count *size* bytes as used; a negative number gives bytes back."""
         self._bytes_due = (
             self._due_after(self._bytes_due, size, self._bytes) if self._bytes else 0.0
         )
 
     def _due_after(self, due: float, amount: float, rate: float) -> float:
+        """Return when *rate* allows another *amount*, if it allows all earlier ones at *due*."""
         if not rate:
             return 0.0
         return max(due, self._clock() - _SAVED_SECS) + amount * max(1, self.processes()) / rate

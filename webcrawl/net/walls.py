@@ -1,10 +1,10 @@
-"""Walls: the signs of an answer that stands in a page's place, and the shape of such a page.
+"""Walls: recognizes answers that a server sends instead of a page, and computes a page's shape.
 
-A *wall* is a challenge, a login page or a consent page. The rules are two tables; each row has its
-source. hosts/politeness/walls.py keeps what hosts have shown before.
+A *wall* is a challenge, a login page or a consent page. The rules are in two tables; the source of
+each rule is given. hosts/politeness/walls.py stores which walls hosts have shown before.
 
-Invariants: nothing here takes more than linear time, whatever a server sends. A body of more than
-MAX_BODY bytes has no sign and no shape.
+Invariants: everything takes linear time, whatever a server sends. A body of more than MAX_BODY
+bytes is not examined.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WALLED = "walled"
 SOFT_ERROR = "soft_error"
 #: Answers that are not documents, in the order in which hosts count them.
 WALLS = (CHALLENGED, WALLED, SOFT_ERROR)
-#: Flag of a response with the same shape as those of three unlike URLs of its host.
+#: Flag of a response with the same shape as the pages of three unlike URLs of its host.
 ALIKE = "alike"
 
 #: Larger bodies are not examined. Challenges have 1 to 30 kB.
@@ -31,9 +31,9 @@ MAX_BODY = 1 << 16
 
 
 class HeaderRule(NamedTuple):
-    """A header field that only a wall has.
+    """A rule about a header field that only walls have.
 
-    *name* is spelled as in Scrapy, and *value* must match.
+    *name* is the field's name as Scrapy spells it, and *value* is a pattern for its value.
     """
 
     outcome: str
@@ -42,7 +42,7 @@ class HeaderRule(NamedTuple):
 
 
 class BodyRule(NamedTuple):
-    """Byte strings, the *marks*, that all occur in a wall's page."""
+    """A rule about the body of a wall: it contains all of the byte strings *marks*."""
 
     outcome: str
     marks: tuple[bytes, ...]
@@ -103,7 +103,7 @@ _SIGN_ON = re.compile(
 _WORD = re.compile(rb"[a-z0-9_%\x80-\xff]+")
 # A slug, a date, a price and a UUID are one term each.
 _TERM = re.compile(rb"[a-z0-9_%\x80-\xff]++(?:[.-]++[a-z0-9_%\x80-\xff]++)*+")
-# The pattern is tried once per word, so that it takes linear time.
+# A word with a digit. The pattern is tried once per word, so that it takes linear time.
 _VARYING = re.compile(rb"(?<![a-z0-9_%\x80-\xff])[a-z_%\x80-\xff]*+[0-9][a-z0-9_%\x80-\xff]*+")
 _MIXED = re.compile(rb"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])")
 _TITLE = re.compile(rb"[^<>]{0,20}>([^<>]{0,300})")
@@ -112,20 +112,20 @@ _ELEMENT = re.compile(rb"</?([a-z][a-z0-9]*)")
 _HREF = re.compile(rb"\bhref=[\"']?([^\"'<>]*)")
 # Images, players, frames; without the query, which may only be there to avoid caches.
 _EMBEDDED = re.compile(rb"(?:\b(?:src|data|poster)=|\burl\()[\"']?([^\"'<>?)]*)")
-# The individual number that an error page shows: hexadecimal digits, fewer than in a checksum, or a
-# UUID.
+# A number that is unique to one answer, as error pages show it: hexadecimal digits, fewer than in a
+# checksum, or a UUID.
 _NUMBER = re.compile(rb"[0-9a-f]{8,31}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# Whole words at the beginning of a text that is longer than a label.
+# Complete words at the beginning of a text that is longer than a label.
 _SAMPLE = re.compile(rb">([A-Za-z\x80-\xff ]{16,40})[ .,:<]")
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _MAX_LOCATION = 1 << 12
 # A wall has few links: a page with more is not one, and is not examined further.
 _MAX_LINKS = 40
-# The title is near the beginning.
+# The title is searched for in this many bytes from the beginning.
 _HEAD = 1 << 12
 # Error pages of one host, which show the URL, rarely differ in length by more than this many bytes.
 _STEP = 1 << 7
-# Bytes that are searched for a text, starting in the middle.
+# Number of bytes that are searched for a text, starting in the middle.
 _SEARCHED_BYTES = 1 << 12
 # With fewer terms there is not enough text to say that two pages share it.
 _LEAST_TERMS = 3
@@ -137,7 +137,7 @@ _MAX_WORDS = 12
 
 
 def header_wall(url: str, response: Response) -> str:
-    """Return the outcome that the header of the answer to *url* decides alone; "" if none. 1 us."""
+    """Return which wall the header of *response* to *url* shows by itself; "" if none. 1 us."""
     fields = response.headers
     if _DECISIVE_FIELDS.isdisjoint(fields):
         return ""
@@ -154,13 +154,13 @@ def header_wall(url: str, response: Response) -> str:
 
 
 def _leads_back(query: bytes, url: str) -> bool:
-    """Return whether *query* has the path of *url*, to return to it."""
+    """Return whether *query* contains the path of *url*, to return to it after a login."""
     path = "/" + url.partition("://")[2].partition("/")[2]
     return path in unquote(unquote(query.decode("latin-1")))
 
 
 def body_wall(body: bytes) -> str:
-    """Return the outcome that *body* is a sign of; "" if none. 0.2 ms for 64 kB, usually 10 us."""
+    """Return which wall *body* has the marks of; "" if none. 0.2 ms for 64 kB, usually 10 us."""
     if len(body) > MAX_BODY or body.count(b"href=") > _MAX_LINKS:
         return ""
     for rule in BODY_RULES:
@@ -170,39 +170,42 @@ def body_wall(body: bytes) -> str:
 
 
 def outline_of(body: bytes) -> bytes:
-    """Return 4 bytes of the title of *body* (without words with digits) and its rounded length."""
-    at = body.find(b"<title", 0, _HEAD)
-    if at < 0:
-        at = body.find(b"<TITLE", 0, _HEAD)
-    found = _TITLE.match(body, at + 6) if at >= 0 else None
-    title = _VARYING.sub(b"", found[1].lower()) if found else b""
+    """Return a fingerprint of 4 bytes of the title and the rounded length of *body*.
+
+    Words with digits are left out of the title.
+    """
+    start = body.find(b"<title", 0, _HEAD)
+    if start < 0:
+        start = body.find(b"<TITLE", 0, _HEAD)
+    match = _TITLE.match(body, start + 6) if start >= 0 else None
+    title = _VARYING.sub(b"", match[1].lower()) if match else b""
     return xxh3_64_digest(b"%b<%d" % (title, len(body) // _STEP))[:4]
 
 
 def sample_of(body: bytes, url: str) -> bytes:
     """Return a text of 16 to 40 bytes from the middle of *body*, the page of *url*, or b"".
 
-    It has no digits and no word of the URL, so that pages of one shape share it.
+    It contains no digit and no word of the URL, so that pages of the same shape have it in common.
     """
-    # Counted from the end, as pages with one outline differ near the beginning.
+    # The middle is counted from the end, as pages with one outline differ near the beginning.
     middle = len(body) - (len(body) // _STEP + 1) * _STEP // 2
-    place = (unquote_to_bytes(url) if "%" in url else url.encode()).lower()
-    for found in _SAMPLE.finditer(body, middle, middle + _SEARCHED_BYTES):
-        for word in found[1].lower().split():
-            # For bytes faster than "in", which tries a number first.
-            if len(word) > 2 and place.find(word) >= 0:
+    decoded_url = (unquote_to_bytes(url) if "%" in url else url.encode()).lower()
+    for match in _SAMPLE.finditer(body, middle, middle + _SEARCHED_BYTES):
+        for word in match[1].lower().split():
+            # For bytes, find is faster than "in", which tries a number first.
+            if len(word) > 2 and decoded_url.find(word) >= 0:
                 break
         else:
-            return found[1]
+            return match[1]
     return b""
 
 
 class Shape(NamedTuple):
-    """The shape of a page: what it shares with pages that differ only in URLs and tokens.
+    """The shape of a page, which is the same for pages that differ only in URLs and tokens.
 
-    *fingerprint* has 32 bits. *has_text* says whether there is text for readers, most of which is
-    neither the URL nor a token. *source* has 34 bits of the whole source, without the URL and one
-    number that the page shows.
+    *fingerprint* has 32 bits. *has_text* tells whether there is text for readers, most of which is
+    neither the URL nor a token. *source* is a fingerprint of 34 bits of the whole source, without
+    the URL and without a unique number that the page shows.
     """
 
     fingerprint: int
@@ -213,39 +216,46 @@ class Shape(NamedTuple):
 def shape_of(body: bytes, url: str, *, scripts: bool = True) -> Shape:
     """Return the shape of *body*, the page of *url*.
 
-    It is made of the elements, the terms of the text and of the links, and embedded resources. The
-    words of its *scripts* are included, as they may hold what an application shows. Parts of the
-    URL and tokens are left out, and in scripts words with digits. Text for browsers without scripts
-    does not count.
+    It is computed from the elements, the terms of the text and of the links, and embedded
+    resources. With *scripts*, the words of the scripts are included, as they may contain the text
+    that an application shows. Terms of the URL and tokens are left out, and from scripts words with
+    digits. Text for browsers without scripts does not count.
 
-    The source has the links as they are, unless the text shows the path of the page, as error pages
-    do. It has the URL if a script may load another text for each page.
+    The source includes the links as they are, unless the text shows the path of the page, as error
+    pages do. It includes the URL if a script may load a different text for each page.
     """
     page, code = _visible(body)
-    rest = url.partition("://")[2].partition("/")[2].lower()
-    own = {*_TERM.findall(unquote_to_bytes(rest)), *_TERM.findall(rest.encode())}
-    shown = _TAG.sub(b" ", page)
-    terms = _TERM.findall(shown)
-    text = _without_tokens(terms, own)
-    links = _without_tokens(_TERM.findall(b" ".join(_HREF.findall(page))), own)
+    path = url.partition("://")[2].partition("/")[2].lower()
+    url_terms = {*_TERM.findall(unquote_to_bytes(path)), *_TERM.findall(path.encode())}
+
+    # The shape: elements, text, links, embedded resources and scripts.
+    text = _TAG.sub(b" ", page)
+    terms = _TERM.findall(text)
+    kept_terms = _without_tokens(terms, url_terms)
+    links = _without_tokens(_TERM.findall(b" ".join(_HREF.findall(page))), url_terms)
     words = _words(code) if scripts else []
-    parts = [*_ELEMENT.findall(page), b"", *text, b"", *links, b"", *_EMBEDDED.findall(page), b""]
-    parts += [word for word in words if word not in own]
-    is_text = len(text) >= max(_LEAST_TERMS, 2 * len(terms) // 3)
+    embedded = _EMBEDDED.findall(page)
+    parts = [*_ELEMENT.findall(page), b"", *kept_terms, b"", *links, b"", *embedded, b""]
+    parts += [word for word in words if word not in url_terms]
+    has_text = len(kept_terms) >= max(_LEAST_TERMS, 2 * len(terms) // 3)
+
+    # The source: everything except the terms of the URL and a unique number.
     numbers = {*filter(_NUMBER.fullmatch, terms)}
     number = numbers.pop() if len(numbers) == 1 else b""
-    whole = _ELEMENT.sub(b"", body.lower().replace(number, b""))
-    source = [term for term in _TERM.findall(whole) if term not in own]
-    if b"/" + rest.encode() not in shown:
+    source_text = _ELEMENT.sub(b"", body.lower().replace(number, b""))
+    source = [term for term in _TERM.findall(source_text) if term not in url_terms]
+    if b"/" + path.encode() not in text:
         source += _HREF.findall(page)
-    loads = _TERM.findall(code.replace(number, b""))
-    source += [*loads, url.encode()] if loads and len(text) < _FEW_TERMS else loads
+    code_terms = _TERM.findall(code.replace(number, b""))
+    # If there is little text, scripts may load a different text for each URL.
+    few_terms = code_terms and len(kept_terms) < _FEW_TERMS
+    source += [*code_terms, url.encode()] if few_terms else code_terms
     source_bits = 1 << 33 | _fingerprint(b" ".join(source))
-    return Shape(_fingerprint(b" ".join(parts)), is_text, source_bits)
+    return Shape(_fingerprint(b" ".join(parts)), has_text, source_bits)
 
 
 def words_of(body: bytes) -> list[bytes]:
-    """Return the words of *body*, a page, for readers, in lower case and without those with digits.
+    """Return the visible words of the page *body*, in lower case, without words with digits.
 
     Takes 1 ms for 64 kB.
     """
@@ -253,40 +263,47 @@ def words_of(body: bytes) -> list[bytes]:
 
 
 def _visible(body: bytes) -> tuple[bytes, bytes]:
-    """Return *body* in lower case without what browsers with scripts hide, and its scripts."""
+    """Return *body* without its invisible elements, and the code of its scripts, in lower case.
+
+    Style sheets and text for browsers without scripts are invisible, too.
+    """
     page, code = _split_element(body.lower(), b"script")
     return _split_element(_split_element(page, b"style")[0], b"noscript")[0], code
 
 
 def _split_element(page: bytes, element: bytes) -> tuple[bytes, bytes]:
-    """Return *page* without *element*, and the contents of it."""
-    first, *rest = page.split(b"<" + element)
-    parts = [part.partition(b"</" + element) for part in rest]
-    rest = [first, *[after for _, _, after in parts]]
-    return b" ".join(rest), b" ".join([inside for inside, _, _ in parts])
+    """Return *page* without the elements called *element*, and the contents of these elements."""
+    first, *others = page.split(b"<" + element)
+    parts = [other.partition(b"</" + element) for other in others]
+    outside = [first, *[after for _, _, after in parts]]
+    return b" ".join(outside), b" ".join([inside for inside, _, _ in parts])
 
 
-def _without_tokens(terms: list[bytes], own: set[bytes]) -> list[bytes]:
-    return [term for term in terms if term not in own and not _is_token(term)]
+def _without_tokens(terms: list[bytes], url_terms: set[bytes]) -> list[bytes]:
+    """Return *terms* without those of the URL and without tokens."""
+    return [term for term in terms if term not in url_terms and not _is_token(term)]
 
 
 def _is_token(term: bytes) -> bool:
+    """Return whether *term* may be a token that differs in each answer."""
     return len(term) >= _TOKEN and not term.isalpha() and bool(_MIXED.match(term))
 
 
 def _words(text: bytes) -> list[bytes]:
+    """Return the words in *text* that contain no digit."""
     return _WORD.findall(_VARYING.sub(b"", text))
 
 
 def _fingerprint(data: bytes) -> int:
+    """Return 32 bits of the hash of *data*."""
     return xxh3_64_intdigest(data) & 0xFFFFFFFF
 
 
 def words_below(url: str) -> list[int]:
-    """Return 16 bits of each of the first twelve words of *url* below its first directory.
+    """Return hashes of the first twelve words of *url* below its first directory, 16 bits each.
 
-    The extension and words with digits are left out. URLs without a common word are *unlike*; a URL
-    without any is like all.
+    The extension and words with digits are left out. URLs are *unlike* if they have no word in
+    common; a URL without any word is like all others.
     """
     path, mark, query = url.partition("://")[2].partition("/")[2].partition("?")
     first, slash, below = path.partition("/")

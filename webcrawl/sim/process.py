@@ -48,7 +48,7 @@ def simulate(seed: int, servers: SimulatedWeb, *, began: float = 0.0) -> Virtual
     for owner, name, value in (
         (reactor, "seconds", loop.time),
         (query, "connected_socket", network.datagrams),
-        (TlsContext, "over", lambda _, protocol, _host: _Clear(protocol)),
+        (TlsContext, "new_layer", lambda _, protocol, _host: _Clear(protocol)),
         (web, "_in_daemon_thread", _at_once),
         (signal, "setitimer", lambda *_: (0.0, 0.0)),  # it would fire by CPU time
         (time, "time", clock.wall_time),  # for Scrapy, logging and other people's code
@@ -84,7 +84,7 @@ class _Clear(asyncio.Protocol):
         transport.set_protocol(self._protocol)
         self._protocol.connection_made(transport)
 
-    async def opened(self) -> None:
+    async def wait_until_open(self) -> None:
         """Return immediately: there is no handshake."""
 
 

@@ -92,7 +92,7 @@ def test_a_robots_txt_that_takes_too_long_to_be_read_is_unreachable(new_desk, mo
     assert obedient.next() is None
     assert obedient.outcomes == {"robots_unreachable": 1}
     # Nor is it read again.
-    assert obedient.hosts.robots.look("http://a.test/1").status is RobotsStatus.UNREACHABLE
+    assert obedient.hosts.robots.verdict_on("http://a.test/1").status is RobotsStatus.UNREACHABLE
 
 
 def test_what_robots_txt_forbids_is_given_up_without_a_contact(obedient):

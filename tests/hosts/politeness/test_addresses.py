@@ -46,7 +46,7 @@ async def looked_up(addresses, host):
     answered = asyncio.get_running_loop().create_future()
     addresses.look_up(host, lambda *told: answered.set_result(told))
     has_addresses, error = await asyncio.wait_for(answered, 10)
-    found = addresses.look(host)
+    found = addresses.known_addresses(host)
     assert error is None
     assert has_addresses is isinstance(found, list)
     return found
@@ -74,9 +74,9 @@ async def test_private_addresses_are_returned_where_they_are_allowed(clock):
 
 async def test_an_unknown_host_must_be_looked_up_once(clock):
     async with addresses_by(clock) as (addresses, names):
-        assert addresses.look("a.test") is None
+        assert addresses.known_addresses("a.test") is None
         assert await looked_up(addresses, "a.test") == ["8.8.8.8"]
-        assert addresses.look("a.test") == ["8.8.8.8"]
+        assert addresses.known_addresses("a.test") == ["8.8.8.8"]
         assert names.asked == ["udp a.test. A"]
 
 
@@ -86,9 +86,9 @@ async def test_the_record_keeps_the_answer_over_a_restart_for_its_time(clock):
         await looked_up(addresses, "a.test")
     async with addresses_by(clock, records) as (addresses, names):
         clock.advance(299)
-        assert addresses.look("a.test") == ["8.8.8.8"]
+        assert addresses.known_addresses("a.test") == ["8.8.8.8"]
         clock.advance(2)
-        assert addresses.look("a.test") is None
+        assert addresses.known_addresses("a.test") is None
         assert names.asked == []
 
 
@@ -97,7 +97,7 @@ async def test_an_address_from_the_record_is_guarded_too(clock):
     records.put(HostRecord("a.test", addresses=["127.0.0.1"], addresses_until=clock() + 60))
 
     async with addresses_by(clock, records) as (addresses, _):
-        assert addresses.look("a.test") == []
+        assert addresses.known_addresses("a.test") == []
 
 
 def servfail(query):

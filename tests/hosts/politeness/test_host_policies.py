@@ -83,7 +83,7 @@ TABLES = [
     ("delay = -1", ">= 0"),
     ("delay = nan", "below POLITENESS_MIN_DELAY|>= 0"),
     ("delay = 1", "needs owner_allows = true"),
-    ('link_kinds = ["img"]', "LINK_KINDS, which lacks img"),
+    ('link_kinds = ["img"]', "LINK_KINDS, which does not have img"),
     (f'headers = {{User-Agent = "{SECRET}"}}', "User-Agent cannot be set"),
     (f'headers = {{X-Key = "{SECRET}\\r\\nHost: b"}}', "'X-Key' is not valid"),
     (f'cookies = {{a = "{SECRET};"}}', "cookie 'a' is not valid"),

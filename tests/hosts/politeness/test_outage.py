@@ -95,7 +95,7 @@ def test_when_all_known_hosts_fall_silent_the_crawl_pauses_for_one(rig):
     assert rig.pauses
     assert " ".join(rig.pauses.sentences) == (
         "4 hosts in a row failed (connect_timeout 4): the network seems to be down. It is "
-        "tried every 5 s; the crawl continues by itself."
+        "tried every 5 s; the crawl will continue automatically."
     )
     rig.answers("e")
     assert not rig.is_on

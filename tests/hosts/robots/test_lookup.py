@@ -23,7 +23,7 @@ class Search(RobotsSearch):
     """A search for the robots.txt of PAGE's origin."""
 
     def status(self, url=PAGE):
-        return self.look(url).status.name
+        return self.verdict_on(url).status.name
 
     def failure(self):
         assert self.status() == "UNREACHABLE"

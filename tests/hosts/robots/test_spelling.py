@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from text_tables import table
 
 from webcrawl.hosts.robots.rules import RobotsRules
-from webcrawl.hosts.robots.spelling import loosened, path_of, spelled
+from webcrawl.hosts.robots.spelling import canonical_spelling, loose_spelling, path_of
 
 OCTETS = st.text(st.characters(max_codepoint=255), max_size=40)
 
@@ -99,11 +99,11 @@ def test_the_path_of_a_url_is_what_follows_its_authority(url, path):
 
 @given(OCTETS)
 def test_spelling_twice_is_spelling_once(octets):
-    once = spelled(octets)
+    once = canonical_spelling(octets)
     assert once.isascii()
-    assert spelled(once) == once
-    assert spelled(loosened(once)) == loosened(once)
-    assert loosened(loosened(once)) == loosened(once)
+    assert canonical_spelling(once) == once
+    assert canonical_spelling(loose_spelling(once)) == loose_spelling(once)
+    assert loose_spelling(loose_spelling(once)) == loose_spelling(once)
 
 
 @given(st.text(st.characters(codec=None), max_size=40))
@@ -116,6 +116,8 @@ def test_any_text_has_a_path_of_octets(url):
 def test_long_paths_are_spelled_in_time():
     started = time.process_time()
     for text in ("%", "%4", "%41", "%2f", " ", "?", "é", "a:", "//"):
-        loosened(spelled(path_of("https://a.test/" + text * 200_000)), in_query=False)
+        loose_spelling(
+            canonical_spelling(path_of("https://a.test/" + text * 200_000)), in_query=False
+        )
     # 0.5 s is what they all take together.
     assert time.process_time() - started < 10

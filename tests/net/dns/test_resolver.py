@@ -456,7 +456,7 @@ def test_name_servers_are_given_as_address_and_port(text, address):
 
 @pytest.mark.parametrize("text", ["", "dns.test", "1.2.3", "127.0.0.1:0", "127.0.0.1:x", "[::1"])
 def test_what_is_no_name_server_is_refused_with_a_sentence(text):
-    with pytest.raises(FatalError, match=r"^DNS_SERVERS must have addresses .*\.$"):
+    with pytest.raises(FatalError, match=r"^DNS_SERVERS must contain addresses .*\.$"):
         server_address(text)
 
 

@@ -416,7 +416,7 @@ async def test_an_unwanted_body_is_not_received():
 @pytest.mark.parametrize("value", ["html", "/", "text/html/", "*/*", "text/ht*ml", "/html"])
 def test_a_list_of_types_that_cannot_work_is_refused(setting, value):
     crawler = get_crawler(settings_dict={setting: value})
-    with pytest.raises(FatalError, match=rf"^{setting} must have .*, not .*\.$"):
+    with pytest.raises(FatalError, match=rf"^{setting} must contain .*, not .*\.$"):
         FetchLimits.from_settings(crawler.settings)
 
 

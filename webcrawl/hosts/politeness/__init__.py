@@ -1,1 +1,1 @@
-"""Politeness: what is checked before a contact, and how long the host rests after it."""
+"""Politeness: the checks before a host is contacted, and its pause after each contact."""

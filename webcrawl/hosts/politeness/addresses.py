@@ -2,7 +2,7 @@
 
 A cached answer is used immediately; otherwise the host waits for a look-up without holding a
 worker. Invariants: addresses that the guard forbids are never returned; an answer of the name
-servers is kept in the host's record for its time to live, even over a restart.
+servers is kept in the host's record for its time to live, and survives a restart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class HostAddresses:
-    """Addresses of hosts, for the preconditions. Its first look-up binds it to the running loop."""
+    """Looks up the addresses of hosts, for the preconditions.
+
+    Its first look-up binds it to the running event loop.
+    """
 
     resolver: Resolver
     guard: AddressGuard
@@ -31,41 +34,43 @@ class HostAddresses:
     clock: TimeSource
     _closed: bool = dataclasses.field(default=False, init=False)
 
-    def look(self, host: str) -> list[str] | DnsError | None:
-        """Return the permitted addresses of *host*, in order, as far as they are known.
+    def known_addresses(self, host: str) -> list[str] | DnsError | None:
+        """Return the known addresses of *host* that may be contacted, in the order to try them.
 
-        The list is empty if all addresses are forbidden. Returns the error if the host has none,
-        and None if they must be looked up first.
+        The list is empty if all addresses are forbidden. Returns an error if the host has no
+        address, and None if its addresses must be looked up first.
         """
         known = self.resolver.cached(host)
         if known is None:
             record = self.records.get(host)
-            left = record.addresses_until - self.clock()
-            if left <= 0 or not record.addresses:
+            ttl = record.addresses_until - self.clock()
+            if ttl <= 0 or not record.addresses:
                 return None
-            self.resolver.remember(host, record.addresses, left)
+            self.resolver.remember(host, record.addresses, ttl)
             known = record.addresses
         if isinstance(known, DnsError):
             return known
         return self.guard.permitted(known)
 
     def retry_in(self, host: str) -> float:
-        """Return in how many seconds the name servers are queried for *host* again."""
+        """Return in how many seconds the name servers may be queried for *host* again."""
         return self.resolver.ttl(host)
 
     def look_up(self, host: str, then: Callable[[bool, Exception | None], None]) -> None:
         """Query the name servers for *host* and call *then* after the answer.
 
-        *then* is called with whether the host has addresses, and with an error if these could not
-        be stored, or for a bug.
+        Its first argument is whether the host has addresses. The second is an exception if these
+        could not be stored, else None.
         """
-        self.resolver.look_up(host, lambda addresses: self._answered(host, addresses, then))
+        self.resolver.look_up(host, lambda addresses: self._store_answer(host, addresses, then))
 
-    def _answered(
+    def _store_answer(
         self, host: str, addresses: Sequence[str], then: Callable[[bool, Exception | None], None]
     ) -> None:
+        """Store the *addresses* of *host* in its record, and call *then*."""
         if self._closed:
             return
+
         failure = None
         if addresses:  # if there are none, the resolver remembers why
             try:
@@ -78,5 +83,5 @@ class HostAddresses:
         then(bool(addresses), failure)
 
     def close(self) -> None:
-        """Stop calling *then* for look-ups under way."""
+        """Close this object: callbacks of look-ups that are still under way are not called."""
         self._closed = True

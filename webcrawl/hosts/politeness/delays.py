@@ -1,15 +1,16 @@
 """Delays: how long a host rests after each contact, and which hosts are given up.
 
-What is learned is kept in the host's record (hosts/records), so a restart continues from there.
+Everything that is learned about a host is stored in its record (hosts/records), so it survives a
+restart.
 
-Failures belong to an origin (scheme, host, port), because a page may link to ports where nothing
-listens. While another origin of the politeness key answers, a failing one backs off alone
-(origin_rests.py) and the key rests as usual, as if the failure had taken no time. Otherwise the key
-backs off. An origin that has failed too often is given up; a host is given up once a number of
-origins have failed that often and none has answered. An origin that never answered, of a host that
-has answered on another one, is *unproven*: one failure is enough. Invariants: no host rests less
-than the policy says, and jitter only adds to it; no origin is given up because of another one while
-any origin of its host answers.
+Failures are counted by origin (scheme, host, port), because a page may link to ports where nothing
+listens. While another origin of the same politeness key answers, a failing origin backs off alone
+(origin_rests.py), and the key rests as usual, as if the failure had taken no time. Otherwise the
+key backs off. An origin that has failed too often is given up. A host is given up once several of
+its origins have failed that often and none has answered. An origin is *unproven* if it has never
+answered but another origin of its host has: it is given up after one failure. Invariants: no host
+rests less than the policy says, and jitter only adds to that; no origin is given up because of
+another one while any origin of its host answers.
 """
 
 from __future__ import annotations
@@ -41,25 +42,27 @@ if TYPE_CHECKING:
     from webcrawl.hosts.records import HostRecord, HostRecords
     from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 
-# A server notices some milliseconds later that the crawler hung up; for it the pause begins then.
+# A server notices some milliseconds late that the crawler hung up; only then the pause begins for
+# the server.
 _HANG_UP_SECS = 0.1
 _LOOKUP_FAILED = "dns_failed"
-# Answers that are about this crawler, whatever the origin: the whole host rests.
+# Answers directed at this crawler, whichever origin sent them: the whole host rests.
 _ABOUT_CRAWLER = frozenset({"http_429", CHALLENGED, WALLED})
-# A host is given up after this many times as many consecutive failures, of all its origins, as a
-# single origin. That allows for about 40 closed ports whose robots.txt is tried three times.
+# A host is given up after this many times the number of consecutive failures that a single origin
+# may have. That allows for about 40 closed ports whose robots.txt is tried three times.
 _ORIGINS_PER_HOST = 16
-# A host that has shown walls is contacted at most 2**5 times slower; each page halves that.
+# A host that has shown walls is contacted up to 2**5 times less often. Each page that it sends
+# halves that factor again.
 _MAX_SLOWED = 5
 _LONG_CRAWL_DELAY = ("skip", "cap", "obey")
-# Bounds for counting waits and fetch times: 1 ms, 17 minutes, 36 hours.
+# Bounds in seconds for counting waits and fetch times: 1 ms, 17 minutes, 36 hours.
 _SHORTEST, _LONGEST_FETCH, _LONGEST_WAIT = 2.0**-10, 2.0**10, 2.0**17
 
 
 class PolitenessProfile(NamedTuple):
-    """A named set of politeness settings: a key, and the values of LargestDelay.
+    """A named set of politeness settings: the politeness key, and the values for LargestDelay.
 
-    Seconds, except *factor*.
+    The values are in seconds, except *factor*.
     """
 
     key: str
@@ -80,7 +83,7 @@ PROFILES = {
 
 
 def profile_of(settings: BaseSettings) -> PolitenessProfile:
-    """Return POLITENESS_PROFILE, changed by the other settings that are set.
+    """Return the profile named by POLITENESS_PROFILE, changed by other settings that are set.
 
     These are POLITENESS_KEY, _DELAY_FACTOR, _MIN_DELAY and _MAX_DELAY. Rests are at least
     DOWNLOAD_DELAY. Raises FatalError for a bad value.
@@ -115,15 +118,16 @@ def profile_of(settings: BaseSettings) -> PolitenessProfile:
 
 
 class RestTimes(msgspec.Struct, frozen=True, gc=False):
-    """The rest of a host after a contact, in seconds.
+    """How long a host must rest after a contact, in seconds, and why.
 
     - *secs* is the rest from now.
     - *min_rest* is the shortest rest after the *next* contact, used if the process dies during it.
-    - *origin* is the rest of the origin alone.
-    - *wait* is the stat that counts how long the host had not been contacted before that contact,
-      "" if it had no contact in this run.
-    - *is_alone*: only the origin has failed, and its host rests as if that had taken no time.
-    - *for_all_parts*: *secs* is not a pause between contacts, but applies to all parts of the host.
+    - *origin* is the rest of the origin if it backs off alone, else 0.0.
+    - *wait* is the name of the stat that counts how long the host had waited for this contact, ""
+      if this was its first contact in this run.
+    - *is_alone* means that only the origin has failed: its host rests as if that had taken no time.
+    - *for_all_parts* means that *secs* applies to all parts of the host, unlike a pause between
+      contacts.
     """
 
     secs: float
@@ -136,10 +140,11 @@ class RestTimes(msgspec.Struct, frozen=True, gc=False):
 
 @dataclasses.dataclass(slots=True)
 class PolitenessLimits:
-    """Limits on what a host may ask for, and the penalty of failing hosts, in seconds.
+    """Limits of the delays that a host may ask for, and the penalty of failing hosts, in seconds.
 
-    They may change during a crawl. *jitter* is the fraction of a rest that is added at random.
-    *long_crawl_delay* says what to do beyond *crawl_delay*: "skip", "cap" or "obey".
+    They may change during a crawl. *jitter* is the largest fraction of a rest that is added to it
+    at random. *long_crawl_delay* says what to do with a host whose Crawl-delay is longer than
+    *crawl_delay*: "skip", "cap" or "obey".
     """
 
     jitter: float
@@ -166,7 +171,7 @@ class PolitenessLimits:
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Politeness:
-    """The delay policy applied to all hosts, with failures and penalties. Times in seconds."""
+    """Applies the delay policy to all hosts, and counts their failures. Times are in seconds."""
 
     policy: HostDelays
     records: HostRecords
@@ -193,14 +198,16 @@ class Politeness:
         hung_up: bool,
         excused: bool = False,
     ) -> RestTimes:
-        """Record a contact of *took* seconds that ended in *outcome*, and return the rest.
+        """Record a contact for *url* that ended in *outcome*; return how long its host must rest.
 
-        *url* is that of the contact. Failures count for its origin and its host; *key*, which may
-        stand for a whole domain, only rests. If the contact is *excused*, its failure does not
-        count. *hung_up* says that the crawler ended the contact before the server had finished.
+        The contact took *took* seconds. Failures are counted for the origin and the host of *url*;
+        the politeness key *key*, which may be a whole domain, only rests. If the contact is
+        *excused*, its failure is not counted. *hung_up* means that the crawler ended the contact
+        before the server had finished. *crawl_delay* and *retry_after* are the seconds that the
+        host asks for, 0.0 if it does not.
         """
         record = self.records.get(key)
-        waited = self._waited(record, took)
+        stat = self._record_times(record, took)
         host, origin = self._host_and_origin(record, url)
         had_failed = origin.failures or origin.ready_at
         has_answered = _is_answer(outcome)
@@ -210,6 +217,7 @@ class Politeness:
         has_other_answered = record.answered not in ("", origin.host)
         is_alone = failed and outcome not in _ABOUT_CRAWLER and (unproven or has_other_answered)
         times = [*record.took, took][-REMEMBERED_TIMES:]
+
         if not excused:
             self._count_failure(origin, outcome, rule)
             if not is_alone:
@@ -221,6 +229,7 @@ class Politeness:
                 record.answered = origin.host
             elif failed and record.answered == origin.host:
                 record.answered = ""
+
         if has_answered:
             record.took = times
             record.slowed = (
@@ -230,7 +239,8 @@ class Politeness:
             )
             if is_document(outcome):
                 record.pages += 1
-        crawl_delay = self._honoured(crawl_delay)
+
+        crawl_delay = self._applied_delay(crawl_delay)
         retry_after = min(retry_after, self.limits.retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, origin.failures)
         wait = 0.0 if excused else rule.wait
@@ -238,17 +248,20 @@ class Politeness:
         if not origin.failures:  # otherwise each failure doubles it
             rest *= 1 << record.slowed
         secs = self._with_jitter(max(rest, wait))
+
         is_given_up = self._give_up(origin, secs, origins=0 if unproven else 1) | self._give_up(
             host, secs, origins=_ORIGINS_PER_HOST
         )
         origin_rest = secs if is_alone and not is_given_up else 0.0
         origin.ready_at = self.clock() + origin_rest if origin_rest else 0.0
         if is_alone or is_given_up:
-            # URLs of a given-up origin need not wait long for their end, nor do the others.
+            # URLs of an origin that is given up need not wait long until they are given up as well,
+            # and the URLs of other origins must not wait because of it.
             facts = HostFacts(record.took if is_alone else times, crawl_delay)
             rest = self.policy.rest(host.host, facts)
             secs = self._with_jitter(rest)
-        self._put(record, host)
+
+        self._store(record, host)
         if had_failed or origin.failures:
             self.records.put(origin)
         min_rest = self._min_rest(host.host, facts.times, crawl_delay, facts.failures)
@@ -256,69 +269,78 @@ class Politeness:
         if for_all_parts or outcome in _ABOUT_CRAWLER:
             self.refusals.note(key, outcome, secs)
         return RestTimes(
-            secs + _HANG_UP_SECS * hung_up, min_rest, origin_rest, waited, is_alone, for_all_parts
+            secs + _HANG_UP_SECS * hung_up, min_rest, origin_rest, stat, is_alone, for_all_parts
         )
 
     def shared_rest(self, took: float, *, hung_up: bool) -> float:
-        """Return the rest of an address's clock after a contact like that of ``rest_after``."""
+        """Return how many seconds an address's clock rests after a contact of *took* seconds.
+
+        *hung_up* as in ``rest_after``.
+        """
         return self.policy.rest("", HostFacts((took,))) + _HANG_UP_SECS * hung_up
 
-    def _waited(self, record: HostRecord, took: float) -> str:
-        """Record the contact that has just ended, and return the stat for the wait before it.
+    def _record_times(self, record: HostRecord, took: float) -> str:
+        """Record the contact that has just ended; return the stat that counts the wait before it.
 
-        The stat has powers of two of the wait in seconds, and powers of four of the previous
-        contact's time.
+        The name of the stat contains the previous contact's length in seconds, rounded down to a
+        power of four, and the wait, rounded down to a power of two. It is "" for the first contact
+        in this run.
         """
         now = self.clock()
         self._began = self._began or now - took
-        waited, lasted = now - took - record.ended_at, record.lasted
+        waited, previous_took = now - took - record.ended_at, record.lasted
         is_known = waited >= 0 and record.ended_at >= self._began
         record.ended_at, record.lasted = now, took
         if not is_known:
             return ""
-        fetch = (frexp(min(max(lasted, _SHORTEST), _LONGEST_FETCH))[1] - 1) // 2
-        wait = frexp(min(max(waited, _SHORTEST), _LONGEST_WAIT))[1] - 1
-        return _stat_of_wait(fetch, wait)
+
+        fetch_exponent = (frexp(min(max(previous_took, _SHORTEST), _LONGEST_FETCH))[1] - 1) // 2
+        wait_exponent = frexp(min(max(waited, _SHORTEST), _LONGEST_WAIT))[1] - 1
+        return _stat_of_wait(fetch_exponent, wait_exponent)
 
     def min_rest(self, key: str, url: str, *, crawl_delay: float) -> float:
-        """Return the shortest rest after a contact for *url* that begins now, even if cut off."""
+        """Return how many seconds *key* rests at least after a contact for *url* that begins now.
+
+        The rest is not shorter if a crash cuts the contact off.
+        """
         record = self.records.get(key)
         host, origin = self._host_and_origin(record, url)
         is_alone = record.answered not in ("", origin.host) or host.is_unproven(origin.host)
         failures = 0 if is_alone else origin.failures
-        return self._min_rest(host.host, record.took, self._honoured(crawl_delay), failures)
+        return self._min_rest(host.host, record.took, self._applied_delay(crawl_delay), failures)
 
     def _min_rest(
         self, host: str, times: Sequence[float], crawl_delay: float, failures: int
     ) -> float:
+        """Return the shortest rest of *host* after its next contact, given the facts about it."""
         # At most four downloads, as the next one is the fifth.
         return self.policy.rest(
             host, HostFacts(times[1 - REMEMBERED_TIMES :], crawl_delay, 0.0, failures)
         )
 
     def is_too_long(self, crawl_delay: float) -> bool:
-        """Return whether a Crawl-delay is longer than the limit."""
+        """Return whether *crawl_delay*, in seconds, is longer than POLITENESS_MAX_CRAWL_DELAY."""
         return crawl_delay > self.limits.crawl_delay
 
     def skips(self, crawl_delay: float) -> bool:
-        """Return whether a host with that Crawl-delay is skipped."""
+        """Return whether hosts with this *crawl_delay* are skipped."""
         return self.limits.long_crawl_delay == "skip" and self.is_too_long(crawl_delay)
 
-    def _honoured(self, crawl_delay: float) -> float:
-        """Return the part of a Crawl-delay that is kept.
+    def _applied_delay(self, crawl_delay: float) -> float:
+        """Return the delay in seconds that is kept for a host with this *crawl_delay*.
 
-        It is 0.0 if the host is skipped: it gets no further request, so its URLs need not wait for
-        their end.
+        It is 0.0 if the host is skipped: no further request is sent to it, so its URLs can be given
+        up without a wait.
         """
         if not self.is_too_long(crawl_delay) or self.limits.long_crawl_delay == "obey":
             return crawl_delay
         return self.limits.crawl_delay if self.limits.long_crawl_delay == "cap" else 0.0
 
     def lookup_failed(self, key: str, url: str, *, at_least: float, excused: bool = False) -> float:
-        """Record that the name servers failed for the host of *url*, and return the rest of *key*.
+        """Record that the name servers failed for the host of *url*; return how long *key* rests.
 
-        *key* backs off without a contact, at least *at_least* seconds, until they would be queried
-        again. *excused* as in ``rest_after``.
+        *key* backs off without a contact, for at least *at_least* seconds, after which the name
+        servers may be queried again. *excused* as in ``rest_after``.
         """
         record = self.records.get(key)
         host, _ = self._host_and_origin(record, url)
@@ -328,71 +350,77 @@ class Politeness:
             self._count_failure(host, _LOOKUP_FAILED, rule)
             host.lookups_failed += 1
             wait = rule.wait
+
         secs = self._with_jitter(
             max(self.policy.rest(host.host, HostFacts((), failures=host.failures)), wait)
         )
         if 0 < rule.failures <= host.lookups_failed:
             host.penalty_until = self.clock() + max(secs, self.limits.penalty)
             secs = self.policy.rest(host.host, HostFacts(()))
-        self._put(record, host)
+        self._store(record, host)
         return max(secs, at_least)
 
     def _host_and_origin(self, record: HostRecord, url: str) -> tuple[HostRecord, HostRecord]:
         """Return the records of the host and of the origin of *url*.
 
-        *record* is that of the politeness key, and may be the host's.
+        *record* is the record of the politeness key; it may be that of the host, too.
         """
         name, origin = host_and_origin(url)
         host = record if name in (record.host, "") else self.records.get(name)
         return host, self.records.get(origin or f"//{record.host}")
 
-    def _count_failure(self, tried: HostRecord, outcome: str, rule: Rule) -> None:
-        """Count consecutive failures, and those of one kind; a success resets them."""
-        if rule.failures == 0:
-            tried.failures, tried.failed_with, tried.failed_alike = 0, "", 0
-            tried.penalty_until = 0.0
-            return
-        tried.failures += 1
-        tried.failed_alike = tried.failed_alike + 1 if tried.failed_with == outcome else 1
-        tried.failed_with = outcome
+    def _count_failure(self, target: HostRecord, outcome: str, rule: Rule) -> None:
+        """Count *outcome* in the record *target* if it is a failure; a success resets the counts.
 
-    def _give_up(self, tried: HostRecord, secs: float, *, origins: int = 1) -> bool:
-        """Return whether *tried* has failed too often; then it gets no request for *secs*.
-
-        The limit is multiplied by *origins*; with 0, one failure is enough. The penalty may be
-        longer.
+        Consecutive failures are counted, and those that had the same outcome as the last one.
         """
-        if not tried.failures:
+        if rule.failures == 0:
+            target.failures, target.failed_with, target.failed_alike = 0, "", 0
+            target.penalty_until = 0.0
+            return
+        target.failures += 1
+        target.failed_alike = target.failed_alike + 1 if target.failed_with == outcome else 1
+        target.failed_with = outcome
+
+    def _give_up(self, target: HostRecord, secs: float, *, origins: int = 1) -> bool:
+        """Give up the host or origin of the record *target* if it has failed too often.
+
+        Returns whether it is given up. In that case no request is sent to it for *secs* seconds, or
+        for the penalty if that is longer. The limits are multiplied by *origins*; with 0, one
+        failure is enough.
+        """
+        if not target.failures:
             return False
-        outcome = tried.failed_with
+        outcome = target.failed_with
         max_alike = origins * self.retries.rule(outcome).failures
         max_failures = origins * self.retries.most_failures(outcome)
-        is_given_up = tried.failed_alike >= max_alike or tried.failures >= max_failures
+        is_given_up = target.failed_alike >= max_alike or target.failures >= max_failures
         if is_given_up:
-            tried.penalty_until = self.clock() + max(secs, self.limits.penalty)
+            target.penalty_until = self.clock() + max(secs, self.limits.penalty)
         return is_given_up
 
     def _with_jitter(self, secs: float) -> float:
-        """Return *secs* with jitter added."""
+        """Return *secs* plus a random jitter."""
         return secs * (1.0 + self.limits.jitter * self.rng.random())
 
-    def _put(self, record: HostRecord, host: HostRecord) -> None:
+    def _store(self, record: HostRecord, host: HostRecord) -> None:
+        """Store *record* and *host*, which may be the same record."""
         self.records.put(record)
         if host is not record:
             self.records.put(host)
 
     def is_lost(self, host: str) -> bool:
-        """Return whether a host that cannot be found at the moment was looked up often enough."""
+        """Return whether the look-ups of *host* have failed too often to try another one."""
         return self.records.get(host).lookups_failed > self.retries.rule(_LOOKUP_FAILED).tries
 
     def forgive(self, key: str, url: str) -> None:
-        """Clear the failures of host and origin of *url*; the host's rest stays."""
+        """Clear the failures of the host and the origin of *url*; *key* continues to rest."""
         record = self.records.get(key)
         host, origin = self._host_and_origin(record, url)
-        for tried in (host, origin):
-            tried.failures = tried.failed_alike = tried.lookups_failed = 0
-            tried.failed_with, tried.penalty_until = "", 0.0
-            self.records.put(tried)
+        for target in (host, origin):
+            target.failures = target.failed_alike = target.lookups_failed = 0
+            target.failed_with, target.penalty_until = "", 0.0
+            self.records.put(target)
 
     def refusal(self, key: str, url: str) -> str:
         """Return the outcome for *url* if its host or origin is given up; "" if it may be fetched.
@@ -410,30 +438,35 @@ class Politeness:
         return "host_failing"
 
     def is_final(self, url: str, outcome: str) -> bool:
-        """Return whether *outcome* of *url* is not retried because its origin is unproven."""
+        """Return whether *url* is not retried after *outcome* because its origin is unproven."""
         if _is_answer(outcome) or not self.retries.rule(outcome).failures:
             return False
         return is_unproven(self.records, url)
 
 
 def is_unproven(records: HostRecords, url: str) -> bool:
-    """Return whether the origin of *url* never answered, although another one of its host has."""
+    """Return whether the origin of *url* never answered, although another one of its host did."""
     host, origin = host_and_origin(url)
     record = records.get(host)
     return record.answered != origin and record.is_unproven(origin)
 
 
 def may_be_closed(records: HostRecords, url: str) -> bool:
-    """Return whether *url* has a port that never answered, although its host has on another."""
+    """Return whether *url* has a port that never answered, while another port of its host did."""
     _, origin = host_and_origin(url)
     return origin.count(":") > 1 and is_unproven(records, url)
 
 
 def _is_answer(outcome: str) -> bool:
+    """Return whether *outcome* means that the host answered, with a page or anything else."""
     return outcome.startswith("http_") or outcome in WALLS
 
 
 @lru_cache(512)
-def _stat_of_wait(fetch: int, wait: int) -> str:
-    """Return the stat that counts waits of 2**wait seconds after contacts of 4**fetch."""
-    return f"politeness/waits/{4.0**fetch:g}/{2.0**wait:g}"
+def _stat_of_wait(fetch_exponent: int, wait_exponent: int) -> str:
+    """Return the name of the stat that counts certain waits between contacts of a host.
+
+    These are waits of about 2**wait_exponent seconds after contacts of about 4**fetch_exponent
+    seconds.
+    """
+    return f"politeness/waits/{4.0**fetch_exponent:g}/{2.0**wait_exponent:g}"

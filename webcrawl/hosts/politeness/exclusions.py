@@ -1,6 +1,6 @@
-"""Exclusions: hosts, networks and URLs whose owners refuse to be crawled, from EXCLUSION_FILE.
+"""Exclusions: hosts, networks and URLs that must not be crawled, from EXCLUSION_FILE.
 
-A line added to the file also applies to URLs that wait. storage/watched_rules.py reads the file.
+A line added to the file also applies to waiting URLs. storage/watched_rules.py reads the file.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 # line := [rule] ["#" comment]
 # rule := name | "=" name | address | address "/" bits | "/" expression "/"
 # A name also stands for all names below it; a leading "." or "*." is ignored. With "=" it stands
-# for itself only. An expression, in RE2's syntax, is searched in the whole URL, which has no "#".
+# for that single host. An expression, in RE2's syntax, may match anywhere in the URL, which has no
+# fragment.
 _COMMENT = "#"
-# The normalizer reads a whole URL: these characters would end the host, or are not allowed in one.
+# Names are normalized as part of a URL: these characters would end the host there, or are not
+# allowed in one.
 _NOT_IN_NAMES = re.compile(r"[\s/\\?#@:=%<>*]")
 _MAX_NAME = 253
 
@@ -36,34 +38,38 @@ class ExclusionRules:
     def __init__(self) -> None:
         self._domains: set[str] = set()
         self._exact: set[str] = set()
-        # The first bits, by IP version and prefix length: one look-up for each length in use.
+        # The prefixes of networks as numbers, by IP version and prefix length. So an address takes
+        # one look-up for each prefix length in use.
         self._networks: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
         self.expressions = Expressions()
 
     def __len__(self) -> int:
-        """Return the number of different rules."""
+        """Return the number of distinct rules."""
         hosts = len(self._domains) + len(self._exact) + sum(map(len, self._networks.values()))
         return hosts + len(self.expressions)
 
     def add(self, line: str) -> None:
-        """Add the rule of *line*, if there is one.
+        """Add the rule in *line*, if there is one.
 
-        Raises ValueError, with the end of a sentence, if it is neither a rule nor a comment.
+        Raises ValueError if *line* is neither a rule nor a comment; its message is the end of a
+        sentence.
         """
         rule = line.partition(_COMMENT)[0].strip()
         if len(rule) > len("//") and rule[0] == rule[-1] == "/":
             self.expressions.add(rule[1:-1])
             return
+
         name = rule.removeprefix("=").removesuffix(".")
         address = name[1:-1] if name[:1] + name[-1:] == "[]" else name
         if not rule or self._add_network(address):
             return
-        exact = rule.startswith("=")
-        host = host_in(name if exact else name.removeprefix("*").removeprefix("."))
+
+        is_exact = rule.startswith("=")
+        host = host_in(name if is_exact else name.removeprefix("*").removeprefix("."))
         if host is None:
             raise ValueError(f"{rule[:80]!r} is not a host, address, network or /expression/")
         if not self._add_network(host):
-            (self._exact if exact else self._domains).add(host)
+            (self._exact if is_exact else self._domains).add(host)
 
     def excludes(self, host: str) -> bool:
         """Return whether *host*, a name or an address in the form of `host_of`, is excluded."""
@@ -79,30 +85,33 @@ class ExclusionRules:
             network = ipaddress.ip_network(text, strict=False)
         except ValueError:
             return False
+
+        # IPv4 addresses may be written as IPv6 addresses, with 96 more bits.
         if isinstance(network, ipaddress.IPv6Network) and network.prefixlen >= 96:
             mapped = network.network_address.ipv4_mapped
             if mapped is not None:
                 network = ipaddress.IPv4Network((mapped, network.prefixlen - 96))
-        bits = int(network.network_address) >> network.max_prefixlen - network.prefixlen
-        self._networks[network.version, network.prefixlen].add(bits)
+
+        prefix = int(network.network_address) >> network.max_prefixlen - network.prefixlen
+        self._networks[network.version, network.prefixlen].add(prefix)
         return True
 
     def _in_network(self, host: str) -> bool:
-        """Return whether a network has the address *host*, or the IPv4 address embedded in it."""
+        """Return whether a network contains the address *host*, or the IPv4 address inside it."""
         for text in {host, plain_address(host)}:
             try:
                 address = ipaddress.ip_address(text)
             except ValueError:
                 return False  # a name that ends in a digit
-            value, size = int(address), address.max_prefixlen
-            for (version, length), networks in self._networks.items():
-                if version == address.version and value >> size - length in networks:
+            number, bits = int(address), address.max_prefixlen
+            for (version, prefix_length), prefixes in self._networks.items():
+                if version == address.version and number >> bits - prefix_length in prefixes:
                     return True
         return False
 
 
 def exclusion_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile[ExclusionRules]:
-    """Return EXCLUSION_FILE with its rules; without a file nothing is excluded."""
+    """Return the rules of EXCLUSION_FILE; if it is not set, nothing is excluded."""
     return RulesFile(
         path=settings.get("EXCLUSION_FILE"),
         setting="EXCLUSION_FILE",

@@ -1,9 +1,10 @@
-"""Host policies: what the operator has agreed on with owners of hosts, from HOSTS_POLICY_FILE.
+"""Host policies: special rules for single hosts, from HOSTS_POLICY_FILE.
 
 The file is TOML, with a table for each host ("=www.example.org"), domain ("example.org": the name
-and all below it) or pattern ("shop-*.example.org"). Only the most specific table applies, as a
-whole: that of the single host, or else the one whose name has the most characters besides ``*``. It
-is read again when it changes (storage/watched_rules.py); a version with an error changes nothing.
+and all names below it) or pattern ("shop-*.example.org"). Only the most specific table applies to a
+host: that of the single host, or else the one whose name has the most characters other than ``*``.
+The file is read again when it changes (storage/watched_rules.py); a version with an error changes
+nothing.
 
 Invariants: without ``owner_allows`` a table only makes the crawl slower; with it, it still never
 allows what robots.txt denies. Headers, cookies and the proxy are only sent over the network
@@ -55,17 +56,18 @@ _NO_TIMES = (0.0,) * REMEMBERED_TIMES
 class HostPolicy(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, repr_omit_defaults=True
 ):
-    """One table. ``name`` is its own, "" where none applies.
+    """One table of the file: the rules for a host, domain or pattern.
 
-    delay: minimum of seconds between two contacts. With *owner_allows* it replaces the delay policy
-        and Crawl-delay, but not Retry-After and back-off.
-    parallel: parts of the host, each contacted by one request at a time (frontier/host_parts.py);
-        needs *owner_allows*. Each waits that many times longer, as delays apply to the host.
-    budget: pages, in place of BUDGET_HOST_PAGES; 0 for no limit.
-    headers, cookies: sent with each request by http and https.
-    proxy: URL of the proxy for http and https; it looks up the host.
-    link_kinds: those of LINK_KINDS that are followed.
-    owner_allows: the owner has agreed to more than the Crawl-delay of robots.txt allows.
+    delay: minimum number of seconds between two contacts. With *owner_allows* it replaces the delay
+        policy and Crawl-delay, but not Retry-After and back-off.
+    parallel: number of parts of the host, each contacted by one request at a time
+        (frontier/host_parts.py); needs *owner_allows*. Each part waits that many times longer, as
+        delays apply to the host.
+    budget: maximum number of pages, in place of BUDGET_HOST_PAGES; 0 for no limit.
+    headers, cookies: sent with each request over http and https.
+    proxy: URL of the proxy for http and https; the proxy looks up the host.
+    link_kinds: the kinds among LINK_KINDS that are followed.
+    owner_allows: whether the owner has agreed to more than the Crawl-delay of robots.txt allows.
     """
 
     delay: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
@@ -87,7 +89,8 @@ NO_POLICY = HostPolicy()
 class TableLimits(NamedTuple):
     """Settings that limit the values in tables.
 
-    They are POLITENESS_KEY, LINK_KINDS, and the shortest pause in seconds without ``owner_allows``.
+    *key* is POLITENESS_KEY, *kinds* are LINK_KINDS, and *floor* is the shortest pause in seconds
+    without ``owner_allows``.
     """
 
     key: str
@@ -111,39 +114,44 @@ class HostTables:
         return len(self.tables)
 
     def add(self, line: str) -> None:
-        """Add the next line of the file; ``complete`` reads all of them."""
+        """Add the next *line* of the file; ``complete`` parses all lines together."""
         self._size += len(line) + 1
         if self._size <= _MAX_CHARACTERS:
             self._lines.append(line)
 
     def complete(self, limits: TableLimits) -> None:
-        """Read the lines, after the last one was added.
+        """Parse the lines, after the last one was added.
 
-        Raises ValueError with the end of a sentence, without any value of a table, if they are not
-        valid.
+        Raises ValueError if they are not valid. Its message is the end of a sentence, and contains
+        no value of a table.
         """
         if self._size > _MAX_CHARACTERS:
             raise ValueError("it has more than 8 MiB")
+
         try:
-            found = tomllib.loads("\n".join(self._lines))
+            tables = tomllib.loads("\n".join(self._lines))
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            place = re.search(r"\(at [^()]*\)$", str(error))  # the remainder may quote a secret
+            # Only the line number is shown, as the rest of the message may quote a secret.
+            place = re.search(r"\(at [^()]*\)$", str(error))
             raise ValueError(f"it is not valid TOML {place[0] if place else ''}".rstrip()) from None
+
         self._lines.clear()
-        if len(found) > _MAX_TABLES:
+        if len(tables) > _MAX_TABLES:
             raise ValueError(f"it has more than {_MAX_TABLES} tables")
-        for title, table in found.items():
+        for title, table in tables.items():
             try:
                 self._add(title, table, limits)
             except (ValueError, msgspec.ValidationError) as error:
                 raise ValueError(f"table {title[:80]!r}: {error}") from None
 
     def _add(self, title: str, table: object, limits: TableLimits) -> None:
-        deeper = {"headers", "cookies"}
+        """Check *table*, named *title* in the file, and add it. Raises ValueError if not valid."""
+        subtables = {"headers", "cookies"}
         if not isinstance(table, dict) or any(
-            isinstance(value, dict) and name not in deeper for name, value in table.items()
+            isinstance(value, dict) and name not in subtables for name, value in table.items()
         ):
             raise ValueError('each table must begin with its name in quotes: ["example.org"]')
+
         policy = msgspec.convert(table, HostPolicy)
         delay, floor = policy.delay, limits.floor
         if delay is not None and delay < floor and not policy.owner_allows:
@@ -155,7 +163,8 @@ class HostTables:
             raise ValueError('parallel needs owner_allows = true, and POLITENESS_KEY "host"')
         missing = ", ".join(sorted((policy.link_kinds or frozenset()) - limits.kinds))
         if missing:
-            raise ValueError(f"link_kinds may only have kinds of LINK_KINDS, which lacks {missing}")
+            raise ValueError(f"link_kinds must be among LINK_KINDS, which does not have {missing}")
+
         added = additions(policy.headers, policy.cookies, policy.proxy)
         name = _name_in(title)
         if name in self.tables:
@@ -163,13 +172,14 @@ class HostTables:
         if "*" in name:
             pattern = re.compile(fnmatch.translate(name))
             self._patterns.append((len(name.replace("*", "")), pattern, name))
-            self._patterns.sort(key=lambda one: -one[0])
+            self._patterns.sort(key=lambda pattern: -pattern[0])
             if len(self._patterns) > _MAX_PATTERNS:
                 raise ValueError(f"there are more than {_MAX_PATTERNS} patterns")
         self.tables[name] = policy
         self.added[name] = added
 
     def _name_of(self, host: str) -> str:
+        """Return the name of the most specific table for *host*, "" if there is none."""
         if f"={host}" in self.tables:
             return f"={host}"
         domain = domain_among(self.tables, host) or ""
@@ -182,9 +192,9 @@ class HostTables:
 
 
 def policy_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile[HostTables]:
-    """Return HOSTS_POLICY_FILE with its tables, checked against LINK_KINDS and POLITENESS_*.
+    """Return the tables of HOSTS_POLICY_FILE, to be checked against LINK_KINDS and POLITENESS_*.
 
-    Raises FatalError for a bad value.
+    Raises FatalError for a bad value of these settings.
     """
     profile, kinds = profile_of(settings), frozenset(words(settings, "LINK_KINDS"))
     limits, path = TableLimits(profile.key, kinds, profile.floor), settings.get(SETTING)
@@ -201,22 +211,25 @@ def policy_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HostDelays:
-    """The delay policy *policy* with the delays and paces of *rules*, which depend on the host.
+    """Delay policy for single hosts: *policy*, changed by a host's delay and pace in *rules*.
 
-    A pace below 1 makes no pause shorter than the floor of *policy* and Crawl-delay, or than the
-    delay that the owner has agreed to.
+    A pace is a factor for pauses. A pace below 1 makes no pause shorter than the floor of *policy*
+    and Crawl-delay, or shorter than the delay that the owner has agreed to.
     """
 
     policy: DelayPolicy
     rules: HostRules
 
     def rest(self, host: str, facts: HostFacts) -> float:
-        """Return how many seconds *host* rests; see ``DelayPolicy.rest``."""
+        """Return how many seconds *host* rests, given *facts*; see ``DelayPolicy.rest``."""
         if not self.rules.has_delays:
             return self.policy.rest(facts)
+
         table, pace = self.rules.host_policy(host), self.rules.pace_of(host)
         if table is NO_POLICY and pace == 1.0:
             return self.policy.rest(facts)
+
+        # Retry-After and back-off are left out at first: the operator cannot change them.
         pause = self.policy.rest(facts._replace(retry_after=0.0, failures=0))
         if table.delay is not None:
             pause = table.delay if table.owner_allows else max(table.delay, pause)
@@ -228,7 +241,7 @@ class HostDelays:
         return pause
 
     def _min_pause(self, facts: HostFacts, table: HostPolicy) -> float:
-        """Return the pause below which no pace may go."""
+        """Return the shortest pause that a pace may lead to."""
         if table.owner_allows and table.delay is not None:
             return table.delay
         lowest = self.policy.rest(HostFacts(_NO_TIMES, facts.crawl_delay))
@@ -236,22 +249,25 @@ class HostDelays:
 
 
 def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits) -> None:
+    """Parse *rules*, which were read from *path*; warn if others can read the secrets in it."""
     try:
         rules.complete(limits)
     except ValueError as error:
         raise FatalError(f"{SETTING} {path} cannot be used: {error}.") from error
     if path and any(rules.added.values()) and Path(path).stat().st_mode & 0o044:
-        logger.warning("%s %s has secrets but others can read it: run chmod go-r", SETTING, path)
+        logger.warning("%s %s has secrets, but others can read it: run chmod go-r", SETTING, path)
 
 
 def _name_in(title: str) -> str:
-    """Return the name of a table in the form of `host_of`, with its "=".
+    """Return the table name *title* in the form of `host_of`; a leading "=" is kept.
 
-    Raises ValueError if it is not a name.
+    Raises ValueError if *title* is not a host, domain or pattern.
     """
     if "*" in title:
         if not _PATTERN.fullmatch(title.lower()) or title.count("*") > _MAX_STARS:
-            raise ValueError(f"a pattern may have letters, digits, -, . and {_MAX_STARS} * at most")
+            raise ValueError(
+                f"a pattern may contain letters, digits, -, . and at most {_MAX_STARS} *"
+            )
         return title.lower()
     host = host_in(title.removeprefix("="))
     if not host:

@@ -1,9 +1,9 @@
 """Origin rests: single origins (scheme, host, port) that back off while their host answers.
 
 A failing port says nothing about the others, so it backs off alone, and its URLs wait at a gate.
-delays.py sets the rest, which is also in the origin's record, for the time after a restart. Memory
-is bounded, as a page may link to 65,535 ports. Invariant: held URLs are admitted when their
-origin's rest is over, or a little later; the crawl does not end before.
+delays.py sets the rest, and also stores it in the origin's record, so that it survives a restart.
+Memory is bounded, as a page may link to 65,535 ports. Invariant: held URLs are admitted when the
+rest of their origin is over, or a little later, and the crawl does not end before that.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry, Supply
     from webcrawl.hosts.records import HostRecords
 
-# Origins whose rests are in memory, 0.2 kB each. The oldest are forgotten, and retried earlier.
+# Number of origins whose rests are in memory, 0.2 kB each. Older ones are forgotten, so their URLs
+# are tried again too early.
 _ORIGINS = 1 << 14
-# Seconds between two passes over the held URLs: a minimum, and more for each URL.
+# Seconds between two passes over the held URLs: a minimum in all, and a minimum for each URL.
 _PASS_SECS = 1.0
 _PASS_SECS_PER_URL = 1e-4
 
 
 class OriginRests(Gate):
-    """The rests of failing origins, and the gate that holds their URLs.
+    """Gate that holds the URLs of failing origins while these rest.
 
-    *records* has the host records of origins, *clock* returns epoch seconds.
+    *records* stores the host records of origins; *clock* returns epoch seconds.
     """
 
     name = "failing_origin"
@@ -39,7 +40,7 @@ class OriginRests(Gate):
     def __init__(self, *, records: HostRecords, clock: TimeSource) -> None:
         self._records = records
         self._clock = clock
-        # When each origin's rest is over.
+        # Origin -> when its rest is over.
         self._until: OrderedDict[str, float] = OrderedDict()
         self._passed_at = 0.0
         self._held = 0
@@ -52,14 +53,14 @@ class OriginRests(Gate):
             self._until.popitem(last=False)
 
     def holds(self, entry: Entry) -> bool:
-        """Return whether the entry's origin rests. 0.5 us while any origin does."""
+        """Return whether the origin of *entry* rests. Takes 0.5 us while any origin rests."""
         if not self._until or self._until.get(origin_of(entry.url), 0.0) <= self._clock():
             return False
         self._held += 1
         return True
 
     def stops(self, entry: Entry) -> bool:
-        """Return whether the entry's origin rests, according to memory or its record."""
+        """Return whether the origin of *entry* rests, according to memory or to its record."""
         origin = origin_of(entry.url)
         if origin and origin not in self._until:
             ready_at = self._records.get(origin).ready_at
@@ -68,7 +69,7 @@ class OriginRests(Gate):
         return self.holds(entry)
 
     def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
-        """Return whether the rest of an origin is over."""
+        """Return whether the rest of any origin has ended since the last pass."""
         now = self._clock()
         if now < self._passed_at + max(_PASS_SECS, _PASS_SECS_PER_URL * self._held):
             return False

@@ -1,26 +1,27 @@
-"""Outage detection: failures of the local network or name servers, not of sites.
+"""Outage detection: recognizes failures of the local network or the name servers, not of sites.
 
-When everything fails, no failure says anything about a site. So the crawl pauses, failures in the
-meantime do not count, and a probe is made now and then until there is an answer. `HostRelease`
-reports the end of every contact and look-up. Failures before the pause do count: the summary of the
-crawl names the command that fetches their URLs again.
+When everything fails, no failure says anything about a site. So the crawl pauses, failures during
+the pause are not counted, and a probe is made now and then until there is an answer. `HostRelease`
+reports the end of every contact and look-up. Failures before the pause are counted: the summary of
+the crawl names the command that fetches their URLs again.
 
-The network is down when enough different hosts that had answered before fail in a row. Hosts that
-never answered do not count, as they may be dead, and the last hosts of a crawl often are. Nor do
-hosts that accept a connection and send nothing, or drop it: the network works then, and this ends
-an outage, too. As long as no host has answered at all, every host counts, because the crawl was
-started without a network. During the outage one host after another is contacted in its turn,
-seconds apart.
+The network is considered down when enough different hosts that had answered before fail in a row.
+Hosts that never answered do not count, as they may be dead, and the last hosts of a crawl often
+are. Hosts that accept a connection and then send nothing, or drop it, do not count either: they
+show that the network works, and so they also end an outage. As long as no host has answered at all,
+every host counts, because the crawl was started without a network. During the outage one host after
+another is contacted, a few seconds apart.
 
-The name servers are down when they fail to find enough hosts in a row, and then also fail to find a
-host that they found before. Hosts with known addresses would still be answering. "No such name" is
-an answer and is believed.
+The name servers are considered down when they fail to find enough hosts in a row, and then also
+fail to find a host that they found before. Hosts with known addresses may still answer in the
+meantime. "No such name" is an answer and is believed.
 
-While a processing module blocks the event loop, answers arrive and are not read in time. So no
-outage begins then, nor within a minute after that.
+While a processing module blocks the event loop, answers are not read in time. So no outage begins
+then, or within the following minute.
 
-Checkpoints keep the last names that were found, and whether any host has answered. If none has in
-any run, the crawl ends after a while: such a pause needs a person, or another start.
+Checkpoints store the last names that were found, and whether any host has answered. If no host has
+answered in any run, the crawl ends after a while: someone must look at such a machine, or the crawl
+must be started again.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ _PROBE_SECS = 5.0
 class _Streak:
     """Consecutive hosts whose contacts, or look-ups, failed.
 
-    At most *max_hosts* of them make an outage of the *service*, which is held as the pause *pause*.
+    With *max_hosts* of them, or fewer in a small crawl, there is an outage of *service*. *pause* is
+    the name of the pause for this outage.
     """
 
     service: str
@@ -82,7 +84,7 @@ class _Streak:
     max_hosts: int
     hosts: OrderedDict[str, None] = dataclasses.field(default_factory=OrderedDict)
     outcomes: Counter[str] = dataclasses.field(default_factory=Counter)
-    # Hosts that answered last. An outage takes as many failures, so a small crawl needs fewer.
+    # The last hosts that answered. As many failures make an outage, so a small crawl needs fewer.
     answered: OrderedDict[str, None] = dataclasses.field(default_factory=OrderedDict)
     # When the outage began.
     began: float = math.inf
@@ -94,18 +96,19 @@ class _Streak:
 
     @property
     def is_long(self) -> bool:
-        """Whether enough hosts have failed for an outage."""
+        """Return whether enough hosts have failed for an outage."""
         return len(self.hosts) >= max(
             _MIN_HOSTS, min(self.max_hosts, len(self.answered) or self.max_hosts)
         )
 
     def end(self) -> None:
+        """Forget the failures, because a host has answered."""
         self.hosts.clear()
         self.outcomes.clear()
         self.began = math.inf
 
     def remember(self, host: str) -> None:
-        """Add *host* to the hosts that answered last."""
+        """Add *host* to the last hosts that answered."""
         self.answered[host] = None
         self.answered.move_to_end(host)
         if len(self.answered) > self.max_hosts:
@@ -114,12 +117,12 @@ class _Streak:
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Outage:
-    """Detector of outages, which begin when *hosts* fail in a row; 0 disables it.
+    """Detects outages: one begins when that many different *hosts* fail in a row; 0 disables it.
 
-    During an outage a probe is made every *probe_secs*. If no host has ever answered, the crawl
-    ends *end_secs* after the first outage began; 0 means never. *count* adds one to a stat, *end*
-    ends the crawl. *check* queries the name servers for a host, cached or not, and calls back with
-    whether they find it.
+    During an outage a probe is made every *probe_secs* seconds. If no host has ever answered, the
+    crawl ends *end_secs* seconds after the first outage began; 0 means never. *count* adds one to
+    a stat, and *end* ends the crawl. *check* queries the name servers for a host, even if it is
+    cached, and calls its second argument with whether they find it.
     """
 
     hosts: int
@@ -155,33 +158,36 @@ class Outage:
         )
 
     def open(self, known_names: Iterable[str], *, has_answered: bool) -> None:
-        """Restore the names that earlier runs found, and whether a host has answered them."""
+        """Restore the names that earlier runs found, and whether any host has answered in them."""
         self.has_answered = has_answered
         for name in known_names:
             self._lookups.remember(name)
 
     @property
     def known_names(self) -> list[str]:
-        """The last names that were found, for ``open``."""
+        """The last names that the name servers found, to be stored and passed to ``open``."""
         return [*self._lookups.answered]
 
     def contact_ended(
         self, host: str, outcome: str, *, has_answered: bool, mute_secs: float | None = None
     ) -> bool:
-        """Record that a contact of *host* ended in *outcome*; return whether to ignore it.
+        """Record that a contact with *host* ended in *outcome*; return whether to ignore a failure.
 
-        If True, the failure says nothing about the host, and the URL is retried as if it had not
-        been tried. *has_answered* says whether the host had answered before. *mute_secs* is for how
-        long it has sent nothing over a new connection, if that is how the contact ended.
+        If True is returned, the failure says nothing about the host, and the URL is retried as if
+        it had not been tried. *has_answered* tells whether the host had answered before. If the
+        contact ended because the host sent nothing over a new connection, *mute_secs* is for how
+        many seconds.
         """
         if not self.hosts:
             return False
+
         if outcome not in SILENT:
             if outcome.startswith("http_") or outcome in _ANSWERED:
                 self.has_answered = True
                 self._contacts.remember(host)
                 self._end(self._contacts)
             return False
+
         accepted_secs = 0.0 if outcome == "connection_lost" else mute_secs
         if accepted_secs is not None:
             # The network works, unless the connection is older than the outage.
@@ -194,7 +200,7 @@ class Outage:
         return self._is_excused()
 
     def lookup_failed(self, host: str) -> bool:
-        """Record that the name servers failed for *host*; return whether to ignore it.
+        """Record that the name servers failed for *host*; return whether to ignore this failure.
 
         See ``contact_ended``.
         """
@@ -216,7 +222,7 @@ class Outage:
         self._late_until = self.clock() + _LATE_SECS
 
     def probed(self) -> None:
-        """Record that a host is being contacted or looked up."""
+        """Record that a host is being contacted or looked up; in an outage this is a probe."""
         if self._is_on:
             self._probe_at = self.clock() + self.probe_secs
             self.count("outage/probes")
@@ -234,20 +240,23 @@ class Outage:
 
     @property
     def _is_on(self) -> bool:
+        """Return whether there is an outage now."""
         return min(self._contacts.began, self._lookups.began) < math.inf
 
     def _is_excused(self) -> bool:
+        """Return whether a failure is to be ignored because of an outage, and count it if so."""
         if self._is_on:
             self.count("outage/excused")
         return self._is_on
 
     def _query_name_servers(self) -> None:
-        """Query the name servers for a host that they found before, or else for one they did not.
+        """Query the name servers for a host that they found before; if none, for one that failed.
 
-        Each time it is another host, as that one may really be gone.
+        A different host is used each time, as one of them may really be gone.
         """
         if self._is_checking:
             return
+
         self._is_checking = True
         self._check_at = self.clock() + self.probe_secs
         names = self._lookups.answered or self._lookups.hosts
@@ -264,16 +273,20 @@ class Outage:
         self.check(host, handle_answer)
 
     def _begin(self, streak: _Streak) -> None:
+        """Begin an outage because of *streak*, unless it has begun or the event loop was late."""
         now = self.clock()
         if streak.began < math.inf or now < self._late_until:
             return
+
         streak.began = now
         self._first_outage_at = min(self._first_outage_at, now)
         self._probe_at = self._check_at = now + self.probe_secs
+
         outcomes = ", ".join(f"{name} {count}" for name, count in streak.outcomes.most_common(3))
         sentence = (
             f"{len(streak.hosts)} hosts in a row failed ({outcomes}): the {streak.service} seems "
-            f"to be down. It is tried every {self.probe_secs:g} s; the crawl continues by itself."
+            f"to be down. It is tried every {self.probe_secs:g} s; "
+            "the crawl will continue automatically."
         )
         if streak is self._lookups and not streak.answered:
             sentence += " No host name was ever found: check the network and DNS_SERVERS."
@@ -287,7 +300,7 @@ class Outage:
         self.pauses.hold(streak.pause, sentence, except_if=may_probe)
 
     def _end(self, streak: _Streak) -> None:
-        """End the streak, and the outage if there is one."""
+        """End *streak*, and the outage that it has led to, if any."""
         if streak.began < math.inf:
             secs = self.clock() - streak.began
             logger.info("The crawl continues: the %s is back after %.0f s", streak.service, secs)

@@ -1,7 +1,7 @@
-"""Pauses: named reasons for which no host is contacted, although there are URLs to fetch.
+"""Pauses: named reasons why no host is contacted, although there are URLs to fetch.
 
-Downloads under way are not aborted, checkpoints continue, and the crawl can be stopped. Pauses do
-not survive a restart.
+During a pause, downloads in progress are not aborted, checkpoints continue, and the crawl can be
+stopped. Pauses do not survive a restart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Pauses:
-    """The reasons that pause the crawl, by name. *wake* is called when the last one ends."""
+    """All current pauses of the crawl, by name. *wake* is called when the last of them ends."""
 
     def __init__(self, *, clock: TimeSource, wake: Callable[[], None]) -> None:
         self._clock = clock
@@ -24,7 +24,7 @@ class Pauses:
         self._secs: dict[str, float] = {}
 
     def __bool__(self) -> bool:
-        """Return whether the crawl is paused now; False while all pauses make an exception."""
+        """Return whether the crawl is paused now, as at least one pause makes no exception."""
         return bool(self._held) and any(not except_if() for _, _, except_if in self._held.values())
 
     def hold(
@@ -32,8 +32,8 @@ class Pauses:
     ) -> bool:
         """Pause the crawl until ``lift(name)``, except while *except_if* returns True.
 
-        *sentence* has the reason and the remedy. Returns False if there is a pause of that name:
-        then only its sentence changes.
+        *sentence* names the reason and the remedy. If there is already a pause with this name, its
+        sentence and exception are replaced, and False is returned.
         """
         is_new = name not in self._held
         since = self._clock() if is_new else self._held[name][0]
@@ -61,11 +61,12 @@ class Pauses:
         return [sentence for _, sentence, _ in self._held.values()]
 
     def stats(self) -> dict[str, float | str]:
-        """Return seconds by reason, and the current pauses, by their names in Scrapy's stats."""
+        """Return the stats: the seconds of each pause so far, and the sentences of current ones."""
         names = {*self._secs, *self._held}
         secs = {f"pauses/{name}_secs": round(self._secs_of(name), 1) for name in sorted(names)}
         return {**secs, "pauses/now": " ".join(self.sentences)} if names else {}
 
     def _secs_of(self, name: str) -> float:
+        """Return for how many seconds the pause *name* has lasted in this run, in all."""
         pause = self._held.get(name)
         return self._secs.get(name, 0.0) + (0.0 if pause is None else self._clock() - pause[0])

@@ -1,10 +1,10 @@
-"""Preconditions: what must be known about a host before a page of it is fetched.
+"""Preconditions: the checks that a URL must pass before it is fetched.
 
-They are checked in the order of cost:
+They are made in this order, the cheapest first:
 
 - whether the host is excluded (host_rules.py) or has failed too often (delays.py)
-- its address, and whether that may be contacted (addresses.py)
-- its robots.txt (hosts/robots/lookup.py)
+- whether its address is known, and may be contacted (addresses.py)
+- whether its robots.txt is known, and allows the URL (hosts/robots/lookup.py)
 
 Unknown facts are looked up while the URL waits, without holding a worker.
 """
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.delays import Politeness
     from webcrawl.hosts.robots.lookup import RobotsSearch
 
-# A host whose robots.txt is fetched from another host is checked again after as long as it has
-# waited already, within these bounds in seconds. Thousands may wait for one host.
-_SOONEST, _LATEST = 1.0, 60.0
+# A host whose robots.txt is fetched from another host is checked again after as many seconds as it
+# has waited already, within these bounds. Thousands of hosts may wait for one.
+_MIN_WAIT, _MAX_WAIT = 1.0, 60.0
 
 
 class FetchAction(enum.Enum):
-    """The next step for a URL that could be fetched now."""
+    """The next step for a URL whose host may be contacted now."""
 
     FETCH = "fetch"
     FETCH_ROBOTS = "fetch its robots.txt first"
@@ -48,12 +48,13 @@ class FetchAction(enum.Enum):
 class Decision(msgspec.Struct, frozen=True, gc=False):
     """The decision about one URL.
 
-    - *outcome* is the reason for which it is refused or to be retried, *secs* the shortest wait of
-      its host, *address* the one that will be contacted (empty if unknown here).
-    - *robots_line* is the line of robots.txt that allows or denies it. *robots_url* is the
-      robots.txt to fetch first, or the one being fetched from another host.
-    - *crawl_delay* is in seconds. *sitemaps* are those that robots.txt names, once each time it is
-      read.
+    - *outcome* is the reason why the URL is refused or must be retried.
+    - *secs* is how many seconds its host waits at least.
+    - *address* is the address that will be contacted, empty if it is not known here.
+    - *robots_line* is the line of robots.txt that allows or denies the URL.
+    - *robots_url* is the robots.txt to fetch first, or the one being fetched from another host.
+    - *crawl_delay* is in seconds.
+    - *sitemaps* are those named in robots.txt, given once each time that it was read.
     """
 
     action: FetchAction
@@ -68,7 +69,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Preconditions:
-    """All preconditions. Does no I/O itself; *addresses* is None if a proxy does the look-ups."""
+    """Checks all preconditions, without I/O. *addresses* is None if a proxy looks up the hosts."""
 
     rules: HostRules
     politeness: Politeness
@@ -76,10 +77,10 @@ class Preconditions:
     robots: RobotsSearch
 
     def decide(self, entry: Entry, *, is_looked_up: bool = False) -> Decision:
-        """Decide whether *entry* may be fetched now.
+        """Decide what to do with *entry*: fetch it, wait, look up a fact first, or give it up.
 
-        With *is_looked_up* the last decision was to look up its host, which has been in process
-        since and cannot have failed.
+        *is_looked_up* means that the previous decision was to look up its host. The host has been
+        in process since, so it cannot have failed in the meantime.
         """
         host = host_of(entry.url)
         if self.rules.excluded_by(host, entry.url):
@@ -87,22 +88,28 @@ class Preconditions:
         failure = "" if is_looked_up else self.politeness.refusal(entry.host, entry.url)
         if failure:
             return Decision(FetchAction.REFUSE, failure)
+
         address = ""
         if self.addresses is not None and host and not self.rules.host_policy(host).proxy:
-            found = self.addresses.look(host)
-            if not isinstance(found, list) or not found:
-                return self._without_address(host, found)
-            if any(map(self.rules.excluded_by, found)):
+            addresses = self.addresses.known_addresses(host)
+            if not isinstance(addresses, list) or not addresses:
+                return self._without_address(host, addresses)
+            if any(map(self.rules.excluded_by, addresses)):
                 return Decision(FetchAction.REFUSE, "excluded")
-            address = found[0]
+            address = addresses[0]
         return self._by_robots(entry, address)
 
-    def _without_address(self, host: str, found: list[str] | DnsError | None) -> Decision:
-        if found is None:
+    def _without_address(self, host: str, result: list[str] | DnsError | None) -> Decision:
+        """Return the decision for *host*, which has no address that may be contacted now.
+
+        *result* comes from ``HostAddresses.known_addresses``: None if the host must be looked up
+        first, an empty list if all its addresses are forbidden, or the error of its look-up.
+        """
+        if result is None:
             return Decision(FetchAction.RESOLVE)
-        if not isinstance(found, DnsError):
+        if not isinstance(result, DnsError):
             return Decision(FetchAction.REFUSE, "address_forbidden")
-        if isinstance(found, LookupFailedError):
+        if isinstance(result, LookupFailedError):
             if self.politeness.is_lost(host):
                 return Decision(FetchAction.REFUSE, "dns_failed")
             assert self.addresses is not None
@@ -110,11 +117,13 @@ class Preconditions:
         return Decision(FetchAction.REFUSE, "dns_not_found")
 
     def _by_robots(self, entry: Entry, address: str) -> Decision:
+        """Return what robots.txt decides about *entry*, which would be fetched from *address*."""
         url, robots = entry.url, self.robots
         crawl_delay = robots.crawl_delay(url)
-        is_rules = entry.kind == ROBOTS_REDIRECT
-        finding = RobotsFinding(RobotsStatus.ALLOWED) if is_rules else robots.look(url)
+        is_robots_file = entry.kind == ROBOTS_REDIRECT
+        finding = RobotsFinding(RobotsStatus.ALLOWED) if is_robots_file else robots.verdict_on(url)
         sitemaps = () if entry.kind in NO_URLS else robots.take_sitemaps(url)
+
         outcome, line = "", finding.line
         match finding.status:
             case RobotsStatus.UNKNOWN:
@@ -127,7 +136,7 @@ class Preconditions:
             case RobotsStatus.TOO_SOON:
                 return Decision(FetchAction.WAIT, secs=robots.floor_secs(url))
             case RobotsStatus.ON_REMOTE_HOST:
-                secs = min(max(_SOONEST, robots.robots_redirect_secs(url)), _LATEST)
+                secs = min(max(_MIN_WAIT, robots.robots_redirect_secs(url)), _MAX_WAIT)
                 return Decision(FetchAction.WAIT, secs=secs, robots_url=robots.robots_url(url))
             case RobotsStatus.DENIED:
                 outcome = "robots_denied"

@@ -1,7 +1,7 @@
 """Refusals: hosts that rest because they refused their last contact.
 
 They failed, for example with 429, 503 or a dropped connection, or showed a wall. Only the doctor
-reads this. It is in memory only, and bounded; the oldest entry is forgotten first.
+uses this. It is kept in memory only, with a bounded size: the oldest entry is forgotten first.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _HOSTS = 1 << 14
 
 
 class Refusals:
-    """The refusing hosts of a shard. *clock* returns epoch seconds."""
+    """The hosts of a shard that refused their last contact. *clock* returns epoch seconds."""
 
     def __init__(self, clock: TimeSource) -> None:
         self._clock = clock
         self._hosts: dict[str, tuple[float, str]] = {}
 
     def note(self, host: str, outcome: str, secs: float) -> None:
-        """Record that *host* rests for *secs* because of *outcome*."""
+        """Record that *host* rests for *secs* seconds because its contact ended in *outcome*."""
         self._hosts.pop(host, None)
         self._hosts[host] = self._clock() + secs, outcome
         if len(self._hosts) > _HOSTS:
             del self._hosts[next(iter(self._hosts))]
 
     def resting(self, has_more: Callable[[str], bool]) -> Counter[str]:
-        """Count, by outcome, the hosts that rest and for which *has_more* is true. O(hosts)."""
-        at = self._clock()
-        self._hosts = {host: rest for host, rest in self._hosts.items() if rest[0] > at}
+        """Count the resting hosts for which *has_more* returns True, by outcome. O(hosts)."""
+        now = self._clock()
+        self._hosts = {host: rest for host, rest in self._hosts.items() if rest[0] > now}
         return Counter(outcome for host, (_, outcome) in self._hosts.items() if has_more(host))

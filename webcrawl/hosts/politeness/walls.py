@@ -1,18 +1,19 @@
 """Walls of hosts: answers that replace a page, found by rules and by comparing a host's pages.
 
-The rules are in net/walls.py. A header is decisive alone. A body with a wall's marks is only
-flagged until three URLs of its host gave the same page; a URL that had a document before needs no
-others. A *soft error* (a 404 page with status 200) is learned without an extra contact (Bar-Yossef
-et al. 2004 request a random name). Pages whose outline and sample match an earlier page share one
-shape, and three of their URLs must be unlike. Pages that are byte for byte equal are left to the
-content-seen test.
+The rules are in net/walls.py. A header that matches a rule is sufficient evidence. A body with the
+marks of a wall is only flagged until three URLs of its host have returned the same page; for a URL
+that had a document before, one such body is sufficient. A *soft error* (a 404 page with status 200)
+is learned without an extra contact (Bar-Yossef et al. 2004 request a random name). It is assumed if
+pages have the outline and sample of an earlier page and a common shape, and three of their URLs are
+unlike. Pages that are equal byte for byte are left to the content-seen test.
 
-A page with the shape of three others is *alike*: its links must prove their worth. If it has their
-source, too, it is flagged as a soft error, but stored all the same. No page is thrown away because
-of something learned, unless its URL had a document before: then that one is kept.
+A page with the shape of three others is flagged as *alike*: the URLs that it links to go to the
+last level of the front end. If its source is also the same, it is flagged as a soft error, but is
+stored all the same. No page is dropped because of something learned, unless its URL had a document
+before: that document is kept.
 
-The host's record has the last eight outlines with their samples, eight shapes and the counts of
-answers. They survive a restart like the record.
+The host's record contains the last eight outlines with their samples, eight shapes and the counts
+of answers. They survive a restart like the record.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ _HTML = frozenset({"", "text/html", "application/xhtml+xml"})
 
 
 class Walls:
-    """The walls of the hosts in *records*. *count* is called with the stats' names."""
+    """Detects walls, and learns them for each host in *records*.
+
+    *count* is called with the name of a stat and adds one to it.
+    """
 
     def __init__(self, *, records: HostRecords, count: Callable[[str], object]) -> None:
         self._records = records
@@ -68,36 +72,43 @@ class Walls:
     def judge(
         self, url: str, response: Response, *, is_robots: bool = False, had_document: bool = False
     ) -> str:
-        """Return the outcome of WALLS that *response* to *url* is; "" if it is a normal answer.
+        """Return which outcome of WALLS the *response* to *url* has; "" if it is a normal answer.
 
-        In answer to robots.txt only a challenge counts, and its marks suffice, as no such file has
-        them.
+        With *is_robots* the response is that to robots.txt. Then only a challenge counts, and its
+        marks are sufficient, as no such file contains them.
 
-        ALIKE is added to the response's flags if it applies, and SOFT_ERROR unless the URL
-        *had_document*: the page is stored then. Raises what the records raise.
+        ALIKE is added to the response's flags if it applies. SOFT_ERROR is added as well, so that
+        the page is still stored, unless the URL *had_document* before. Raises what the records
+        raise.
         """
         if not url.startswith("http"):
             return ""
+
         outcome = header_wall(url, response)
         if is_robots:
             outcome = outcome or body_wall(response.body)
             outcome = outcome if outcome == CHALLENGED else ""
+
         record = None
         if not outcome and not is_robots and _is_html(response):
             record = self._records.get(host_of(url))
-            outcome = self._learned(record, url, response, had_document)
+            outcome = self._learned_outcome(record, url, response, had_document)
         if outcome:
-            self._note(record or self._records.get(host_of(url)), outcome)
+            self._count_wall(record or self._records.get(host_of(url)), outcome)
         return outcome
 
-    def _note(self, record: HostRecord, outcome: str) -> None:
+    def _count_wall(self, record: HostRecord, outcome: str) -> None:
+        """Count a wall with this *outcome* in the host's *record*."""
         if not record.walled:
             record.walled = [0] * len(WALLS)
             self._count("walls/hosts")
         record.walled[WALLS.index(outcome)] += 1
         self._records.put(record)
 
-    def _learned(self, record: HostRecord, url: str, response: Response, had_document: bool) -> str:
+    def _learned_outcome(
+        self, record: HostRecord, url: str, response: Response, had_document: bool
+    ) -> str:
+        """Compare *response* with earlier pages of its host, and return its outcome, or ""."""
         body = response.body
         is_known = self._is_known(record, url, body)
         is_first = record.pages < _FIRST_PAGES and len(body) <= _SMALL
@@ -106,6 +117,8 @@ class Walls:
         may_count = is_page and (record.walls or words_below(url))
         if not (outcome or may_count):
             return ""
+
+        # The marks of a URL show whether another URL is unlike it.
         shape = shape_of(body, url, scripts=outcome != CHALLENGED)
         if outcome:
             marks = [xxh3_64_intdigest(url.encode()) & 0xFFFFFFFF]
@@ -115,21 +128,27 @@ class Walls:
             marks = marks and [*marks, xxh3_64_intdigest(body) & 0xFFFFFFFF | 1 << 32]
         else:
             return ""
-        known = _find_or_add(record.walls, shape.fingerprint, outcome)
-        is_unlike = all(set(marks).isdisjoint(others) for others in known.urls)
-        if marks and is_unlike and len(known.urls) < _ENOUGH_URLS:
-            known.urls.append([*marks, shape.source])
-        if len(record.walls) > _SHAPES:  # drop the first of the others with the fewest URLs
-            record.walls.remove(min(record.walls[:-1], key=lambda one: len(one.urls)))
+
+        wall = _find_or_add(record.walls, shape.fingerprint, outcome)
+        is_unlike = all(set(marks).isdisjoint(others) for others in wall.urls)
+        if marks and is_unlike and len(wall.urls) < _ENOUGH_URLS:
+            wall.urls.append([*marks, shape.source])
+        if len(record.walls) > _SHAPES:  # drop the oldest of the others with the fewest URLs
+            record.walls.remove(min(record.walls[:-1], key=lambda other: len(other.urls)))
         self._records.put(record)
-        is_learned = len(known.urls) >= _ENOUGH_URLS
+
+        is_learned = len(wall.urls) >= _ENOUGH_URLS
         if had_document and outcome != SOFT_ERROR:
-            # If other shapes have a login, too, it is on ordinary documents of the host.
-            others = [one for one in record.walls if one.outcome == WALLED and one is not known]
+            # If pages of other shapes have a login form, too, ordinary documents of this host have
+            # one.
+            others = [
+                known for known in record.walls if known.outcome == WALLED and known is not wall
+            ]
             is_learned = outcome == CHALLENGED or not others
         elif is_learned and outcome != CHALLENGED:
             response.flags.append(ALIKE)
-            is_learned = all(shape.source in urls for urls in known.urls)
+            is_learned = all(shape.source in urls for urls in wall.urls)
+
         if outcome != SOFT_ERROR:
             if not is_learned:
                 self._count("walls/flagged")
@@ -139,7 +158,10 @@ class Walls:
         return outcome if is_learned else ""
 
     def _is_known(self, record: HostRecord, url: str, body: bytes) -> bool:
-        """Return whether a recent page of the host had this outline and sample; add them."""
+        """Return whether a recent page of the host had the outline and sample of *body*.
+
+        They are added to the host's *record*.
+        """
         sample = outline_of(body) + sample_of(body, url)
         is_known = sample in record.samples
         if is_known:
@@ -150,7 +172,7 @@ class Walls:
 
 
 def _find_or_add(shapes: list[WallShape], fingerprint: int, outcome: str) -> WallShape:
-    """Return the shape with this fingerprint and outcome, or a new one, and move it to the end."""
+    """Return the shape with this *fingerprint* and *outcome*, or a new one; move it to the end."""
     for shape in shapes:
         if shape.fingerprint == fingerprint and shape.outcome == outcome:
             shapes.remove(shape)
@@ -162,6 +184,7 @@ def _find_or_add(shapes: list[WallShape], fingerprint: int, outcome: str) -> Wal
 
 
 def _is_html(response: Response) -> bool:
+    """Return whether *response* is an HTML page that is small enough to be examined."""
     if len(response.body) > MAX_BODY:
         return False
     kind, _ = content_type_of(dict.get(response.headers, b"Content-Type", ()))

@@ -1,19 +1,19 @@
-"""Grammar of robots.txt: the lines that concern one crawler (RFC 9309, section 2.2).
+"""Parser of robots.txt: finds the lines that apply to one crawler (RFC 9309, section 2.2).
 
 It reads three things:
 
 - the rules of all groups that name the crawler's product token or, if there are none, of those for
   ``*``;
-- the crawl delay of the same groups, where a User-agent after a delay begins another group;
+- the crawl delay of these groups, for which a User-agent line after a delay begins a new group;
 - the sitemaps, which belong to no group.
 
 Everything else (Host, Request-rate, Visit-time, ...) is ignored and does not end a group (2.2.4).
 
-It is as lenient as Google's parser where that can only make the crawl more obedient: white space
-anywhere around names and values, common misspellings, letters after a name, a space instead of the
-colon. It is more lenient with junk that users of Heritrix have reported. Anything may precede the
-first User-agent in its line, such as byte order marks. HTML elements that break a line do so here.
-In UTF-16 and UTF-32 the ASCII characters are read.
+It is as lenient as Google's parser where that can only make the crawl more obedient. It accepts
+white space anywhere around names and values, common misspellings, letters after a name, and a space
+instead of the colon. It is more lenient with junk that users of Heritrix have reported: anything
+may precede the first User-agent in its line, such as byte order marks; HTML elements that break a
+line also end a line here; and of UTF-16 and UTF-32 the ASCII characters are read.
 
 Invariant: nothing raises, and everything takes time linear in the file, of which 500 KiB are read.
 """
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Section 2.5 asks to parse at least this much. The remainder is ignored, from the last whole line.
+# Section 2.5 asks to parse at least this much. Everything after the last complete line is ignored.
 MAX_BYTES = 500 * 1024
 # Seconds; a site that asks for more would not be contacted again within any crawl.
 MAX_CRAWL_DELAY = 30 * 24 * 3600.0
@@ -55,8 +55,8 @@ _KINDS = {
     "site-map": _SITEMAP,
 }
 
-# The RFC has space and tab. Other white space of Python's is left out, as in UTF-8 its bytes are
-# parts of letters.
+# The RFC names space and tab. Other characters that Python strips are left out, as the same bytes
+# are parts of letters in UTF-8.
 _BLANK = " \t\v\f"
 _NAME = re.compile(rf"(?!allow[a-z])({'|'.join(_KINDS)})[a-z]*")
 _FIRST_AGENT = re.compile(r"user[- ]?agent[ \t]*:(.*)", re.IGNORECASE)
@@ -66,15 +66,15 @@ _PRODUCT = re.compile(r"[A-Za-z_-]+")
 _SECONDS = re.compile(r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+")
 _DELAY_CHARS = 40
 
-# Whether the rule allows, its pattern, and the whole line, both with one character per octet.
+# A rule: whether it allows, its pattern, and its line. Both texts have one character per octet.
 RuleLine: TypeAlias = tuple[bool, str, str]
 
 
-class RobotsReading(NamedTuple):
-    """The parts of a robots.txt for one crawler: rules, *crawl_delay* in seconds, *sitemaps*.
+class ParsedRobots(NamedTuple):
+    """The contents of a robots.txt that apply to one crawler.
 
-    *bad_delay* is the last Crawl-delay for it that is not a number, at most 40 characters; "" if
-    there is none.
+    *crawl_delay* is in seconds, None if there is none. *bad_delay* is the last Crawl-delay that is
+    not a number, at most 40 characters of it; "" if there is none.
     """
 
     rules: list[RuleLine]
@@ -83,25 +83,25 @@ class RobotsReading(NamedTuple):
     bad_delay: str
 
 
-def read(body: bytes, *, token: str) -> RobotsReading:
-    """Read *body* for the crawler with the product token *token*, in any case."""
+def read(body: bytes, *, token: str) -> ParsedRobots:
+    """Parse *body* for the crawler with the product token *token*, in upper or lower case."""
     reader = _Reader(token.lower())
     for kind, value, line in _records(body):
         if kind is _ALLOW or kind is _DISALLOW:
-            reader.rule(value, line, allow=kind is _ALLOW)
+            reader.add_rule(value, line, allow=kind is _ALLOW)
         elif kind is _AGENT:
-            reader.agent(value)
+            reader.add_agent(value)
         elif kind is _DELAY:
-            reader.delay(value)
+            reader.add_delay(value)
         elif value:
             reader.sitemaps[_text(value)] = None
     group = reader.named if reader.named.exists else reader.everyone
-    return RobotsReading(group.rules, group.crawl_delay, tuple(reader.sitemaps), group.bad_delay)
+    return ParsedRobots(group.rules, group.crawl_delay, tuple(reader.sitemaps), group.bad_delay)
 
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """All groups of one name, merged (2.2.1)."""
+    """All groups for one product token, merged (section 2.2.1)."""
 
     exists: bool = False
     rules: list[RuleLine] = field(default_factory=list)
@@ -110,25 +110,30 @@ class _Group:
 
 
 class _Reader:
-    """State of the parser: the groups to which the next rule belongs."""
+    """The state of the parser: the groups read so far, and those that the next line belongs to.
+
+    *named* is the group of the crawler with *token*, *everyone* the group for ``*``.
+    """
 
     def __init__(self, token: str) -> None:
         self.named = _Group()
         self.everyone = _Group()
         self.sitemaps: dict[str, None] = {}
         self._token = token
-        # The groups to which a rule, and a delay, would belong, and whether there was one since the
-        # last User-agent.
+        # The groups to which the next rule, and the next delay, will be added.
         self._ruled_groups: list[_Group] = []
         self._delayed_groups: list[_Group] = []
-        self._ruled = self._delayed = False
+        # Whether there was a rule, and a delay, since the last User-agent line.
+        self._has_rule = self._has_delay = False
 
-    def agent(self, name: str) -> None:
-        if self._ruled:
+    def add_agent(self, name: str) -> None:
+        """Process a User-agent line for the product *name*. It begins a group, or adds a name."""
+        if self._has_rule:
             self._ruled_groups = []
-        if self._ruled or self._delayed:
+        if self._has_rule or self._has_delay:
             self._delayed_groups = []
-        self._ruled = self._delayed = False
+        self._has_rule = self._has_delay = False
+
         product = _PRODUCT.match(name)
         if name.startswith("*") and name.lstrip("*")[:1] in {"", " ", "\t"}:
             group = self.everyone
@@ -136,20 +141,25 @@ class _Reader:
             group = self.named
         else:
             return
+
         group.exists = True
         for groups in (self._ruled_groups, self._delayed_groups):
             if group not in groups:
                 groups.append(group)
 
-    def rule(self, pattern: str, line: str, *, allow: bool) -> None:
-        self._ruled = True
+    def add_rule(self, pattern: str, line: str, *, allow: bool) -> None:
+        """Process an Allow or Disallow *line* with this *pattern*."""
+        self._has_rule = True
         if pattern:  # an empty one matches nothing
             for group in self._ruled_groups:
                 group.rules.append((allow, pattern, line))
 
-    def delay(self, value: str) -> None:
-        """Use the number at the start of *value*. The longest of several delays counts."""
-        self._delayed = True
+    def add_delay(self, value: str) -> None:
+        """Process a Crawl-delay line: the number at the start of *value* counts.
+
+        If there are several delays, the longest one counts.
+        """
+        self._has_delay = True
         match = _SECONDS.match(value[:_DELAY_CHARS])
         for group in self._delayed_groups:
             if match is None:
@@ -160,7 +170,7 @@ class _Reader:
 
 
 def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
-    """Yield the lines that have a meaning: kind, value, and the line without comment."""
+    """Yield kind, value and text of the lines in *body* that have a meaning, without comments."""
     has_agent = False
     for text in filter(None, _lines(body)):
         cut = text.find("#")
@@ -178,7 +188,7 @@ def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
 
 
 def _kind(name: str) -> int | None:
-    """Return the kind of the line that *name* begins, or None if it has no meaning."""
+    """Return the kind of a line that begins with *name*, or None if it has no meaning."""
     name = name.strip().lower()
     kind = _KINDS.get(name)
     if kind is None and (known := _NAME.fullmatch(name)):
@@ -187,7 +197,7 @@ def _kind(name: str) -> int | None:
 
 
 def _lines(body: bytes) -> list[str]:
-    """Return the lines of *body* as octets; they end with CR, LF, or both."""
+    """Return the lines of *body*, one character per octet. A line ends with CR, LF, or both."""
     if len(body) > MAX_BYTES:
         # A line cut in two would forbid more than intended, or less.
         end = max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES))
@@ -198,4 +208,5 @@ def _lines(body: bytes) -> list[str]:
 
 
 def _text(octets: str) -> str:
+    """Decode *octets*, which have one character per octet, as UTF-8."""
     return octets.encode("latin-1").decode("utf-8", "replace")

@@ -1,8 +1,8 @@
-"""robots.txt lookup: the rules of an origin (scheme, host, port), fetched if needed.
+"""robots.txt lookup: finds the rules of an origin (scheme, host, port), fetching them if needed.
 
-robots.txt is fetched as an ordinary contact of its host, following its politeness, while the URLs
-of that host wait in their back-end queue without holding a worker. A redirect to another host
-becomes an entry in that host's queue. After a restart a search that was under way starts over.
+A robots.txt is fetched as an ordinary contact of its host, with the usual pauses, while the URLs of
+that host wait in their back-end queue without holding a worker. A redirect to another host becomes
+an entry in that host's queue. After a restart, a search that was under way starts over.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 _MAX_REDIRECTS = 5
 # Schemes with a robots.txt (RFC 9309, section 2.3).
 _WITH_ROBOTS = ("http://", "https://", "ftp://")
-# Unreachable origins whose reason is remembered; the others are just unreachable.
+# Number of unreachable origins whose reason is remembered; others are reported as unreachable.
 _REASONS = 65_536
-#: Reason why a redirect is not followed: its rules are not looked up by this process.
+#: Reason why a redirect is not followed: another process is responsible for its target.
 ON_REMOTE_HOST = "elsewhere"
 _UNREACHABLE = "robots_unreachable"
-# Flags of an answer that ended before its end (net/http/handler.py).
+# Flags of an answer that is incomplete (net/http/handler.py).
 _INCOMPLETE_FLAGS = frozenset({"dataloss", "time"})
-# Minimum of seconds between two requests for an origin's robots.txt, unless the last answer was a
-# redirect or a temporary failure. It keeps a lost answer from causing a storm of requests.
+# Minimum number of seconds between two requests for an origin's robots.txt, unless the last answer
+# was a redirect or a temporary failure. It keeps a lost answer from causing a storm of requests.
 _FLOOR_SECS = 60.0
-# A robots redirect that has not been answered after this many seconds counts as lost, for example
-# because its host was excluded meanwhile, and the search starts over.
+# A redirect of robots.txt to another host that has no answer after this many seconds counts as
+# lost, for example because that host was excluded in the meantime. The search then starts over.
 _REDIRECT_SECS = 3600.0
 
 
 class RobotsStatus(enum.Enum):
-    """Verdict of robots.txt on a URL, or the reason why there is none."""
+    """The verdict of robots.txt on a URL, or the reason why there is no verdict yet."""
 
     ALLOWED = "the URL may be fetched"
     DENIED = "robots.txt denies the URL"
@@ -60,14 +60,17 @@ class RobotsStatus(enum.Enum):
 
 
 class RobotsFinding(msgspec.Struct, frozen=True, gc=False):
-    """Verdict on a URL, and the line of robots.txt that decides it; "" if none does."""
+    """The verdict on a URL, and the line of robots.txt that decides it; "" if no line does."""
 
     status: RobotsStatus
     line: str = ""
 
 
 class _Search(msgspec.Struct, gc=False):
-    """A robots.txt that is being fetched; *until* is when a redirect's entry counts as lost."""
+    """A robots.txt that is being fetched from *url*, after some *redirects* and *failures*.
+
+    *until* is when a redirect to another host counts as lost; 0.0 if it is on the same host.
+    """
 
     url: str
     redirects: int = 0
@@ -77,13 +80,14 @@ class _Search(msgspec.Struct, gc=False):
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class RobotsSearch:
-    """The rules of the origins seen so far, and the searches under way. Does no I/O itself.
+    """The rules of all known origins, and the searches under way. It does no I/O itself.
 
-    *refusal* returns the reason why a redirect to a URL is not followed, or None if it is. If the
-    reason is ON_REMOTE_HOST, the target may forbid anything, so the origin counts as unreachable;
-    with any other it counts as having no rules. There is no Crawl-delay for a URL whose host's
-    *owner_allows* more. Searches are held in memory: one for each host between its first contact
-    and the answer for robots.txt, and those that ran into trouble there.
+    *refusal* is called with the target of a redirect, and returns why it is not followed, or None
+    if it is. If the reason is ON_REMOTE_HOST, the target may forbid anything, so the origin counts
+    as unreachable; with any other reason it counts as having no rules. If *obey* is false,
+    robots.txt is ignored. *owner_allows* returns whether the owner of a URL's host has agreed to
+    ignore its Crawl-delay. Searches are held in memory: one for each host between its first contact
+    and the answer for robots.txt, and those that met with redirects or failures.
     """
 
     robots: RobotsCache
@@ -92,15 +96,15 @@ class RobotsSearch:
     retries: RetryPolicy
     clock: TimeSource
     owner_allows: Callable[[str], bool] = lambda _: False
-    #: Origins whose robots.txt is known, or known to be unavailable.
+    #: Number of origins whose robots.txt is known, or known to be unavailable.
     settled: int = dataclasses.field(default=0, init=False)
     _searches: dict[str, _Search] = dataclasses.field(default_factory=dict, init=False)
     _reasons: OrderedDict[str, str] = dataclasses.field(default_factory=OrderedDict, init=False)
     # When robots.txt was last requested from an origin, by *clock*.
     _asked: OrderedDict[str, float] = dataclasses.field(default_factory=OrderedDict, init=False)
 
-    def look(self, url: str) -> RobotsFinding:
-        """Return whether *url* may be fetched now."""
+    def verdict_on(self, url: str) -> RobotsFinding:
+        """Return whether robots.txt allows *url*, or why that is not known yet."""
         if not self.obey or not url.startswith(_WITH_ROBOTS):
             return RobotsFinding(RobotsStatus.ALLOWED)
         origin = origin_of(url)
@@ -119,11 +123,11 @@ class RobotsSearch:
         return RobotsFinding(RobotsStatus.ALLOWED if allow else RobotsStatus.DENIED, line)
 
     def reason(self, url: str) -> str:
-        """Return the outcome of the last robots.txt for *url*, which is UNREACHABLE."""
+        """Return the outcome of the last request for the robots.txt of *url*, now UNREACHABLE."""
         return self._reasons.get(origin_of(url), _UNREACHABLE)
 
     def crawl_delay(self, url: str) -> float:
-        """Return the last known Crawl-delay in seconds for *url*'s origin.
+        """Return the last known Crawl-delay for *url*, in seconds; 0.0 if there is none.
 
         It also applies while robots.txt is fetched again.
         """
@@ -135,7 +139,7 @@ class RobotsSearch:
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0
 
     def forgive(self, url: str) -> None:
-        """Let an unreachable robots.txt for *url*'s origin be fetched again before its time."""
+        """Let an unreachable robots.txt of the origin of *url* be fetched again immediately."""
         self.robots.forgive(origin_of(url))
 
     def take_sitemaps(self, url: str) -> tuple[str, ...]:
@@ -148,11 +152,11 @@ class RobotsSearch:
         return search.url if search is not None and search.until else ""
 
     def robots_redirect_secs(self, url: str) -> float:
-        """Return for how many seconds the robots redirect of *url* has been under way."""
+        """Return for how many seconds the rules for *url* have been fetched from another host."""
         return self.clock() + _REDIRECT_SECS - self._search(origin_of(url)).until
 
     def note_request(self, url: str) -> None:
-        """Note that robots.txt for *url* was requested just now."""
+        """Record that robots.txt for *url* was requested just now."""
         origin = origin_of(url)
         self._asked[origin] = self.clock()
         self._asked.move_to_end(origin)
@@ -160,7 +164,7 @@ class RobotsSearch:
             self._asked.popitem(last=False)
 
     def floor_secs(self, url: str) -> float:
-        """Return the seconds until the unknown robots.txt for *url* may be requested again."""
+        """Return in how many seconds robots.txt for *url* may be requested again, 0.0 for now."""
         origin = origin_of(url)
         search = self._searches.get(origin)
         if search is not None and (search.redirects or search.failures):
@@ -169,42 +173,47 @@ class RobotsSearch:
         return max(0.0, self._asked.get(origin, -math.inf) + floor - self.clock())
 
     def robots_url(self, url: str) -> str:
-        """Return the robots.txt to fetch for *url*: its origin's, or the target of a redirect."""
+        """Return the robots.txt to fetch next for *url*: its origin's, or a redirect's target."""
         return self._search(origin_of(url)).url
 
     def note_answer(
         self, url: str, outcome: str, response: Response | None, *, is_final: bool = False
     ) -> str | None:
-        """Record that robots.txt for *url* ended in *outcome*, with *response* if any.
+        """Record that fetching robots.txt for *url* ended in *outcome*, with *response* if any.
 
-        After a redirect within the host, or a temporary failure that is not *is_final*, the search
-        continues with the next contact of the host. Returns the URL of a redirect to another host,
-        to be fetched from that host's queue and answered here with the same *url*. If a middleware
-        replaced the request, that counts as a failure, as its target is unknown here.
+        After a redirect within the host, or a temporary failure, the search continues with the next
+        contact of the host; with *is_final* a failure ends it. Returns None, or the URL of a
+        redirect to another host: it must be fetched from that host's queue, and its answer is
+        recorded here for the same *url*. If a middleware replaced the request, that counts as a
+        failure, as its target is unknown here.
         """
         origin = origin_of(url)
         search = self._search(origin)
         if response is not None and is_file(response.status) and _is_incomplete(response):
             # An incomplete file allows too much.
             response, outcome = None, "incomplete"
+
         if response is not None and response.status in REDIRECTS:
             target = _redirected_to(search, response)
             refusal = "" if target is None else self.refusal(target)
             if target is not None and refusal is None:
                 search.url = target
                 search.redirects += 1
-                return self._sent(search, origin)
+                return self._remote_url(search, origin)
             if refusal == ON_REMOTE_HOST:
                 response, outcome = None, _UNREACHABLE
         elif not is_final and search.failures < self._tries_after(outcome):
             search.failures += 1
-            return self._sent(search, origin)
+            return self._remote_url(search, origin)
+
+        # The search is over.
         del self._searches[origin]
         self.settled += self.robots.facts(origin) is None
         if response is not None:
             self.robots.put(origin, response.status, response.body)
             self._reasons.pop(origin, None)
             return None
+
         self.robots.put(origin, None)
         self._reasons[origin] = outcome
         if len(self._reasons) > _REASONS:
@@ -212,15 +221,20 @@ class RobotsSearch:
         return None
 
     def _tries_after(self, outcome: str) -> int:
+        """Return how often robots.txt is fetched again after failures with this *outcome*."""
         return self.retries.times if outcome == "replaced" else self.retries.rule(outcome).tries
 
     def _search(self, origin: str) -> _Search:
+        """Return the search for the robots.txt of *origin*; begin one if there is none."""
         if origin not in self._searches:
             self._searches[origin] = _Search(f"{origin}/robots.txt")
         return self._searches[origin]
 
-    def _sent(self, search: _Search, origin: str) -> str | None:
-        """Return the URL that *search* needs next, if that is on another host."""
+    def _remote_url(self, search: _Search, origin: str) -> str | None:
+        """Return the next URL of *search* if it is on another host than *origin*, else None.
+
+        Also sets until when an answer of the other host is awaited.
+        """
         if host_of(search.url) == host_of(origin):
             search.until = 0.0
             return None
@@ -230,18 +244,14 @@ class RobotsSearch:
 
 def _is_incomplete(response: Response) -> bool:
     """Return whether *response* was cut off, in transfer or in decoding."""
-    flags = response.flags
-    if not flags:
-        return False
-    if _INCOMPLETE_FLAGS.intersection(flags):
-        return True
-    return BROKEN in flags
+    return BROKEN in response.flags or not _INCOMPLETE_FLAGS.isdisjoint(response.flags)
 
 
 def _redirected_to(search: _Search, response: Response) -> str | None:
-    """Return the URL of the next step, or None if there is none or there were too many.
+    """Return the URL to which *response* redirects *search*; None if it leads nowhere.
 
-    Such an origin counts as one without rules (RFC 9309, section 2.3.1.2).
+    That is also the case after too many redirects. The origin then counts as having no rules (RFC
+    9309, section 2.3.1.2).
     """
     location = response.headers.get(b"Location")
     if not location or search.redirects >= _MAX_REDIRECTS:

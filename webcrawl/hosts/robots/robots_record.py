@@ -19,27 +19,28 @@ from webcrawl.hosts.robots.rules import is_file, is_unreachable
 
 # packed := msgpack array [version, status, fetched_at, failing_for, file_at, file]
 #   version      1; another one is not read
-#   status       of the last answer, nil if none came
-#   fetched_at   when that was, epoch seconds
-#   failing_for  seconds for which every try has failed, 0 if the last did not
-#   file_at      when the file came, epoch seconds, 0 without one
+#   status       of the last answer, nil if there was no answer
+#   fetched_at   time of the last answer or failure, epoch seconds
+#   failing_for  seconds for which every try has failed, 0 if the last one succeeded
+#   file_at      when the file was received, epoch seconds, 0 if there is none
 #   file         zlib stream of the last robots.txt, its first 500 KiB; nil if the last answer
-#                other than a failure had none
+#                that was not a failure had none
 # Fields may be added at the end; readers skip unknown ones.
 VERSION = 1
 
 # A level of ISA-L. 500 KiB of rules take 1.7 ms; zlib's level 1 takes 4.7 ms.
 _LEVEL = 1
-# Shorter files are stored uncompressed. Deflate would save nothing, and takes 25 us in a crawl to
-# set up memory that has left the processor's caches.
+# Shorter files are stored uncompressed. Compression would save nothing, and takes 25 us in a crawl,
+# as its memory is no longer in the processor's caches.
 _WORTH_BYTES = 128
-#: Files that many hosts share are short: this many of them are parsed and compressed only once.
+#: Files that many hosts have in common are at most this long. The given number of them are cached,
+#: so that they are parsed and compressed only once.
 COMMON_BYTES = 1024
 COMMON_FILES = 256
 
 
 class RobotsRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The last answer and file of one origin's robots.txt; *file* is uncompressed here."""
+    """The last answer for an origin's robots.txt, and its last file; *file* is not compressed."""
 
     version: int
     status: int | None
@@ -50,18 +51,19 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def failing(self) -> bool:
-        """Whether the last try failed."""
+        """Return whether the last try failed."""
         return is_unreachable(self.status)
 
 
 def record_after(
     earlier: RobotsRecord | None, status: int | None, body: bytes, *, now: float, longest_gap: float
 ) -> RobotsRecord:
-    """Return the record that follows from an answer with *status* and *body* at *now*.
+    """Return the new record after an answer with *status* and *body* at *now*.
 
-    *earlier* is only used by a failure: then its file stays. The time from one failure to the next
-    counts as failing, but at most *longest_gap* of it. A crawl that was stopped for a month, or
-    whose clock was set, has not seen the host failing for that long.
+    *earlier* is the previous record. It is only used if this is a failure: then its file is kept.
+    The time from one failure to the next is added to the time of failing, but at most *longest_gap*
+    seconds. A crawl that was stopped for a month, or whose clock was set, has not seen the host
+    failing for that long.
     """
     if is_file(status):
         return RobotsRecord(VERSION, status, now, file_at=now, file=body[:MAX_BYTES])
@@ -74,11 +76,13 @@ def record_after(
 
 
 def _deflated(file: bytes) -> bytes:
+    """Return *file* as a zlib stream, compressed if that is worth the time."""
     if len(file) >= _WORTH_BYTES:
         return isal_zlib.compress(file, _LEVEL)
+
     # A zlib stream of one block that is not compressed (RFC 1950, RFC 1951 section 3.2.4).
-    head = b"\x78\x01" + struct.pack("<BHH", 1, len(file), len(file) ^ 0xFFFF)
-    return b"".join((head, file, struct.pack(">I", zlib.adler32(file))))
+    header = b"\x78\x01" + struct.pack("<BHH", 1, len(file), len(file) ^ 0xFFFF)
+    return b"".join((header, file, struct.pack(">I", zlib.adler32(file))))
 
 
 _deflated_common = lru_cache(maxsize=COMMON_FILES)(_deflated)
@@ -95,7 +99,7 @@ def pack(entry: RobotsRecord) -> bytes:
 
 
 def unpack(data: bytes | None) -> RobotsRecord | None:
-    """Return the record of `pack`; None for None, damaged bytes or another version."""
+    """Decode a record that `pack` encoded; return None if *data* is None, damaged or too new."""
     if data is None:
         return None
     try:
@@ -108,6 +112,7 @@ def unpack(data: bytes | None) -> RobotsRecord | None:
 
 
 def _inflated(stream: bytes) -> bytes:
+    """Return the file in the zlib *stream*; raise zlib.error if it is damaged or too long."""
     inflater = zlib.decompressobj()
     file = inflater.decompress(stream, MAX_BYTES)
     # At the limit the end of the stream may not have been checked yet.

@@ -1,7 +1,7 @@
-"""Robots rules: one robots.txt as one crawler must follow it (RFC 9309).
+"""Robots rules: one robots.txt, as one crawler must follow it (RFC 9309).
 
-Immutable. Parsing and matching raise nothing, whatever the file has, and stay within the limits of
-`grammar` and `match`.
+Immutable. Parsing and matching raise nothing, whatever the file contains, and stay within the
+limits of `grammar` and `match`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.grammar import read
 from webcrawl.hosts.robots.match import RuleMatch, RuleSet
-from webcrawl.hosts.robots.spelling import path_of, spelled
+from webcrawl.hosts.robots.spelling import canonical_spelling, path_of
 from webcrawl.items import is_success
 
 if TYPE_CHECKING:
@@ -27,15 +27,16 @@ _EMPTY_BYTES = 1000
 
 
 def is_file(status: int | None) -> bool:
-    """Return whether an answer with *status* carries a robots.txt (RFC 9309, 2.3.1.1)."""
+    """Return whether an answer with *status* contains a robots.txt (RFC 9309, 2.3.1.1)."""
     return status is not None and is_success(status)
 
 
 def is_unreachable(status: int | None) -> bool:
-    """Return whether *status*, None for no answer, means that the host is unreachable (2.3.1.4).
+    """Return whether *status* means that the host is unreachable (RFC 9309, 2.3.1.4).
 
-    These are 5xx, and 429, which asks for a later request. A number that is not an HTTP status
-    counts as 5xx (RFC 9110, section 15): some sites refuse crawlers with 999.
+    It does if there was no answer (None), for 5xx, and for 429, which asks for a later request. A
+    number that is not an HTTP status counts as 5xx (RFC 9110, section 15): some sites refuse
+    crawlers with 999.
     """
     return status is None or status == 429 or not 100 <= status <= 499
 
@@ -45,8 +46,8 @@ class RobotsRules:
 
     *failed* means that the host was unreachable and there is no file: everything is disallowed
     until there is an answer. *crawl_delay* is in seconds, None if the file has none. *sitemaps* are
-    as written. *bad_delay* is a Crawl-delay that is not a number, "" if there is none. *size_bytes*
-    is roughly the memory used.
+    as written in the file. *bad_delay* is a Crawl-delay that is not a number, "" if there is none.
+    *size_bytes* is approximately the size in memory.
     """
 
     __slots__ = ("_rules", "bad_delay", "crawl_delay", "failed", "sitemaps", "size_bytes")
@@ -70,7 +71,10 @@ class RobotsRules:
 
     @classmethod
     def parse(cls, body: bytes, *, user_agent: str) -> RobotsRules:
-        """Read a robots.txt, its first 500 KiB up to a whole line, for a product token."""
+        """Parse *body*, a robots.txt, for the product token *user_agent*.
+
+        Only its first 500 KiB are read, up to the last complete line.
+        """
         rules, crawl_delay, sitemaps, bad_delay = read(body, token=user_agent)
         if not rules and crawl_delay is None and not sitemaps and not bad_delay:
             return _NO_FILE
@@ -86,8 +90,8 @@ class RobotsRules:
     def from_outcome(cls, status: int | None, body: bytes, *, user_agent: str) -> RobotsRules:
         """Return the rules that follow from the last answer (RFC 9309, section 2.3.1).
 
-        *status* is None if there was none. If the host is unreachable, nothing is allowed.
-        Otherwise without a file, as with 4xx or too many redirects, there are no rules.
+        *status* is None if there was no answer. If the host is unreachable, nothing is allowed. If
+        it is reachable but has no file, as with 4xx or too many redirects, there are no rules.
         """
         if is_file(status):
             return cls.parse(body, user_agent=user_agent)
@@ -96,14 +100,14 @@ class RobotsRules:
     def decide(self, url: str) -> RuleMatch:
         """Return whether *url*, of this file's origin, may be fetched, and the line that says so.
 
-        The line is text without comment, "" if there is none. About 2 us.
+        The line is text without its comment, "" if no rule matches. Takes about 2 us.
         """
-        path = spelled(path_of(url))
-        found = None if path == _ROBOTS_PATH else self._rules.decide(path)
-        if found is None:
+        path = canonical_spelling(path_of(url))
+        match = None if path == _ROBOTS_PATH else self._rules.decide(path)
+        if match is None:
             return _NO_RULE
         return RuleMatch(
-            found.allow, found.line.strip().encode("latin-1").decode("utf-8", "replace")
+            match.allow, match.line.strip().encode("latin-1").decode("utf-8", "replace")
         )
 
 
@@ -118,9 +122,9 @@ _UNREACHABLE = RobotsRules(
 def user_agent_token(settings: BaseSettings) -> str:
     """Return the product token of this crawler in robots.txt files.
 
-    It is ROBOTSTXT_USER_AGENT if set, as in Scrapy; else the first product of USER_AGENT, or the
-    one that calls itself compatible, as in "Mozilla/5.0 (compatible; webcrawl/1.0; ...)". Raises
-    FatalError if there is none, as no host could address this crawler.
+    It is ROBOTSTXT_USER_AGENT if that is set, as in Scrapy. Otherwise it is the first product in
+    USER_AGENT, or the one after "compatible", as in "Mozilla/5.0 (compatible; webcrawl/1.0; ...)".
+    Raises FatalError if there is none, as no host could address this crawler.
     """
     text = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or ""
     match = _COMPATIBLE.search(text)

@@ -1,20 +1,20 @@
-"""Rules cache: robots.txt of many hosts, in a store on disk and, if in use, in memory.
+"""Rules cache: the robots.txt files of many hosts, on disk and, while they are in use, in memory.
 
-An origin (scheme, host and port) is one entry, since a robots.txt speaks for no other (RFC 9309,
-section 2.3). An answer is valid for this long:
+Each origin (scheme, host and port) has an entry of its own, since a robots.txt applies to a single
+origin (RFC 9309, section 2.3). An answer is valid for this long:
 
 * A file, or the lack of one (4xx), for *expire* seconds, a day by default (2.4).
 * A failure (429, 5xx, no answer) disallows everything, and is retried after *retry* seconds. If
-  there was a file before, it continues to be followed meanwhile (2.4).
+  there was a file before, it continues to be followed in the meantime (2.4).
 * A host that has been failing for 30 days in a row counts as having no robots.txt (2.3.1.4). Only
-  time in which the crawl checked it counts.
+  time during which the crawl checked the host counts.
 
 Times are epoch seconds, since they survive the process. If the clock is set back, an answer from
 the future is treated as just fetched.
 
-Invariant: at most *size* rules, and little more than *max_bytes* of them, are in memory; the least
-recently used are evicted first and read from the store again. Nothing blocks longer than the store
-does and parsing one file takes.
+Invariant: at most *size* rules, and little more than *max_bytes* of them, are in memory. The least
+recently used are evicted first, and read from the store again when needed. No call blocks for
+longer than the store does, plus the time to parse one file.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ logger = logging.getLogger(__name__)
 _UNREACHABLE_SECS = 30 * 24 * 3600.0
 # Seconds after a failure until robots.txt is requested again.
 _RETRY_SECS = 600.0
-# Rules in memory, for the hosts in use. Reading others again takes 0.05 ms.
+# Number of rules in memory, for the hosts in use. Reading others again takes 0.05 ms.
 _READY = 2**13
 _READY_BYTES = 64 * 2**20  # five of the largest possible files, or 30,000 typical ones
 _common_rules = lru_cache(maxsize=COMMON_FILES)(RobotsRules.from_outcome)
 
 
 class RobotsFacts(NamedTuple):
-    """Where an origin's rules come from, for explanations. Times are epoch seconds."""
+    """Facts about the last answer for an origin's robots.txt. Times are epoch seconds."""
 
-    status: int | None  # of the last answer, None if none came
-    fetched_at: float  # when that was
-    expires_at: float  # when it will be fetched again
+    status: int | None  # of the answer, None if there was none
+    fetched_at: float  # when it came
+    expires_at: float  # when robots.txt will be fetched again
 
 
 class _Ready(msgspec.Struct, frozen=True, gc=False):
-    """Rules in memory, valid from *since* until before *until*."""
+    """Parsed rules in memory, valid from *since* until shortly before *until*."""
 
     rules: RobotsRules
     since: float
@@ -73,7 +73,7 @@ class _Ready(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnswerTimes(NamedTuple):
-    """Seconds for which answers for robots.txt are valid; see the module."""
+    """Seconds for which answers for robots.txt are valid; see the module's docstring."""
 
     expire: float
     retry: float
@@ -81,7 +81,7 @@ class AnswerTimes(NamedTuple):
 
 
 class RobotsCache:
-    """The rules of all origins."""
+    """Cache of the rules of all origins."""
 
     def __init__(
         self,
@@ -103,11 +103,11 @@ class RobotsCache:
         self._max_bytes = max_bytes
         self._times = times
         self._clock = clock
-        # Least recently used first. Finding the first key of a plain dict takes 2 us.
+        # Least recently used first. Finding the first key of a plain dict would take 2 us.
         self._ready: OrderedDict[str, _Ready] = OrderedDict()
         self._bytes = 0
         self._new_sitemaps: dict[str, tuple[str, ...]] = {}
-        # The origin for which ``get`` last found nothing, so that ``last`` need not look again.
+        # The last origin for which ``get`` found nothing, so that ``last`` need not read the store.
         self._last_unknown = ""
 
     def resize(self, *, size: int, max_bytes: int) -> None:
@@ -122,7 +122,7 @@ class RobotsCache:
         store: HostRecords | RecordsReader,
         clock: TimeSource = wall_time,
     ) -> Self:
-        """Build from ROBOTS_EXPIRE_SECS and the user agent of the settings.
+        """Create a cache as ROBOTS_EXPIRE_SECS and the user agent in *settings* say.
 
         *clock* returns epoch seconds. Raises FatalError for a bad value.
         """
@@ -138,13 +138,14 @@ class RobotsCache:
     def get(self, origin: str) -> RobotsRules | None:
         """Return the rules of *origin* (``scheme://host:port``), or None if they must be fetched.
 
-        That is the case if none are known, or the answer is no longer valid.
+        They must be fetched if none are known, or if the last answer is no longer valid.
         """
         now = self._clock()
         ready = self._ready.get(origin)
         if ready is not None and ready.since <= now < ready.until:
             self._ready.move_to_end(origin)
             return ready.rules
+
         entry = self._entry(origin, now)
         if entry is None or now >= self._expires_at(entry):
             self._forget(origin)
@@ -153,9 +154,9 @@ class RobotsCache:
         return self._remember(origin, entry)
 
     def last(self, origin: str) -> RobotsRules | None:
-        """Return the last rules of *origin*, even if they must be fetched again, or None.
+        """Return the last known rules of *origin*, even if they must be fetched again, or None.
 
-        If they have expired they are parsed on each call.
+        If they have expired, they are parsed in each call.
         """
         ready = self._ready.get(origin)
         if ready is not None:
@@ -168,8 +169,8 @@ class RobotsCache:
     def put(self, origin: str, status: int | None, body: bytes = b"") -> RobotsRules:
         """Store the last answer for the robots.txt of *origin*, and return the rules to follow.
 
-        *status* is None if there was no answer, or if the body was incomplete, as part of a file
-        allows too much.
+        *status* is None if there was no answer, or if the body was incomplete, as a part of a file
+        would allow too much.
         """
         now = self._clock()
         entry = record_after(
@@ -179,9 +180,10 @@ class RobotsCache:
             now=now,
             longest_gap=max(self._times.expire, self._times.retry),
         )
+
         rules = self._remember(origin, entry)
         self._last_unknown = ""
-        # After parsing, so that a file that cannot be parsed in time is not stored.
+        # Stored only after parsing, so that a file that cannot be parsed in time is not stored.
         self._store.put_robots(origin, pack(entry))
         if rules.bad_delay:
             logger.warning(
@@ -192,7 +194,7 @@ class RobotsCache:
         return rules
 
     def forgive(self, origin: str) -> None:
-        """Let a robots.txt that could not be reached be fetched again before its time."""
+        """Let the robots.txt of *origin* be fetched again now, if it could not be reached."""
         entry = self._entry(origin, self._clock())
         if entry is not None and entry.failing:
             self._forget(origin)
@@ -205,11 +207,11 @@ class RobotsCache:
 
     @property
     def shortest_secs(self) -> float:
-        """The shortest time for which an answer is valid."""
+        """The shortest time for which an answer is valid, in seconds."""
         return min(self._times.expire, self._times.retry)
 
     def facts(self, origin: str) -> RobotsFacts | None:
-        """Return where the rules of *origin* come from; None if there are none."""
+        """Return facts about the last answer for the robots.txt of *origin*, or None."""
         entry = self._entry(origin, self._clock())
         if entry is None:
             return None
@@ -221,27 +223,30 @@ class RobotsCache:
 
     @property
     def size_bytes(self) -> int:
-        """Approximate size of the rules in memory."""
+        """Approximate size of the rules in memory, in bytes."""
         return self._bytes
 
     def _entry(self, origin: str, now: float) -> RobotsRecord | None:
+        """Return the record of *origin* from the store; one from the future is dated *now*."""
         entry = unpack(self._store.robots(origin))
         if entry is not None and entry.fetched_at > now:  # the clock was set back
             entry = msgspec.structs.replace(entry, fetched_at=now)
             self._store.put_robots(origin, pack(entry))
         return entry
 
-    def _gave_up(self, entry: RobotsRecord) -> bool:
-        """Return whether the host has failed for so long that it counts as having no robots.txt."""
+    def _is_given_up(self, entry: RobotsRecord) -> bool:
+        """Return whether the host of *entry* has failed too long: it counts as having no file."""
         return entry.failing_for >= self._times.unreachable_limit
 
     def _expires_at(self, entry: RobotsRecord) -> float:
-        waits = entry.failing and not self._gave_up(entry)
-        return entry.fetched_at + (self._times.retry if waits else self._times.expire)
+        """Return when robots.txt must be fetched again, epoch seconds."""
+        is_retried = entry.failing and not self._is_given_up(entry)
+        return entry.fetched_at + (self._times.retry if is_retried else self._times.expire)
 
     def _rules(self, entry: RobotsRecord) -> RobotsRules:
+        """Return the rules that follow from *entry*."""
         status = entry.status
-        if self._gave_up(entry):
+        if self._is_given_up(entry):
             status = 404
         elif entry.file is not None:
             status = 200
@@ -250,13 +255,15 @@ class RobotsCache:
         return rules_of(status, file, user_agent=self._user_agent)
 
     def _remember(self, origin: str, entry: RobotsRecord) -> RobotsRules:
+        """Parse the rules of *origin* from *entry*, keep them in memory, and return them."""
         self._forget(origin)
         rules = self._rules(entry)
         self._ready[origin] = _Ready(rules, entry.fetched_at, self._expires_at(entry))
         self._bytes += rules.size_bytes
         if rules.sitemaps:
             self._new_sitemaps[origin] = rules.sitemaps
-        # The newest one stays, however large, or it would be parsed again for every URL.
+
+        # The newest rules stay, however large, or they would be parsed again for every URL.
         while len(self._ready) > self._size or (
             self._bytes > self._max_bytes and len(self._ready) > 1
         ):
@@ -264,6 +271,7 @@ class RobotsCache:
         return rules
 
     def _forget(self, origin: str) -> None:
+        """Remove the rules of *origin* from memory."""
         ready = self._ready.pop(origin, None)
         if ready is not None:
             self._new_sitemaps.pop(origin, None)

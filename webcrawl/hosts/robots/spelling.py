@@ -2,13 +2,14 @@
 
 Text in this module is a string of octets: each character is one octet, below 256.
 
-In the canonical spelling unreserved octets are not encoded, and all others except reserved ones are
-percent-encoded in upper case. Reserved octets stay as they were written, encoded or not, because
-``/a%2Fb`` is not ``/a/b``. But many of them delimit nothing where they stand, and the RFC wants
-those compared as if encoded (its table has ``?baz=https://foo.bar`` equal to
-``?baz=https%3A%2F%2Ffoo.bar``). So `loosened` returns a second spelling, in which they are decoded.
-Rule and URL match if any of their spellings do. ``/`` and ``?`` in the path, and ``#``, ``&``,
-``=``, ``+``, are not loosened, as both forms mean different things to servers.
+In the canonical spelling, unreserved octets are not encoded, and all others except reserved ones
+are percent-encoded in upper case. Reserved octets stay as they were written, encoded or not,
+because ``/a%2Fb`` is not ``/a/b``. But many of them are not delimiters where they stand, and the
+RFC compares these as if they were encoded: in its table ``?baz=https://foo.bar`` is equal to
+``?baz=https%3A%2F%2Ffoo.bar``. So `loose_spelling` returns a second spelling, in which they are
+decoded. A rule and a URL match if they match in any of their spellings. ``/`` and ``?`` in the
+path, and ``#``, ``&``, ``=``, ``+``, are not decoded, as the two forms mean different things to
+servers.
 
 Invariant: nothing raises, and everything takes time linear in the text.
 """
@@ -39,7 +40,7 @@ _AUTHORITY = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?//[^/?#]*")
 
 
 def path_of(url: str) -> str:
-    """Return the path and query of *url* as octets, from the slash on, without the fragment."""
+    """Return the path and query of *url* as octets, beginning with a slash, without fragment."""
     authority = _AUTHORITY.match(url)
     path = url if authority is None else url[authority.end() :]
     cut = path.find("#")
@@ -50,15 +51,18 @@ def path_of(url: str) -> str:
     return path if path.startswith("/") else "/" + path
 
 
-def spelled(octets: str) -> str:
-    """Return *octets* in the canonical spelling. A ``%`` that begins no escape stays."""
+def canonical_spelling(octets: str) -> str:
+    """Return *octets* in the canonical spelling. A ``%`` that begins no escape is not changed."""
     if _ODD.search(octets) is None:
         return octets
     return _ESCAPE_OR_ODD.sub(lambda found: _SPELLING[found[0]], octets)
 
 
-def loosened(octets: str, *, in_query: bool = False) -> str:
-    """Return the second spelling of spelled *octets*, which follow a ``?`` if *in_query*."""
+def loose_spelling(octets: str, *, in_query: bool = False) -> str:
+    """Return the loose spelling of *octets*, which are in the canonical spelling.
+
+    With *in_query* they are a part of a query, otherwise they begin in the path.
+    """
     if "%" not in octets:
         return octets
     if in_query:

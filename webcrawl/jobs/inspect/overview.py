@@ -18,7 +18,7 @@ from webcrawl.crawl.figures.summary import parked
 from webcrawl.doctor.states import HostState, State
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import decode
-from webcrawl.frontier.host_parts import keys_but_for
+from webcrawl.frontier.host_parts import keys_of_other_divisions
 from webcrawl.frontier.view import Where
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
 from webcrawl.jobs.inspect.host_state import HostReport, host_state, state_of
@@ -149,7 +149,7 @@ def host_overview(view: JobView, host: str) -> HostOverview:
     state = host_state(shard, host, url=url)
     if not (places.total() or shard.knows(host)):
         state = msgspec.structs.replace(state, state=HostState.UNKNOWN)
-    keys = set(keys_but_for(host, 1))
+    keys = set(keys_of_other_divisions(host, 1))
     parts = [row for row in _rows(shard.frontier) if row.name in keys]
     if parts and state.state == HostState.READY:
         state = msgspec.structs.replace(state, state=HostState.IN_PARTS)

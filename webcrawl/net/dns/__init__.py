@@ -1,1 +1,1 @@
-"""Host names to addresses: resolver, cache, DNS messages."""
+"""Resolves host names to addresses: resolver with a cache, name servers, DNS messages."""

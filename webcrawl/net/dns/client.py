@@ -1,4 +1,4 @@
-"""A user's DNS client in place of name servers: DNS_CLIENT_CLASS, for example DNS over HTTPS.
+"""Uses a user's DNS client (DNS_CLIENT_CLASS) instead of name servers, such as DNS over HTTPS.
 
 Invariant, as in query.py: `done` of every question is called exactly once, within the timeouts.
 """
@@ -20,27 +20,28 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Addresses that are read of one answer; fewer are kept.
+# Number of addresses that are read from one answer; fewer are kept.
 _MAX_ADDRESSES = 512
 _CLOSED = Unanswered("the resolver was closed", timed_out=False)
 
 
 class DnsClient(Protocol):
-    """Interface of a DNS client. It may also have ``async close()``."""
+    """Interface of a DNS client. It may also have a method ``async close()``."""
 
     async def addresses(self, name: str) -> tuple[Iterable[str], float]:
-        """Return the addresses of *name* and the seconds for which they are valid.
+        """Return the addresses of *name*, and for how many seconds they are valid.
 
-        They are IPv4 and IPv6 addresses, none if the name does not exist. Any exception means that
-        there was no answer and that it can be tried again. Must not block.
+        These are IPv4 and IPv6 addresses; there are none if the name does not exist. An exception
+        of any kind means that there was no answer, and that it can be tried again. Must not block.
         """
         ...
 
 
 class ClientQuestions:
-    """The questions of a resolver to *client*, up to 1,024 at a time.
+    """Sends the questions of a resolver to *client*, up to 1,024 at a time.
 
-    *timeout*, in seconds, is for the first of the *tries* and doubles with each.
+    A question is tried up to *tries* times. The first try has *timeout* seconds, and each further
+    try twice as many as the one before.
     """
 
     def __init__(self, client: DnsClient, *, timeout: float, tries: int) -> None:
@@ -52,7 +53,7 @@ class ClientQuestions:
         self._tasks: set[asyncio.Task[DnsResult]] = set()
 
     def ask(self, name: bytes, qtype: int, done: Done) -> None:
-        """Ask as in ``NameServers.ask``."""
+        """Ask for *name*, and call *done* with the answer; the same as ``NameServers.ask``."""
         task = asyncio.get_running_loop().create_task(self._answer(name, qtype))
         self._tasks.add(task)
 
@@ -72,6 +73,7 @@ class ClientQuestions:
                 await self._client.close()
 
     async def _answer(self, name: bytes, qtype: int) -> DnsResult:
+        """Return the answer for *name*, after several tries if necessary."""
         answer: DnsResult = _CLOSED
         for number in range(self._tries):
             answer = await self._try(dnswire.text_of(name), qtype, self._timeout * 2**number)
@@ -80,14 +82,13 @@ class ClientQuestions:
         return answer
 
     async def _try(self, name: str, qtype: int, secs: float) -> DnsResult:
+        """Call the client for *name*, for at most *secs* seconds, and return its answer."""
         try:
             async with self._room:
                 self.counts["queries"] += 1
                 async with asyncio.timeout(secs):
-                    found, ttl = await self._client.addresses(name)
-            parsed = [
-                ipaddress.ip_address(str(address)) for address in islice(found, _MAX_ADDRESSES)
-            ]
+                    texts, ttl = await self._client.addresses(name)
+            parsed = [ipaddress.ip_address(str(text)) for text in islice(texts, _MAX_ADDRESSES)]
             ttl = int(ttl)
         except TimeoutError:
             self.counts["query_timeouts"] += 1
@@ -95,6 +96,7 @@ class ClientQuestions:
         except Exception as error:
             logger.exception("The client of DNS_CLIENT_CLASS failed for %s", name)
             return Unanswered(f"the DNS client failed: {error!r:.200}", timed_out=False)
+
         version = 4 if qtype == dnswire.A else 6
         rcode = dnswire.NOERROR if parsed else dnswire.NXDOMAIN
         addresses = tuple(str(address) for address in parsed if address.version == version)

@@ -1,7 +1,7 @@
-"""DNS queries: choice of name server, retries, and evaluation of the answers.
+"""DNS queries: choose a name server, send questions, retry, and evaluate the answers.
 
 Called by the resolver only. A question is a small state machine that runs on callbacks of the event
-loop instead of a task with a future and a timeout. So ten thousand may wait at a time, and one
+loop, not a task with a future and a timeout. So ten thousand questions may wait at a time, and each
 costs little more than its two system calls.
 
 Invariants: `done` of every question is called exactly once, within the timeouts. After that nothing
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
 
     from webcrawl.net.dns.servers import Address
 
-# Random bytes that are drawn together for message ids.
+# Number of random bytes that are drawn at a time for message ids.
 _RANDOM_BYTES = 1024
 # Seconds after which a name server that stopped answering is tried with one question. If it has not
-# answered at all, another socket is used, as this machine may have another address now.
+# answered for that long, another socket is used, as this machine may have a new address.
 _PROBE_EVERY = 30.0
-#: Questions in progress; others wait their turn. A name server drops what it has no room for:
-#: unbound accepts 1,024 per thread, and its socket holds fewer. At 200 ms each this allows 5,000
-#: answers per second.
+#: Maximum number of questions in progress; others wait for their turn. A name server drops
+#: questions for which it has no room: unbound accepts 1,024 per thread, and its socket holds fewer.
+#: At 200 ms each this allows 5,000 answers per second.
 MAX_IN_PROGRESS = 1024
-# TCP connections at a time, each for one truncated answer.
+# Maximum number of TCP connections at a time, each for one truncated answer.
 _MAX_OVER_TCP = 64
-# Messages to one port that do not answer an open question before another port is used. A forger
-# needs 2**15 on average to guess the id of an open question (RFC 5452, section 4.5).
+# After this many messages to one port that answer no open question, another port is used. A forger
+# needs 2**15 messages on average to guess the id of an open question (RFC 5452, section 4.5).
 _MAX_UNWANTED = 1000
-# Messages that are read before the event loop continues.
+# Number of messages that are read before the event loop continues.
 _MESSAGES_PER_WAKE = 64
 # Large enough for the answers to a thousand questions.
 _RECEIVE_BUFFER = 1 << 20
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-# Response codes that are about the name; all others are about the name server.
+# Response codes that say something about the name; all others concern the name server.
 _ABOUT_NAMES = (dnswire.NOERROR, dnswire.NXDOMAIN)
 _RCODES = {1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED"}
 
 
 class Unanswered(NamedTuple):
-    """The result if no server gave a usable answer; *timed_out* if none answered at all."""
+    """The result if no server returned a usable answer: *why*, and whether none answered at all."""
 
     why: str
     timed_out: bool
@@ -65,13 +65,14 @@ Done: TypeAlias = "Callable[[DnsResult], None]"
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class NameServers:
-    """The name servers and the questions to them.
+    """Sends questions to the name servers.
 
-    The first server is preferred. A server that stopped answering is not asked while another one
-    answers, except for a question now and then.
+    The first server is preferred. A server that stopped answering is not used while another one
+    answers, except for one question now and then.
 
-    *servers* is called each time, as they may change. *timeout*, in seconds, is for the first of
-    the *tries* and doubles with each.
+    *servers* returns the name servers and is called for each question, as they may change. A
+    question is tried up to *tries* times. The first try has *timeout* seconds, and each further try
+    twice as many as the one before.
     """
 
     servers: Callable[[], Sequence[Address]]
@@ -85,13 +86,16 @@ class NameServers:
     _idents: array[int] = field(default_factory=lambda: array("H"))
     _channels: dict[Address, _Channel] = field(default_factory=dict)
     _queue: deque[_Question] = field(default_factory=deque)
-    _beginning: bool = False
+    _is_sending: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def ask(self, name: bytes, qtype: int, done: Done) -> None:
-        """Ask for *name* (wire form) and call *done* with the answer, perhaps immediately."""
+        """Ask for the *qtype* records of *name* (wire form), and call *done* with the answer.
+
+        *done* may be called before this returns.
+        """
         self._queue.append(_Question(self, dnswire.question(name, qtype), done))
-        self.begin()
+        self.send_waiting()
 
     async def close(self) -> None:
         """Answer every open question with Unanswered and close the sockets."""
@@ -108,24 +112,26 @@ class NameServers:
 
     # Used by the questions and channels.
 
-    def begin(self) -> None:
+    def send_waiting(self) -> None:
         """Send waiting questions, as many as may be in progress.
 
-        Not reentrant: if nothing can be sent, a thousand of them end in this call.
+        A nested call does nothing: if no question can be sent, a thousand of them fail in one call,
+        and each of these calls this method again.
         """
-        if self._beginning:
+        if self._is_sending:
             return
-        self._beginning = True
+
+        self._is_sending = True
         try:
             while self._queue and len(self.open) < MAX_IN_PROGRESS:
                 ident = self._new_ident()
                 self.open[ident] = question = self._queue.popleft()
                 question.begin(ident)
         finally:
-            self._beginning = False
+            self._is_sending = False
 
     def _new_ident(self) -> int:
-        """Return a message id that no question in progress has."""
+        """Return a random message id that no question in progress has."""
         while True:
             if not self._idents:  # in batches, as a system call for each is costly
                 self._idents.frombytes(self.rng.randbytes(_RANDOM_BYTES))
@@ -134,11 +140,15 @@ class NameServers:
                 return ident
 
     def next_channel(self, last: _Channel | None, failed: Sequence[_Channel]) -> _Channel | None:
-        """Return the preferred server that may be useful, other than *last* if there is one."""
+        """Return the channel to the server to use next; None if all of them have *failed*.
+
+        It is another one than *last*, the server that was used last, if there are several.
+        """
         servers = self.servers()
         first = self._channels.get(servers[0]) if servers else None
         if first is not None and last is None and not (first.timeouts or failed):
             return first
+
         channels = [
             self._channels.get(server) or self._channels.setdefault(server, _Channel(server, self))
             for server in servers
@@ -147,12 +157,14 @@ class NameServers:
         usable = [channel for channel in usable if channel is not last] or usable
         if len(usable) < 2:
             return usable[0] if usable else None
+
+        # Preferred servers that stopped answering are tried now and then.
         best = min(usable, key=lambda channel: channel.timeouts)  # the first of equals
         if last is None and best is not usable[0]:
-            at = now()
+            time = now()
             for channel in usable[: usable.index(best)]:
-                if at >= channel.probe_at:
-                    channel.probe_at = at + _PROBE_EVERY
+                if time >= channel.probe_at:
+                    channel.probe_at = time + _PROBE_EVERY
                     return channel
         return best
 
@@ -164,9 +176,9 @@ class NameServers:
 
 
 class _Channel:
-    """A name server and the socket to it, which is opened when something is sent.
+    """A name server, and the socket to it, which is opened when a message is sent.
 
-    A connected socket receives messages from its server only, and reports immediately if nothing
+    A connected socket receives messages from its server only, and reports immediately if no server
     listens there. If a socket is replaced, questions sent over the old one are sent again after
     their timeout.
     """
@@ -175,7 +187,8 @@ class _Channel:
         host, port = address
         self.address = address
         self.name = f"{host}:{port}" if ":" not in host else f"[{host}]:{port}"
-        # Questions that timed out since the last answer, and when one of them may be tried again.
+        # Number of questions that timed out since the last answer, and when the server may be tried
+        # again.
         self.timeouts = 0
         self.probe_at = 0.0
         self._servers = servers
@@ -192,26 +205,27 @@ class _Channel:
         except BlockingIOError:
             pass  # like a lost packet: it is sent again after the timeout
         except OSError as e:
-            # This may be about an earlier message, if nothing listens there.
+            # The error may concern an earlier message, if no server listens there.
             self.loop.call_soon(self._abandon, e)
             raise
 
     def note_timeout(self) -> None:
-        """Note that a question has timed out, or that nothing listens."""
-        at = now()
+        """Record that a question has timed out, or that no server listens there."""
+        time = now()
         self.timeouts += 1
-        self.probe_at = at + _PROBE_EVERY
-        if at - self._answered_at >= _PROBE_EVERY:
+        self.probe_at = time + _PROBE_EVERY
+        if time - self._answered_at >= _PROBE_EVERY:
             self.close()
 
     def close(self) -> None:
-        """Close the socket; the next message opens another one, on another port."""
+        """Close the socket; the next message will open another one, on another port."""
         if self._socket is not None:
             self.loop.remove_reader(self._socket.fileno())
             self._socket.close()
             self._socket = None
 
     def _connect(self) -> socket.socket:
+        """Open a socket, have the event loop read from it, and return it. Raises OSError."""
         self._socket = sock = connected_socket(self.address)
         self.loop.add_reader(sock.fileno(), self._readable)
         self._unwanted = 0
@@ -219,17 +233,21 @@ class _Channel:
         return sock
 
     def _readable(self) -> None:
+        """Read messages from the socket, and pass them to their questions."""
         for _ in range(_MESSAGES_PER_WAKE):
             if self._socket is None:
                 return
+
             try:
                 message = self._socket.recv(65535)
             except BlockingIOError:
                 return
-            except OSError as e:  # nothing listens there, or there is no route
+            except OSError as e:  # no server listens there, or there is no route
                 self.note_timeout()
                 self._abandon(e)
                 return
+
+            # A message begins with the id of its question.
             question = self._servers.open.get(int.from_bytes(message[:2], "big"))
             if question is not None and question.answered(self, message):
                 self.timeouts = 0
@@ -241,7 +259,7 @@ class _Channel:
                     self.close()
 
     def _abandon(self, error: OSError) -> None:
-        """Send the questions that wait for this server to the other servers."""
+        """Close the socket after *error*, and send this server's questions to other servers."""
         self.close()
         for question in list(self._servers.open.values()):
             question.give_up_on(self, f"{self.name}: {error.strerror}")
@@ -249,7 +267,7 @@ class _Channel:
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Question:
-    """A question until it is answered: the servers asked so far, and the current timeout."""
+    """An open question: the servers to which it was sent so far, and the current timeout."""
 
     _servers: NameServers
     _asked: bytes
@@ -264,13 +282,14 @@ class _Question:
     _over_tcp: bool = False
 
     def begin(self, ident: int) -> None:
+        """Send the question for the first time, with the message id *ident*."""
         self._ident = ident
         self._ask()
 
     def _ask(self) -> None:
-        """Send the next attempt.
+        """Send the question to the next server, or finish it if there were enough attempts.
 
-        Servers asked earlier may still answer, and their answer counts, too.
+        An answer from a server to which it was sent earlier is accepted, too.
         """
         servers = self._servers
         message = dnswire.query(self._ident, self._asked)
@@ -286,6 +305,7 @@ class _Question:
             except OSError:
                 self._failed += (channel,)
                 self._why = f"cannot send to {channel.name}"
+
         servers.counts["queries"] += 1
         self._last = channel
         self._sent_to += (channel,)
@@ -294,28 +314,34 @@ class _Question:
         self._timer = channel.loop.call_later(delay, self._timed_out, channel)
 
     def _timed_out(self, channel: _Channel) -> None:
+        """Try again, as *channel* did not answer in time."""
         self._servers.counts["query_timeouts"] += 1
         channel.note_timeout()
         self._ask()
 
     def answered(self, channel: _Channel, message: bytes) -> bool:
-        """Process a message with this question's id; return whether it answers the question."""
+        """Process *message* from *channel*, which has the id of this question.
+
+        Returns whether it is an answer to the question.
+        """
         if channel not in self._sent_to:
             return False
         try:
             answer = dnswire.read_answer(message, self._asked)
         except dnswire.MalformedAnswerError:
             return False
+
         if not answer.truncated:
-            self._judge(channel, answer)
-        elif not self._over_tcp:  # else the truncated answer came twice
+            self._accept(channel, answer)
+        elif not self._over_tcp:  # otherwise the truncated answer was received twice
             self._over_tcp = True
             self._stop_timer()
             self._servers.counts["over_tcp"] += 1
             self._servers.start(self._ask_over_tcp(channel, answer))
         return True
 
-    def _judge(self, channel: _Channel, answer: dnswire.DnsAnswer) -> None:
+    def _accept(self, channel: _Channel, answer: dnswire.DnsAnswer) -> None:
+        """Finish with *answer*, or try another server if *channel* reports an error of its own."""
         if answer.rcode in _ABOUT_NAMES:
             self.finish(answer)
         else:
@@ -323,7 +349,7 @@ class _Question:
             self.give_up_on(channel, f"{channel.name} answered {rcode}")
 
     def give_up_on(self, channel: _Channel, why: str) -> None:
-        """Ask the remaining servers, unless one of them is already being asked."""
+        """Do not wait for *channel* any longer; try other servers unless one is being tried."""
         if channel not in self._sent_to:
             return
         self._failed += (channel,)
@@ -333,7 +359,10 @@ class _Question:
             self._ask()
 
     async def _ask_over_tcp(self, channel: _Channel, part: dnswire.DnsAnswer) -> None:
-        """Get the whole answer, or use *part* of it: some firewalls block DNS over TCP."""
+        """Fetch the whole answer over TCP, or use *part*, its beginning, if that fails.
+
+        Some firewalls block DNS over TCP.
+        """
         why = f"{channel.name} truncates its answer over TCP, too"
         try:
             async with asyncio.timeout(2 * self._servers.timeout), self._servers.over_tcp:
@@ -343,23 +372,25 @@ class _Question:
             answer = dnswire.read_answer(message, self._asked)
         except (OSError, EOFError, dnswire.MalformedAnswerError) as e:
             answer, why = part, f"{channel.name} over TCP: {e or type(e).__name__}"
+
         if self._done is None:
             return
         self._over_tcp = False
         if answer.truncated and not answer.addresses:
             self.give_up_on(channel, why)
         else:
-            self._judge(channel, answer)
+            self._accept(channel, answer)
 
     def finish(self, result: DnsResult) -> None:
-        """Call `done` with *result*, once."""
+        """Call `done` with *result*, unless it was called before, and begin other questions."""
         done, self._done = self._done, None
         if done is None:
             return
+
         self._stop_timer()
         self._servers.open.pop(self._ident, None)
         done(result)
-        self._servers.begin()
+        self._servers.send_waiting()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -370,15 +401,16 @@ class _Question:
 def connected_socket(address: Address) -> socket.socket:
     """Return a new non-blocking socket to *address*; raise OSError if there is no route."""
     host, port = address
-    # This looks up nothing: it is for the scope of a link-local address ("fe80::1%eth0").
-    family, kind, proto, _, there = socket.getaddrinfo(
+    # Nothing is looked up here: this parses the scope of a link-local address ("fe80::1%eth0").
+    family, kind, proto, _, socket_address = socket.getaddrinfo(
         host, port, type=socket.SOCK_DGRAM, flags=_NUMERIC
     )[0]
+
     sock = socket.socket(family, kind, proto)
     sock.setblocking(False)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
     try:
-        sock.connect(there)
+        sock.connect(socket_address)
     except OSError:
         sock.close()
         raise
@@ -386,7 +418,7 @@ def connected_socket(address: Address) -> socket.socket:
 
 
 async def _answer_over_tcp(server: Address, message: bytes) -> bytes:
-    """Return the answer of *server* to *message*, over a new connection."""
+    """Send *message* to *server* over a new TCP connection, and return the answer."""
     reader, writer = await asyncio.open_connection(*server)
     with closing(writer):
         writer.write(len(message).to_bytes(2, "big") + message)

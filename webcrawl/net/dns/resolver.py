@@ -1,8 +1,8 @@
-"""Asynchronous lookups of host names, many in parallel, in one thread (Mercator, section 3.3).
+"""Resolver: looks up host names, many at a time, in one thread (Mercator, section 3.3).
 
-Called by the preconditions before a worker is used for a host, and by the dialer. Queries go to the
-name servers over UDP, without the operating system's resolver and its threads. A truncated answer
-is fetched again over TCP.
+Called by the preconditions before a worker is used for a host, and by the dialer. Queries are sent
+to the name servers over UDP, without the operating system's resolver and its threads. A truncated
+answer is fetched again over TCP.
 
 Invariants: at most one lookup of a name and type is in progress, however many callers wait for it.
 Cancelling one of them does not affect the others. All parts of a crawler use the same resolver
@@ -37,46 +37,46 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-# Defaults of the settings of the same names.
-
-# A host's pages are fetched seconds apart. Addresses that expire sooner would be looked up every
-# time, and addresses in use do not disappear within a minute.
+# Seconds for which answers are cached. A host's pages are fetched seconds apart. Addresses that
+# expire sooner would be looked up every time, and addresses in use do not disappear within a
+# minute.
 _MIN_TTL = 60
 _MAX_TTL = 24 * 3600
 # A failed lookup says little about the name: BIND caches it for 1 s, Unbound for 5.
 _FAILURE_TTL = 5
-# The minimum for negative answers, so that a name that was just resolved is still in the cache.
+# The minimum for negative answers, so that a name that was just looked up is still in the cache.
 _MIN_NEGATIVE_TTL = 30
-# Aliases in a chain that point out of an answer and need another question.
+# Maximum number of aliases in a chain that need another question, as the answer has no address for
+# them.
 _MAX_ALIASES = 8
-# Attempts in total, each with twice the time of the one before.
+# Number of attempts in total, each with twice the time of the one before.
 _TRIES = 3
-# Addresses of one name that are kept; a hostile answer could have 512.
+# Number of addresses of one name that are kept; a hostile answer could have 512.
 _MAX_KEPT = 16
 
 
 class DnsError(OSError):
-    """Base of the errors of a host without a usable address."""
+    """Base class of the errors for hosts without a usable address."""
 
 
 class NameNotFoundError(DnsError):
-    """The name does not exist (NXDOMAIN). Final, if the name servers can be trusted."""
+    """The name does not exist (NXDOMAIN). This is final, if the name servers can be trusted."""
 
 
 class NoAddressError(NameNotFoundError):
-    """The name exists and has no address. Final."""
+    """The name exists but has no address. This is final."""
 
 
 class InvalidNameError(NameNotFoundError):
-    """The name cannot exist, so no name server is asked for it. Final."""
+    """The name is not valid, so no name server is queried for it. This is final."""
 
 
 class LookupFailedError(DnsError):
-    """No name server gave a usable answer: SERVFAIL, REFUSED, unreachable. Temporary."""
+    """No name server returned a usable answer: SERVFAIL, REFUSED, unreachable. It is temporary."""
 
 
 class LookupTimeoutError(LookupFailedError):
-    """No name server answered in time. Temporary."""
+    """No name server answered in time. This is temporary."""
 
 
 # A cached answer: the addresses, or the class of the error and its message.
@@ -92,11 +92,11 @@ _IPV6 = "/6"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Resolver:
-    """Resolves host names to addresses. Bound to the running loop by its first lookup.
+    """Resolves host names to addresses. Its first lookup binds it to the running event loop.
 
-    *servers* answer for all names except *hosts*, whose addresses are known (hosts_file.py). The
-    cache has at most *cache_size* names, which expire by *clock*. *took* is called with the seconds
-    that each lookup at the servers took.
+    *servers* answer for all names except those in *hosts*, whose addresses are known
+    (hosts_file.py). The cache has at most *cache_size* names, which expire by *clock*. *took* is
+    called after each lookup at the servers with the seconds that it took.
     """
 
     servers: NameServers | ClientQuestions
@@ -109,8 +109,8 @@ class Resolver:
     checks: int = 0
     checks_unknown: int = 0
     remembered: int = 0
-    # Least recently used first; IPv6 under separate keys. A value has the time of expiry and the
-    # result. A plain dict could keep the same order, but finding its first key gets slower and
+    # The time of expiry and the result, by name; IPv6 results have separate keys. Least recently
+    # used first. A plain dict could keep the same order, but finding its first key gets slower and
     # slower as keys move to the end.
     _cache: OrderedDict[str, tuple[float, _Result]] = field(default_factory=OrderedDict)
     # The callbacks of each lookup in progress, with the time at which it started.
@@ -122,24 +122,24 @@ class Resolver:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Resolver:
-        """Build a resolver from the settings.
+        """Create a resolver from the settings of *crawler*.
 
         They are DNS_SERVERS or DNS_CLIENT_CLASS, DNS_QUERY_TIMEOUT_SECS, HOSTS_FILE, and the share
         of names in MEMORY_BUDGET. If neither of the first two is set, the name servers of
         /etc/resolv.conf are used. Raises FatalError with one sentence for an invalid value.
         """
         settings = crawler.settings
-        named = [server_address(s) for s in settings.getlist("DNS_SERVERS")]
+        addresses = [server_address(text) for text in settings.getlist("DNS_SERVERS")]
         timeout = positive(settings, "DNS_QUERY_TIMEOUT_SECS")
         servers: NameServers | ClientQuestions
         if path := settings.get("DNS_CLIENT_CLASS"):
-            if named:
+            if addresses:
                 raise FatalError("Set either DNS_SERVERS or DNS_CLIENT_CLASS, not both.")
             client = part_of(crawler, "DNS_CLIENT_CLASS", path, like=DnsClient)
             servers = ClientQuestions(client, timeout=timeout, tries=_TRIES)
         else:
             servers = NameServers(
-                servers=(lambda: named) if named else SystemServers().current,
+                servers=(lambda: addresses) if addresses else SystemServers().current,
                 timeout=timeout,
                 tries=_TRIES,
                 rng=secret_generator("message ids"),
@@ -154,7 +154,7 @@ class Resolver:
     async def resolve(self, host: str) -> list[str]:
         """Return the addresses of *host*, at least one, in the order of the answer.
 
-        These are its IPv4 addresses, or the IPv6 ones of a host that has no others. Address
+        These are its IPv4 addresses, or the IPv6 addresses of a host that has no others. Address
         literals (IPv6 with or without brackets) are returned as they are. localhost is never looked
         up (RFC 6761).
 
@@ -162,16 +162,17 @@ class Resolver:
         """
         entry = self._cache.get(host)
         if entry is not None and entry[1][0] and entry[0] > self.clock():
-            # The common case, without a future: the name of a host was looked up before its
-            # contact.
+            # The common case needs no future: the name of a host was looked up before its contact.
             self._cache.move_to_end(host)
             self.lookups += 1
             self.cache_hits += 1
             return list(entry[1][0])
+
         name = _key(host)
         known = self._without_lookup(name)
         if known is not None:
             return known
+
         waiter: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
 
         def done(result: _Result) -> None:
@@ -187,7 +188,7 @@ class Resolver:
     def look_up(self, host: str, then: Callable[[Sequence[str]], object]) -> None:
         """Look up *host*, and call *then* with its addresses, or with () if `resolve` would raise.
 
-        *then* is called in a later turn of the loop.
+        *then* is called in a later iteration of the event loop.
         """
         call_soon = asyncio.get_running_loop().call_soon
         name = _key(host)
@@ -196,36 +197,39 @@ class Resolver:
         except InvalidNameError:
             call_soon(then, ())
             return
+
         if known is not None:
             call_soon(then, known)
         else:
             self._find(name, lambda result: call_soon(then, result[0]))
 
     def probe(self, host: str, then: Callable[[bool], object]) -> None:
-        """Query the name servers for *host*, cached or not, and call *then* with whether it exists.
+        """Query the name servers for *host*, even if it is cached; call *then* with the result.
 
-        *then* is called in a later turn of the loop, but not after ``close``.
+        The result is whether the host exists. *then* is called in a later iteration of the event
+        loop, but not after ``close``.
         """
         call_soon = asyncio.get_running_loop().call_soon
 
         def done(answer: DnsResult) -> None:
-            found = not isinstance(answer, Unanswered) and (answer.addresses or answer.alias)
+            exists = not isinstance(answer, Unanswered) and (answer.addresses or answer.alias)
             if not self._closed:
-                call_soon(then, bool(found))
+                call_soon(then, bool(exists))
 
         if not self._closed:
             self.servers.ask(dnswire.wire_name(_key(host)), dnswire.A, done)
 
     def cached(self, host: str) -> list[str] | DnsError | None:
-        """Return what `resolve` would return without a query; None if it would have to ask.
+        """Return the result of `resolve` for *host* if it needs no query, else None.
 
-        A cached negative answer or failure is returned, not raised. Called for every URL that is
-        handed out.
+        A cached negative answer or failure is returned, not raised. This is called for every URL
+        that is handed out.
         """
         self.checks += 1
         entry = self._cache.get(host)
         if entry is None or entry[1][1] is NoAddressError:
-            return self._cached_as_key(host)
+            return self._cached_by_key(host)
+
         if entry[0] <= self.clock():
             self.checks_unknown += 1
             return None
@@ -234,13 +238,14 @@ class Resolver:
         return list(addresses) if addresses else error(f"{host}: {why}")
 
     def remember(self, host: str, addresses: Sequence[str], ttl: float) -> None:
-        """Cache *addresses* as the answer for *host* for *ttl* seconds, without a query.
+        """Cache *addresses*, which an earlier run looked up, as those of *host* for *ttl* seconds.
 
-        For what an earlier run found out. Answers of this run are newer and are not replaced.
+        Answers of this run are newer and are not replaced.
         """
         name = _key(host)
         if self.ttl(host):
             return
+
         self.remembered += 1
         ipv4 = tuple(address for address in addresses if ":" not in address)
         ttl = min(ttl, _MAX_TTL)
@@ -251,10 +256,11 @@ class Resolver:
             self._cache_result(name + _IPV6, (tuple(addresses), DnsError, ""), ttl)
 
     def ttl(self, host: str) -> float:
-        """Return how many more seconds the answer of `cached` is valid; 0.0 if there is none."""
+        """Return for how many more seconds the answer of `cached` is valid; 0.0 without one."""
         entry = self._cache.get(host)
         if entry is not None and entry[1][0]:
             return max(0.0, entry[0] - self.clock())
+
         name = _key(host)
         try:
             if self._without_lookup(name) is not None:
@@ -265,7 +271,7 @@ class Resolver:
         return 0.0 if entry is None else max(0.0, entry[0] - self.clock())
 
     async def close(self) -> None:
-        """Fail the lookups in progress and close the sockets. Idempotent."""
+        """End the lookups in progress with an error, and close the sockets."""
         self._closed = True
         await self.servers.close()
 
@@ -286,8 +292,8 @@ class Resolver:
             **{name: sent[name] for name in _COUNTED},
         }
 
-    def _cached_as_key(self, host: str) -> list[str] | DnsError | None:
-        """Return the result of `cached` for names that are not in the cache exactly as written."""
+    def _cached_by_key(self, host: str) -> list[str] | DnsError | None:
+        """Return the result of `cached` for a host that is not in the cache exactly as written."""
         name = _key(host)
         try:
             known = self._without_lookup(name)
@@ -295,10 +301,12 @@ class Resolver:
             return e
         if known is not None:
             return known
+
         entry = self._cached_answer(name)
         if entry is None or entry[0] <= self.clock():
             self.checks_unknown += 1
             return None
+
         for key in (name, name + _IPV6):
             if key in self._cache:
                 self._cache.move_to_end(key)
@@ -306,14 +314,20 @@ class Resolver:
         return list(addresses) if addresses else error(f"{host}: {why}")
 
     def _without_lookup(self, name: str) -> list[str] | None:
-        """Return the addresses of a name that needs no lookup; otherwise as ``_literal``."""
+        """Return the addresses of *name* if it needs no lookup, else None.
+
+        Raises InvalidNameError.
+        """
         if name in self.hosts:
             return [*self.hosts[name]]
         literal = _literal(name)
         return None if literal is None else [literal]
 
     def _cached_answer(self, name: str) -> tuple[float, _Result] | None:
-        """Return the cached answer for *name* and its expiry, of IPv6 if it has no IPv4 address."""
+        """Return the time of expiry and the cached answer for *name*, or None.
+
+        The answer is the one for IPv6 if the name has no IPv4 address.
+        """
         entry = self._cache.get(name)
         if entry is not None and entry[1][1] is NoAddressError:
             ipv6 = self._cache.get(name + _IPV6)
@@ -321,6 +335,8 @@ class Resolver:
         return entry
 
     def _find(self, name: str, then: Callable[[_Result], object]) -> None:
+        """Call *then* with the IPv4 addresses of *name*, or the IPv6 ones if it has no others."""
+
         def by_ipv4(result: _Result) -> None:
             if result[1] is NoAddressError:
                 self._addresses(name + _IPV6, name, dnswire.AAAA, then)
@@ -332,9 +348,10 @@ class Resolver:
     def _addresses(
         self, key: str, host: str, qtype: int, then: Callable[[_Result], object]
     ) -> None:
-        """Call *then* with the result of *key*, perhaps immediately.
+        """Call *then* with the result for *host* and *qtype*, which is cached as *key*.
 
-        Starts a lookup, unless there is one already.
+        Starts a lookup if the result is not cached and no lookup is in progress. *then* may be
+        called before this returns.
         """
         self.lookups += 1
         entry = self._cache.get(key)
@@ -358,6 +375,11 @@ class Resolver:
             self._ask(key, name, qtype, aliases=0, ttl=_MAX_TTL)
 
     def _ask(self, key: str, name: bytes, qtype: int, *, aliases: int, ttl: int) -> None:
+        """Query the name servers for *name*, and finish the lookup *key* with the answer.
+
+        So far, *aliases* aliases were followed, with *ttl* as their shortest time to live.
+        """
+
         def done(answer: DnsResult) -> None:
             if isinstance(answer, Unanswered):
                 error = LookupTimeoutError if answer.timed_out else LookupFailedError
@@ -365,8 +387,8 @@ class Resolver:
             elif answer.alias is not None and aliases < _MAX_ALIASES:
                 self._ask(key, answer.alias, qtype, aliases=aliases + 1, ttl=min(ttl, answer.ttl))
             elif answer.addresses:
-                kept = max(_MIN_TTL, min(ttl, answer.ttl))
-                self._finish(key, (answer.addresses[:_MAX_KEPT], DnsError, ""), kept)
+                cached_secs = max(_MIN_TTL, min(ttl, answer.ttl))
+                self._finish(key, (answer.addresses[:_MAX_KEPT], DnsError, ""), cached_secs)
             else:
                 result = _NO_NAME if answer.rcode == dnswire.NXDOMAIN else _NO_ADDRESS
                 self._finish(key, result, max(_MIN_NEGATIVE_TTL, answer.ttl))
@@ -374,6 +396,7 @@ class Resolver:
         self.servers.ask(name, qtype, done)
 
     def _finish(self, key: str, result: _Result, ttl: float) -> None:
+        """End the lookup *key*: cache *result* for *ttl* seconds, and pass it to all waiters."""
         self._results[result[1]] += 1
         if not self._closed:
             self._cache_result(key, result, ttl)
@@ -383,6 +406,7 @@ class Resolver:
             then(result)
 
     def _cache_result(self, key: str, result: _Result, ttl: float) -> None:
+        """Store *result* in the cache as *key* for *ttl* seconds."""
         self._cache[key] = (self.clock() + ttl, result)
         self._cache.move_to_end(key)
         if len(self._cache) > self.cache_size:
@@ -393,9 +417,9 @@ _resolvers: WeakKeyDictionary[Crawler, Resolver] = WeakKeyDictionary()
 
 
 def resolver_of(crawler: Crawler) -> Resolver:
-    """Return the one resolver of *crawler*, made from its settings by the first call.
+    """Return the only resolver of *crawler*, which the first call creates from its settings.
 
-    It is closed when the engine stops. Its counts are put in the stats as ``dns/...`` when the
+    It is closed when the engine stops. Its counts are added to the stats as ``dns/...`` when the
     spider closes. Raises FatalError with one sentence for an invalid setting.
     """
     resolver = _resolvers.get(crawler)
@@ -407,18 +431,19 @@ def resolver_of(crawler: Crawler) -> Resolver:
             for name, count in resolver.counts().items():
                 crawler.stats.set_value(f"dns/{name}", count)
 
-        # Not as weak references, as nothing else refers to these receivers.
+        # The references are not weak, as nothing else refers to these receivers.
         crawler.signals.connect(spider_closed, signal=signals.spider_closed, weak=False)
         crawler.signals.connect(resolver.close, signal=signals.engine_stopped, weak=False)
     return resolver
 
 
 def _key(host: str) -> str:
+    """Return the name of *host* in the cache: in lower case, without a final dot."""
     return host.removesuffix(".").lower()
 
 
 def _literal(name: str) -> str | None:
-    """Return the address of a name that needs no lookup, None for any other.
+    """Return the address of *name* if it is an address or localhost; None for any other name.
 
     Raises InvalidNameError for names that end in a number and are not an address. The WHATWG URL
     Standard treats them as broken IPv4 addresses, and no top-level domain is a number.

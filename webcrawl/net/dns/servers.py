@@ -1,4 +1,4 @@
-"""The name servers to ask: those of DNS_SERVERS, else those of the system.
+"""The name servers to use: those in DNS_SERVERS, or else those of the system.
 
 Called by the resolver. The system's servers may change while a crawl runs for weeks (a DHCP lease,
 a VPN), so their file is read again regularly.
@@ -26,7 +26,7 @@ _READ_EVERY = 5.0
 
 
 class SystemServers:
-    """The current name servers of a file like /etc/resolv.conf."""
+    """The name servers listed in a file like /etc/resolv.conf, which may change."""
 
     def __init__(self, path: Path = _RESOLV_CONF, *, clock: TimeSource = now) -> None:
         self._path = path
@@ -35,10 +35,10 @@ class SystemServers:
         self._servers: tuple[Address, ...] = _LOCAL
 
     def current(self) -> tuple[Address, ...]:
-        """Return the name servers. Reads the file every 5 s.
+        """Return the name servers. The file is read again after 5 s.
 
-        A file that cannot be read or has none, for example while it is being written, changes
-        nothing.
+        If it cannot be read or names no server, for example while it is being written, the last
+        name servers are returned.
         """
         if self._clock() >= self._next_read_at:
             self._next_read_at = self._clock() + _READ_EVERY
@@ -48,9 +48,9 @@ class SystemServers:
 
 
 def server_address(text: str) -> Address:
-    """Parse ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
+    """Parse *text*: ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
 
-    Raises FatalError unless the host is an IP address: a name could not be resolved.
+    Raises FatalError unless the host is an IP address, as a name could not be resolved.
     """
     named = text.strip()
     is_bare = named.count(":") > 1 and "[" not in named
@@ -61,11 +61,12 @@ def server_address(text: str) -> Address:
     except ValueError:
         port = 0
     if not port:
-        raise FatalError(f"DNS_SERVERS must have addresses (ip or ip:port), not {text!r}.")
+        raise FatalError(f"DNS_SERVERS must contain addresses (ip or ip:port), not {text!r}.")
     return address, port
 
 
 def _read(path: Path) -> tuple[Address, ...]:
+    """Return the name servers in the file *path*; raise OSError if it cannot be read."""
     servers = []
     for line in path.read_text("utf-8", "replace").splitlines():
         words = line.split()
@@ -73,5 +74,5 @@ def _read(path: Path) -> tuple[Address, ...]:
             try:
                 servers.append((str(ipaddress.ip_address(words[1])), 53))
             except ValueError:
-                continue  # the C library skips such lines too
+                continue  # the C library skips such lines, too
     return tuple(servers)

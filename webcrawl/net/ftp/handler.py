@@ -1,20 +1,20 @@
-"""The download handler for ftp: files, and directories as pages of links.
+"""The download handler for ftp, which fetches files, and directories as pages of links.
 
-Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS. A URL is read as in RFC 1738, section 3.2.
-Its path is relative to the login directory, with ``%2F`` for the root, and may end in ``;type=``. A
-question mark has no special meaning. A URL that ends in a slash is a directory. If a URL without
-the slash is a directory, the answer is a 301 to the URL with the slash, as from HTTP servers: the
-names in a listing are relative to it, and a directory should not be stored under two URLs. This
-costs a second contact, only for links written without the slash.
+Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS. A URL is parsed as in RFC 1738, section
+3.2. Its path is relative to the login directory, with ``%2F`` for the root, and may end in
+``;type=``. A question mark has no special meaning. A URL that ends in a slash is a directory. If a
+URL without the slash is a directory, the response is a 301 to the URL with the slash, as HTTP
+servers do it: the names in a listing are relative to that URL, and a directory should not be stored
+under two URLs. The second contact is needed only for links written without the slash.
 
 User and password come from the URL or from ``request.meta`` (``ftp_user``, ``ftp_password``), else
-from FTP_USER and FTP_PASSWORD. Their defaults are "anonymous" and, by custom, the address to write
-to, CRAWLER_CONTACT.
+from FTP_USER and FTP_PASSWORD. Their defaults are "anonymous" and, as is the custom, the contact
+address, CRAWLER_CONTACT.
 
-Replies of the server become HTTP statuses, so that robots rules and retries need no others: 404 for
-550 and 553, 401 if the login is refused, 503 for anything temporary (4xx), 400 for the rest. In
-``request.meta`` there are ``download_latency`` and ``download_seconds`` as for HTTP,
-``wire_reason``, the text of the reply, and ``wire_body``, a listing as it came. The header fields
+Replies of the server are mapped to HTTP statuses, so that robots rules and retries need no others:
+404 for 550 and 553, 401 if the login is refused, 503 for anything temporary (4xx), 400 for all
+others. ``request.meta`` gets ``download_latency`` and ``download_seconds`` as for HTTP,
+``wire_reason``, the text of the reply, and ``wire_body``, a listing as received. The header fields
 of the response are made here: Content-Type (by the name of the file) and Location. Flags are as for
 HTTP.
 
@@ -46,7 +46,7 @@ from webcrawl.net.documents import (
 )
 from webcrawl.net.ftp.listing import entries, row_of
 from webcrawl.net.ftp.session import FtpReply, Session
-from webcrawl.net.http.large_bodies import free_bytes
+from webcrawl.net.http.large_bodies import limit_without_permit
 from webcrawl.net.limits import FetchLimits
 
 if TYPE_CHECKING:
@@ -64,9 +64,10 @@ _TOO_MANY_USERS = re.compile(rb"too many|maximum|limit|later|busy|full", re.IGNO
 
 
 class FtpTarget(NamedTuple):
-    """The parsed target of an FTP URL.
+    """The parts of an FTP URL.
 
-    *path* is decoded; *name* is its last segment as in the URL.
+    *user* and *password* are None if the URL has none. *path* is decoded; *name* is its last
+    segment, as written in the URL. *is_listing* tells whether the URL is a directory.
     """
 
     host: str
@@ -92,9 +93,10 @@ class FtpDownloadHandler(BaseDownloadHandler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> FtpDownloadHandler:
-        """Build from the settings; raise FatalError with one sentence for an invalid value.
+        """Create the handler from the settings of *crawler*.
 
         They are those of `FetchLimits` and `Dialer`, FTP_USER, FTP_PASSWORD and CRAWLER_CONTACT.
+        Raises FatalError with one sentence for an invalid value.
         """
         settings = crawler.settings
         limits = FetchLimits.from_settings(settings)
@@ -109,34 +111,39 @@ class FtpDownloadHandler(BaseDownloadHandler):
         )
 
     async def download_request(self, request: Request) -> Response:
-        """Fetch *request* once. See the module for the response, `outcomes` for the failures."""
+        """Fetch *request* once, and return the response that the module's docstring describes.
+
+        Raises the exceptions of `outcomes`.
+        """
         target = target_of(request.url)
         meta = request.meta
         user = meta.get("ftp_user") or target.user or self.user
         password = meta.get("ftp_password") or target.password or self.password
         content_type = CONTENT_TYPE if target.is_listing else type_of_name(unquote(target.name))
+
         async with contact_for(request, self.limits) as contact:
             self.limits.check_type(content_type, request)
             streams = await self.dialer.dial(target.host, target.port, open_streams)
             async with aclosing(Connection(streams, self.limits)) as control:
-                visit = _FtpVisit(
+                ftp_fetch = _FtpFetch(
                     session=Session(control, self.dialer, self.limits),
                     target=target,
                     user=user.encode("utf-8", "replace"),
                     password=password.encode("utf-8", "replace"),
-                    limit=free_bytes(request, self.limits.max_bytes),
+                    limit=limit_without_permit(request, self.limits.max_bytes),
                     contact=contact,
                 )
-                document = await visit.document()
+                document = await ftp_fetch.fetch()
                 if is_success(document.status):
                     document.content_type = content_type
+
         contact.check_loss(document, self.limits)
         return response_of(document, request, address=control.address, protocol="FTP")
 
 
 @dataclass(slots=True, kw_only=True)
-class _FtpVisit:
-    """One visit on a control connection."""
+class _FtpFetch:
+    """Gets one document of *target*, over one control connection, with at most *limit* bytes."""
 
     session: Session
     target: FtpTarget
@@ -145,9 +152,9 @@ class _FtpVisit:
     limit: int
     contact: PlainContact
 
-    async def document(self) -> Document:
-        """Return the document, or the server's refusal."""
-        reply = await self.session.reply()
+    async def fetch(self) -> Document:
+        """Log in, fetch the document, and return it; or return the server's refusal."""
+        reply = await self.session.read_reply()
         if reply.is_good:
             reply = await self.session.log_in(self.user, self.password)
         if not reply.is_good:
@@ -160,32 +167,36 @@ class _FtpVisit:
         return document
 
     async def _retrieve(self) -> Document:
-        """Return the file; a 301 if it is a directory."""
+        """Fetch the target as a file; return a 301 if it is a directory."""
         target, session = self.target, self.session
         await session.ask(b"TYPE", b"I")
         data = await session.data_connection()
         if isinstance(data, FtpReply):
             return _refusal(data)
+
         async with aclosing(data):
             reply = await session.ask(b"RETR", target.path)
             if reply.is_preliminary or reply.is_good:
                 return await self._receive(data, reply)
+
         if reply.code == 550 and (await session.ask(b"CWD", target.path)).is_good:
-            # The dot prevents that a part of the name is read as a scheme or a host.
+            # With "./" in front, no part of the name is taken for a scheme or a host.
             return Document(status=301, reason=_text(reply), location=f"./{target.name}/")
         return _refusal(reply)
 
     async def _list(self) -> Document:
-        """Return the directory as a page of links."""
+        """Fetch the listing of the directory, and return it as a page of links."""
         path, session = self.target.path, self.session
         if path:
-            # Not as an argument of the listing command, where a name like -R would be an option.
+            # As an argument of the listing command, a name like -R would be an option.
             reply = await session.ask(b"CWD", path)
             if not reply.is_good:
                 return _refusal(reply)
+
         data = await session.data_connection()
         if isinstance(data, FtpReply):
             return _refusal(data)
+
         async with aclosing(data):
             reply = await session.ask(b"MLSD")
             is_mlsd = not reply.is_unknown_command
@@ -194,7 +205,9 @@ class _FtpVisit:
             if not (reply.is_preliminary or reply.is_good):
                 return _refusal(reply)
             document = await self._receive(data, reply)
-        # With the host, as directories with the same names are different pages: their links differ.
+
+        # The title names the host, as equal listings of two hosts are different pages: their links
+        # differ.
         shown = path.decode("utf-8", "replace").strip("/")
         title = f"Index of /{shown} on {self.target.host}, port {self.target.port}"
         rows = map(row_of, entries(document.body, is_mlsd=is_mlsd))
@@ -202,12 +215,12 @@ class _FtpVisit:
         return document
 
     async def _receive(self, data: Connection, reply: FtpReply) -> Document:
-        """Return what comes over the data connection, with a flag if that is not everything."""
+        """Receive a document over *data*, flagged if incomplete; *reply* is the last reply."""
         body, flags = await data.read_to_end(self.limit, self.contact)
         await data.aclose()
         if reply.is_preliminary and not flags:
             try:
-                reply = await self.session.reply()
+                reply = await self.session.read_reply()
             except outcomes.ConnectionLostError:
                 reply = FtpReply(426, b"hung up before confirming the end of the file")
             if not reply.is_good:
@@ -216,7 +229,7 @@ class _FtpVisit:
 
 
 def target_of(url: str) -> FtpTarget:
-    """Parse *url*; raise BadUrlError if it cannot be requested."""
+    """Parse the FTP URL *url*; raise BadUrlError if it cannot be requested."""
     parts, port, path = parts_of(url, _PORT)
     match = _TYPE.search(path)
     if match is not None:
@@ -238,19 +251,21 @@ def target_of(url: str) -> FtpTarget:
 
 
 def _refusal(reply: FtpReply) -> Document:
-    """Return a reply that refuses, as an HTTP response."""
+    """Return the refusal *reply* as a document with an HTTP status."""
     return Document(status=_status_of(reply), reason=_text(reply))
 
 
 def _status_of(reply: FtpReply) -> int:
+    """Return the HTTP status for the refusal *reply*."""
     if reply.code in (530, 532):
         # Servers also use these codes for too many users, though there is 421 for that.
         return 503 if _TOO_MANY_USERS.search(reply.text) else 401
     if reply.code in (550, 553):
         return 404
-    # 120 and 3xx: only ready later, or after something that a crawler does not have.
+    # 120 and 3xx: the server is ready only later, or needs something that a crawler does not have.
     return 400 if reply.code >= 500 else 401 if reply.code in (331, 332) else 503
 
 
 def _text(reply: FtpReply) -> str:
+    """Return code and text of *reply*."""
     return f"{reply.code} {reply.text[:200].decode('utf-8', 'replace')}".strip()

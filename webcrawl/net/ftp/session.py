@@ -1,11 +1,11 @@
-"""The dialogue with one FTP server (RFC 959, 1123, 2428), over one control connection.
+"""A session with an FTP server (RFC 959, 1123, 2428), over one control connection.
 
 Used by the download handler for ftp, once per contact.
 
-Invariants. The data connection goes to the address of the control connection and to no other,
-whatever the server says. An answer to PASV with another address could otherwise make the crawler
-connect there (the reverse of the bounce attack of RFC 2577). A command is one line: no argument can
-end it. A server can send at most `_MAX_LINES` lines.
+Invariants. The data connection is opened only to the address of the control connection, whatever
+the server says. Otherwise an answer to PASV with another address could make the crawler connect
+there (the reverse of the bounce attack of RFC 2577). A command is one line: no argument can end it.
+A server can send at most `_MAX_LINES` lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from webcrawl.net.dialer import Dialer
     from webcrawl.net.limits import FetchLimits
 
-# Limit for all replies of a session together; a greeting may be a page long.
+# Maximum number of lines in all replies of a session; a greeting may be a page long.
 _MAX_LINES = 500
 # Seconds in which the server may answer QUIT.
 _QUIT_SECS = 1.0
@@ -38,29 +38,29 @@ _BREAKS = re.compile(rb"[\r\n\0]")
 
 
 class FtpReply(NamedTuple):
-    """A reply's code and the text of its last line."""
+    """A server's reply: its *code*, and the *text* of its last line."""
 
     code: int
     text: bytes
 
     @property
     def is_preliminary(self) -> bool:
-        """Whether another reply to the same command follows (1xx)."""
+        """Return whether another reply to the same command follows (1xx)."""
         return self.code < 200
 
     @property
     def is_good(self) -> bool:
-        """Whether the command succeeded (2xx)."""
+        """Return whether the command succeeded (2xx)."""
         return 200 <= self.code < 300
 
     @property
     def is_unknown_command(self) -> bool:
-        """Whether the server does not know the command, in this form or at this moment."""
+        """Return whether the server does not know the command, in this form or at this time."""
         return self.code in (500, 501, 502, 503, 504, 522)
 
 
 class Session:
-    """One control connection. Its methods raise the exceptions of `outcomes`."""
+    """A session over one control connection. Its methods raise the exceptions of `outcomes`."""
 
     def __init__(self, control: Connection, dialer: Dialer, limits: FetchLimits) -> None:
         self._control = control
@@ -68,12 +68,13 @@ class Session:
         self._limits = limits
         self._lines = 0
 
-    async def reply(self) -> FtpReply:
-        """Return the next reply; raise BadAnswerError if it is not valid."""
+    async def read_reply(self) -> FtpReply:
+        """Receive and return the next reply; raise BadAnswerError if it is not valid."""
         line = await self._line()
         match = _REPLY.fullmatch(line)
         if match is None:
             raise outcomes.BadAnswerError(f"not an FTP reply: {line[:80]!r}")
+
         code, text = match[1], match[3] or b""
         # More lines follow until one begins with the same code and a space (RFC 959, 4.2).
         is_open = match[2] == b"-"
@@ -85,26 +86,26 @@ class Session:
         return FtpReply(int(code), text)
 
     async def ask(self, command: bytes, argument: bytes | None = None) -> FtpReply:
-        """Send one command and return the reply to it.
+        """Send *command*, with an *argument* if it takes one, and return the reply.
 
-        Raises BadUrlError for an *argument* that does not fit into a line.
+        Raises BadUrlError for an *argument* with a line break.
         """
         if argument is not None:
             if _BREAKS.search(argument):
                 raise outcomes.BadUrlError("a line break in a path, user name or password")
             command = command + b" " + argument
         self._control.send(command + b"\r\n")
-        return await self.reply()
+        return await self.read_reply()
 
     async def log_in(self, user: bytes, password: bytes) -> FtpReply:
-        """Return the last reply to user name and password; it is good if the login succeeded."""
+        """Log in, and return the last reply; it is good if the login succeeded."""
         reply = await self.ask(b"USER", user)
         if reply.code == 331:
             reply = await self.ask(b"PASS", password)
         return reply
 
     async def data_connection(self) -> Connection | FtpReply:
-        """Open a passive data connection; return the server's reply if it offers none."""
+        """Open and return a passive data connection, or return the reply if the server refuses."""
         reply = await self.ask(b"EPSV")
         if reply.code == 229:
             match = _EXTENDED_PORT.search(reply.text)
@@ -117,13 +118,14 @@ class Session:
                 return reply
             match = _PASSIVE_PORT.search(reply.text)
             port = int(match[1]) << 8 | int(match[2]) if match else 0
+
         if not _MIN_DATA_PORT <= port < 65536:
             raise outcomes.BadAnswerError(f"not a data port: {reply.text[:80]!r}")
         streams = await self._dialer.dial_address(self._control.address, port, open_streams)
         return Connection(streams, self._limits)
 
     async def end(self) -> None:
-        """Send QUIT, as the standard requires, but do not insist on an answer."""
+        """Send QUIT, as the standard requires, and wait only a moment for an answer."""
         with contextlib.suppress(
             TimeoutError,
             DownloadTimeoutError,
@@ -134,9 +136,10 @@ class Session:
                 await self.ask(b"QUIT")
 
     async def _line(self) -> bytes:
+        """Return the next line of a reply; raise BadAnswerError after too many lines."""
         self._lines += 1
         if self._lines > _MAX_LINES:
             raise outcomes.BadAnswerError(
                 f"the server sent more than {_MAX_LINES} lines of replies"
             )
-        return await self._control.line()
+        return await self._control.read_line()

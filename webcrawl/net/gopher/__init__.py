@@ -1,4 +1,4 @@
-"""Gopher: download handler, menus."""
+"""Gopher: the download handler, and the parser of menus."""
 
 from webcrawl.net.gopher.handler import GopherDownloadHandler
 

@@ -1,16 +1,16 @@
-"""The download handler for gopher: texts, files, and menus as pages of links (RFC 1436).
+"""The download handler for gopher, which fetches texts, files, and menus as pages of links.
 
-Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS. URLs are those of RFC 4266:
-``gopher://host:port/<type><selector>``, a menu if the type is left out. Searches (type 7) and
-sessions are not fetched, and the Gopher+ part of a URL is not supported.
+Called by Scrapy's downloader; set in DOWNLOAD_HANDLERS. The protocol is that of RFC 1436, and URLs
+are those of RFC 4266: ``gopher://host:port/<type><selector>``, a menu if the type is left out.
+Searches (type 7) and sessions are not fetched, and the Gopher+ part of a URL is not supported.
 
 Gopher has no statuses. An answer that is an error item becomes a 404, everything else a 200. The
-content type follows from the item type. Texts and menus end with a line of a single dot, which is
-removed from a text. ``request.meta`` is as for ftp: ``download_latency``, ``download_seconds``, and
-``wire_body`` if the body is not what came. Flags are as for HTTP.
+content type is determined by the item type. Texts and menus end with a line of a single dot, which
+is removed from a text. ``request.meta`` is as for ftp: ``download_latency``, ``download_seconds``,
+and ``wire_body`` if the body is not the data as received. Flags are as for HTTP.
 
-GOPHER_PORTS has the ports that may be contacted. A selector can be any line, and it is the first
-thing sent on the connection. So without this limit, a link could make the crawler send a line of
+GOPHER_PORTS lists the ports that may be contacted. A selector can be any line, and it is the first
+data sent over the connection. So without this limit, a link could make the crawler send a line of
 its author's choice to a mail server or a database. Browsers that supported Gopher allowed only port
 70.
 
@@ -41,7 +41,7 @@ from webcrawl.net.gopher.menu import (
     items,
     row_of,
 )
-from webcrawl.net.http.large_bodies import free_bytes
+from webcrawl.net.http.large_bodies import limit_without_permit
 from webcrawl.net.limits import FetchLimits
 
 if TYPE_CHECKING:
@@ -61,10 +61,7 @@ _FORBIDDEN = re.compile(rb"[\t\r\n\0]")
 
 
 class GopherTarget(NamedTuple):
-    """The parsed target of a Gopher URL.
-
-    *kind* is the item type, and *selector* is decoded.
-    """
+    """The parts of a Gopher URL. *kind* is the item type, and *selector* is decoded."""
 
     host: str
     port: int
@@ -85,9 +82,10 @@ class GopherDownloadHandler(BaseDownloadHandler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> GopherDownloadHandler:
-        """Build from the settings; raise FatalError with one sentence for an invalid value.
+        """Create the handler from the settings of *crawler*.
 
-        They are those of `FetchLimits` and `Dialer`, and GOPHER_PORTS.
+        They are those of `FetchLimits` and `Dialer`, and GOPHER_PORTS. Raises FatalError with one
+        sentence for an invalid value.
         """
         limits = FetchLimits.from_settings(crawler.settings)
         return cls(
@@ -98,11 +96,15 @@ class GopherDownloadHandler(BaseDownloadHandler):
         )
 
     async def download_request(self, request: Request) -> Response:
-        """Fetch *request* once. See the module for the response, `outcomes` for the failures."""
+        """Fetch *request* once, and return the response that the module's docstring describes.
+
+        Raises the exceptions of `outcomes`.
+        """
         target = target_of(request.url)
         if target.port not in self.ports:
             raise outcomes.BadUrlError(f"{request.url}: port {target.port} is not in GOPHER_PORTS")
-        limit = free_bytes(request, self.limits.max_bytes)
+
+        limit = limit_without_permit(request, self.limits.max_bytes)
         content_type = content_type_of(target.kind, target.selector)
         async with contact_for(request, self.limits) as contact:
             self.limits.check_type(content_type, request)
@@ -114,6 +116,7 @@ class GopherDownloadHandler(BaseDownloadHandler):
                 raise outcomes.ConnectionLostError("the server sent an empty menu")
             if received.data.startswith(b"HTTP/1."):
                 raise outcomes.BadAnswerError("the server speaks HTTP, not Gopher")
+
         document = _document(target, received, content_type, limit)
         contact.check_loss(document, self.limits)
         return response_of(document, request, address=connection.address, protocol="GOPHER")
@@ -131,7 +134,7 @@ def gopher_ports(settings: BaseSettings) -> frozenset[int]:
 
 
 def target_of(url: str) -> GopherTarget:
-    """Parse *url*; raise BadUrlError if it cannot be requested."""
+    """Parse the Gopher URL *url*; raise BadUrlError if it cannot be requested."""
     parts, port, quoted = parts_of(url, _PORT)
     path = unquote_to_bytes(quoted[1:])
     kind = path[:1].decode("latin-1") or MENU
@@ -145,10 +148,12 @@ def target_of(url: str) -> GopherTarget:
 def _document(
     target: GopherTarget, received: Received, content_type: bytes, limit: int
 ) -> Document:
+    """Make a document from *received*: an error, a menu as a page of links, or a file or text."""
     data = received.data
     if is_error(data):
         reason = next(items(data)).text
         return Document(status=404, reason=reason[:200], wire_body=data)
+
     document = Document(status=200, body=data, content_type=content_type, flags=received.flags)
     if target.kind == MENU:
         rows = filter(None, map(row_of, items(data)))
@@ -162,7 +167,7 @@ def _document(
 
 
 def _without_end(text: bytes) -> bytes:
-    """Return the text without the final line with a dot, if there is one."""
+    """Return *text* without its last line if that is a single dot."""
     body = text.removesuffix(b"\n").removesuffix(b"\r")
     if body == b"." or body.endswith(b"\n."):
         return body[:-1]

@@ -1,9 +1,9 @@
-"""Gopher menus (RFC 1436): their items as links, and the types of items.
+"""Gopher menus (RFC 1436): parses menus, and turns their items into links.
 
 Called by the download handler for gopher.
 
 Invariant: each link returned can be requested: its type is that of a document, its host and port
-are valid, and its selector survives being put in a URL. All other lines become text or are left
+are valid, and its selector can be restored from the URL. All other lines become text or are left
 out.
 """
 
@@ -19,7 +19,7 @@ from webcrawl.net.documents import CONTENT_TYPE, Row, type_of_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# More than the links that are followed per page; takes 30 ms of the reactor's time.
+# More lines than links are followed per page. They take 30 ms of the reactor's time.
 _MAX_LINES = 10_000
 _MAX_LINE_BYTES = 2048
 
@@ -53,7 +53,7 @@ _DOT_SEGMENT = re.compile(r"(?:^|/)\.\.?(?:/|$)")
 
 
 class Item(NamedTuple):
-    """A line of a menu, decoded byte by byte as ISO 8859-1."""
+    """A line of a menu, decoded as ISO 8859-1. *kind* is the item type."""
 
     kind: str
     text: str
@@ -68,13 +68,13 @@ def is_document(kind: str) -> bool:
 
 
 def content_type_of(kind: str, selector: bytes) -> bytes:
-    """Return the content type of an item of type *kind* with this *selector*."""
+    """Return the content type of an item of type *kind* with this *selector*, b"" if unknown."""
     name = selector.rpartition(b"/")[2].decode("latin-1")
     return _TYPES[kind] or type_of_name(name)
 
 
 def items(menu: bytes) -> Iterator[Item]:
-    """Yield the lines of *menu*, up to the line with only a dot.
+    """Yield the items of *menu*, up to a line with a single dot.
 
     Lines that are too long are left out.
     """
@@ -89,18 +89,18 @@ def items(menu: bytes) -> Iterator[Item]:
 
 
 def is_error(answer: bytes) -> bool:
-    """Return whether *answer* says that the item does not exist.
+    """Return whether *answer* means that the requested item does not exist.
 
     Servers then send an item of type 3, and no item that could be fetched.
     """
     if answer[:1] != b"3" or len(answer) > _MAX_LINE_BYTES:
         return False
-    found = list(items(answer))
-    return all(item.kind in "3i" for item in found) and b"\t" in answer.partition(b"\n")[0]
+    menu = list(items(answer))
+    return all(item.kind in "3i" for item in menu) and b"\t" in answer.partition(b"\n")[0]
 
 
 def row_of(item: Item) -> Row | None:
-    """Return the item as a line of the page; None if there is nothing to show."""
+    """Return *item* as a line of a page of links; None if it is neither text nor a valid link."""
     text = _text(item.text)
     if item.kind in "i3":
         return Row("", text)
@@ -109,16 +109,19 @@ def row_of(item: Item) -> Row | None:
 
 
 def _href(item: Item) -> str:
+    """Return the URL of *item*, or "" if it cannot be requested."""
     if item.kind == "h" and (match := _URL.fullmatch(item.selector)):
         return match[1]
+
     host, port = item.host.strip(), item.port.strip()
     if not is_document(item.kind) or _HOST.fullmatch(host) is None:
         return ""
     if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
         return ""
-    # Clients resolve the dot segments of a URL, whatever they mean to the server.
+    # Clients remove dot segments from a URL, though they may be part of the selector.
     if "\0" in item.selector or _DOT_SEGMENT.search(item.kind + item.selector):
         return ""
+
     if ":" in host and host[0] != "[":
         host = f"[{host}]"
     selector = quote(item.selector.encode("latin-1"), safe="/")

@@ -1,4 +1,4 @@
-"""HTTP and HTTPS: download handler, connections, the exchange on the wire, decoding."""
+"""HTTP and HTTPS: the download handler, connections, requests and answers, and decoding."""
 
 from webcrawl.net.http.handler import HttpDownloadHandler
 

@@ -1,8 +1,8 @@
-"""Scrapy responses made from the answers of servers.
+"""Makes Scrapy responses from the answers of servers.
 
-Used by the download handler for every page, and by the decoding middleware, which builds the
-response again once the body is decoded. Scrapy's constructors would parse the content type and copy
-the headers each time; here neither is done twice.
+Used by the download handler for every page, and by the decoding middleware, which makes another
+response once the body is decoded. Scrapy's constructors would parse the content type and copy the
+headers each time; here neither is done twice.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def response_of(
     answer: Exchange, url: str, headers: Headers, body: bytes, flags: list[str]
 ) -> Response:
-    """Return *answer*, to a request for *url*, as a response with *headers* made of its fields."""
-    # An encoded body is not text yet; the decoding middleware decides.
-    coded = body and dict.get(headers, b"Content-Encoding")
-    cls = Response if coded else class_for(headers, url, body)
+    """Make a response for *url* from *answer*, whose fields are in *headers*, and its *body*."""
+    # An encoded body is not text yet; its class is chosen by the decoding middleware.
+    is_encoded = body and dict.get(headers, b"Content-Encoding")
+    cls = Response if is_encoded else class_for(headers, url, body)
     response = cls(
         url,
         status=answer.status,
@@ -41,16 +41,18 @@ def response_of(
 
 
 def class_for(headers: Headers, url: str, body: bytes) -> type[Response]:
-    """Return the class that Scrapy uses for such a response when its body is not encoded."""
-    # Not with the methods of Headers, which would normalize the name again.
+    """Return the class that Scrapy uses for a response with these parts, if *body* is decoded."""
+    # The methods of Headers would normalize the name again.
     types = dict.get(headers, b"Content-Type")
     cls: type[Response] = Response
     if types and len(types[-1]) <= _MAX_CACHED_BYTES:
         cls = _class_of_type(types[-1])
+
+    # Scrapy looks at the URL and the body, too, if the type does not determine the class.
     if cls is Response:
         names = (b"Content-Type", b"Content-Disposition")
-        plain = Headers({name: headers.getlist(name) for name in names if name in headers})
-        cls = responsetypes.from_args(headers=plain, url=url, body=body)
+        fields = Headers({name: headers.getlist(name) for name in names if name in headers})
+        cls = responsetypes.from_args(headers=fields, url=url, body=body)
     return cls
 
 
@@ -62,7 +64,7 @@ _ip_address = lru_cache(4096)(ipaddress.ip_address)
 
 
 def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return ``Headers(raw)``, in a third of the time."""
+    """Return ``Headers(raw)``, but in a third of the time that the constructor takes."""
     headers = Headers()
     for name, value in raw:
         # Names and values are already in the form of Headers.

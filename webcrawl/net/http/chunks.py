@@ -1,8 +1,8 @@
-"""Chunked bodies that the parser cannot read, decoded as leniently as browsers do.
+"""Decodes chunked bodies that the parser cannot read, as leniently as browsers do.
 
-The rules are RFC 9112, section 7.1, and where servers deviate from it, Chromium's decoder
-(net/http/http_chunked_decoder.cc). A line of the framing ends in LF, whatever white space is before
-it; extensions and trailers are ignored.
+The rules are those of RFC 9112, section 7.1, and where servers deviate from these, those of
+Chromium's decoder (net/http/http_chunked_decoder.cc). A line of the framing ends in LF, and white
+space before that is ignored, as are extensions and trailers.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# As in Chromium, and with tabs, which curl accepts.
+# As in Chromium, but tabs are accepted, too, as in curl.
 _SIZE = re.compile(rb"0*([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?", re.DOTALL)
-# The state of the decoder: in a line with a size, in a chunk, in the line end after it, in the
-# trailers, or at the end of the body.
+# The states of the decoder: in a line with a size, in a chunk, in the line end after a chunk, in
+# the trailers, or at the end of the body.
 _IN_SIZE, _IN_CHUNK, _AFTER_CHUNK, _IN_TRAILERS, _ENDED = range(5)
 
 
 class ChunkedBody:
-    """Decoder of one chunked body, which calls *give* with each piece of it."""
+    """Decoder of one chunked body; it calls *give* with each decoded piece."""
 
     def __init__(self, give: Callable[[bytes], object]) -> None:
         self._give = give
@@ -31,41 +31,42 @@ class ChunkedBody:
 
     @property
     def has_last_chunk(self) -> bool:
-        """Whether the last chunk, of size 0, has come: the body is complete (section 8)."""
+        """Return whether the last chunk, of size 0, was read: the body is complete (section 8)."""
         return self._state >= _IN_TRAILERS
 
     @property
     def has_ended(self) -> bool:
-        """Whether the trailers have come, too: another answer may follow."""
+        """Return whether the trailers were read, too: another answer may follow."""
         return self._state == _ENDED
 
     def feed(self, data: bytes) -> bytes:
-        """Decode *data*, and return the part after the end of the body.
+        """Decode *data*, the next part of the body; return the bytes after the end of the body.
 
         Raises ValueError for broken framing.
         """
-        at = 0
-        while at < len(data) and self._state != _ENDED:
+        position = 0
+        while position < len(data) and self._state != _ENDED:
             if self._state == _IN_CHUNK:
-                piece = data[at : at + self._left]
+                piece = data[position : position + self._left]
                 self._give(piece)
-                at += len(piece)
+                position += len(piece)
                 self._left -= len(piece)
                 if not self._left:
                     self._state = _AFTER_CHUNK
                 continue
-            end = data.find(b"\n", at)
-            if end < 0:
-                self._line += data[at:]
-                break
-            line = self._line + data[at:end]
-            self._line = b""
-            at = end + 1
-            self._read(line.rstrip(b"\r"))
-        return data[at:] if self._state == _ENDED else b""
 
-    def _read(self, line: bytes) -> None:
-        """Process a *line* of the framing."""
+            line_end = data.find(b"\n", position)
+            if line_end < 0:
+                self._line += data[position:]
+                break
+            line = self._line + data[position:line_end]
+            self._line = b""
+            position = line_end + 1
+            self._process_line(line.rstrip(b"\r"))
+        return data[position:] if self._state == _ENDED else b""
+
+    def _process_line(self, line: bytes) -> None:
+        """Process a *line* of the framing; raise ValueError if it is broken."""
         if self._state == _IN_TRAILERS:
             if not line:
                 self._state = _ENDED

@@ -1,9 +1,9 @@
 """The http and https connections of a crawl: direct ones, and those through a proxy.
 
-Invariants: a connection is used only for the scheme, host, port and proxy it was made for, not even
-for another host at the same address. A connection that is finished is closed immediately or put in
-the pool. A connection that was closed, or that received something while idle, is not reused. One
-request is sent once, to one address that accepted the connection.
+Invariants: a connection is used only for the scheme, host, port and proxy that it was opened for,
+and never for another host at the same address. A connection that is no longer used is immediately
+closed or put in the pool. A connection that was closed, or that received data while idle, is not
+reused. One request is sent once, to one address that accepted the connection.
 """
 
 from __future__ import annotations
@@ -31,35 +31,38 @@ if TYPE_CHECKING:
 
 # Seconds between two checks for expired connections.
 _SWEEP_SECS = 0.1
-# If an origin twice closed an idle connection just as a request was sent, it gets a new connection
-# for each request for this many seconds. The second number is how many such origins are remembered.
+# If a server has twice closed an idle connection just as a request was sent, it gets a new
+# connection for each request during this many seconds. The second number limits how many such
+# servers are remembered.
 _FRESH_SECS = 600.0
 _MAX_CLOSING_ORIGINS = 4096
 
 
 class IdleConnections:
-    """The pool of idle connections of one scheme.
+    """The pool of idle connections of one scheme, with room for *capacity* connections.
 
-    It has at most one per endpoint. One that was idle for *keepalive* seconds is not used.
+    There is at most one connection per endpoint. After *keepalive* idle seconds it is closed.
     """
 
     def __init__(self, *, capacity: int, keepalive: float, loop: asyncio.AbstractEventLoop) -> None:
         self._capacity = capacity
         self._keepalive = keepalive
         self._loop = loop
-        # Each with the time at which it became idle; the longest idle first.
+        # Each connection with the time at which it became idle; the longest idle first.
         self._pool: OrderedDict[Endpoint, tuple[Exchange, float]] = OrderedDict()
-        # Those that no request waits for yet, in the same order.
+        # The endpoints in the pool for which no request waits, in the same order.
         self._spare: OrderedDict[Endpoint, None] = OrderedDict()
         self._sweep: asyncio.TimerHandle | None = None
 
     def take(self, endpoint: Endpoint, address: str) -> Exchange | None:
-        """Return a usable idle connection to *endpoint*, or None; one that is not usable is closed.
+        """Remove and return an idle connection to *endpoint*, or return None.
 
-        It must be to *address*, unless that is empty.
+        If *address* is not empty, the connection must be to that address. A connection that cannot
+        be used is closed.
         """
         if endpoint not in self._pool:
             return None
+
         exchange, since = self._take(endpoint)
         is_fresh = now() - since < self._keepalive
         if is_fresh and exchange.is_connected() and (not address or exchange.is_to(address)):
@@ -68,17 +71,20 @@ class IdleConnections:
         return None
 
     def put(self, endpoint: Endpoint, exchange: Exchange, *, is_wanted: bool) -> bool:
-        """Add *exchange* to the pool; return whether it was added.
+        """Add *exchange*, a connection to *endpoint*, to the pool; return whether it was added.
 
-        If the pool is full and a request waits for this connection, it replaces one that no request
-        waits for. Which of those would be used next is unknown, and all expire within seconds.
+        *is_wanted* tells whether a request waits for it. If so, and if the pool is full, it
+        replaces a connection that no request waits for. It is unknown which of those would be used
+        next, and all of them expire within seconds.
         """
         if endpoint in self._pool:
             return False
+
         if len(self._pool) >= self._capacity:
             if not (is_wanted and self._spare):
                 return False
             self._take(next(iter(self._spare)))[0].abort()
+
         self._pool[endpoint] = exchange, now()
         if not is_wanted:
             self._spare[endpoint] = None
@@ -96,25 +102,27 @@ class IdleConnections:
         self._spare.clear()
 
     def _close_expired(self) -> None:
+        """Close expired connections, and set a timer for the next ones."""
         self._sweep = None
-        latest = now() - self._keepalive
+        expired_since = now() - self._keepalive
         while self._pool:
             endpoint, (exchange, since) = next(iter(self._pool.items()))
-            if since > latest:
-                # Several are closed together, instead of one timer for each.
-                secs = max(since - latest, _SWEEP_SECS)
+            if since > expired_since:
+                # One timer closes several connections, instead of one timer for each.
+                secs = max(since - expired_since, _SWEEP_SECS)
                 self._sweep = self._loop.call_later(secs, self._close_expired)
                 return
             self._take(endpoint)
             exchange.abort()
 
     def _take(self, endpoint: Endpoint) -> tuple[Exchange, float]:
+        """Remove and return the connection to *endpoint*, and since when it was idle."""
         self._spare.pop(endpoint, None)
         return self._pool.pop(endpoint)
 
 
 class HttpConnections:
-    """Sends requests and keeps the connections. Needs a running event loop."""
+    """Sends requests over new or idle connections, and keeps these. Needs a running event loop."""
 
     def __init__(self, *, limits: FetchLimits, dialer: Dialer, tls: TlsContext) -> None:
         self._dialer = dialer
@@ -126,35 +134,38 @@ class HttpConnections:
             for scheme, capacity in limits.idle_by_scheme.items()
         }
         self._busy: set[Exchange] = set()
-        # Origins that closed an idle connection just as a request was sent, and until when no
+        # Endpoints that closed an idle connection just as a request was sent, and until when no
         # connection to them is kept.
         self._closing_origins: OrderedDict[Endpoint, float] = OrderedDict()
         self._closed = False
 
     async def send(self, request: WireRequest, seconds: float) -> Exchange:
-        """Send *request*, and return the exchange when the header of the answer has come.
+        """Send *request*, and return the exchange when the header of the answer was received.
 
-        The body has to be complete *seconds* from now. The caller must call ``give_back``.
+        The body must be complete *seconds* from now. The caller must call ``give_back``.
 
         Raises TimeoutError when the time is over, the exceptions of `outcomes`, and RuntimeError if
-        this object or the loop's connection is closed.
+        this object or the event loop's connection is closed.
         """
         if self._closed:
             raise RuntimeError("the connections are closed")
+
         until = now() + seconds
         endpoint = request.endpoint
         if endpoint.proxy is not None and not self._dialer.guard.permits_host(endpoint.host):
             raise ForbiddenAddressError(f"{endpoint.host} must not be requested through a proxy")
+
         exchange = None
         if request.is_reusing and not self._is_closing(endpoint):
             address = "" if endpoint.proxy else BOUND_ADDRESS.get()
             exchange = self._idle[endpoint.scheme].take(endpoint, address)
         if exchange is None:
             exchange = await self._connect(endpoint, until)
+
         self._busy.add(exchange)
         try:
             exchange.ask(request, until=until)
-            await exchange.header()
+            await exchange.receive_header()
         except BaseException as error:
             self._busy.discard(exchange)
             exchange.finish()
@@ -165,16 +176,16 @@ class HttpConnections:
         return exchange
 
     def give_back(self, exchange: Exchange, *, is_wanted: bool = True) -> None:
-        """End the use of *exchange*: its connection is put in the pool or closed.
+        """End the use of *exchange*: put its connection in the pool, or close it.
 
-        *is_wanted*: whether another request to its host is waiting.
+        *is_wanted* tells whether another request to its host is waiting.
         """
         request = exchange.request
         self._busy.discard(exchange)
-        keep = exchange.finish() and request.is_reusing and not self._closed
-        keep = keep and not self._is_closing(request.endpoint)
+        may_keep = exchange.finish() and request.is_reusing and not self._closed
+        may_keep = may_keep and not self._is_closing(request.endpoint)
         pool = self._idle[request.endpoint.scheme]
-        if not (keep and pool.put(request.endpoint, exchange, is_wanted=is_wanted)):
+        if not (may_keep and pool.put(request.endpoint, exchange, is_wanted=is_wanted)):
             exchange.abort()
 
     def close(self) -> None:
@@ -186,7 +197,7 @@ class HttpConnections:
             exchange.abort()
 
     def _note_closing(self, endpoint: Endpoint) -> None:
-        """Note that the server of *endpoint* closed an idle connection as a request was sent."""
+        """Record that the server at *endpoint* closed an idle connection as a request was sent."""
         is_first = endpoint not in self._closing_origins
         self._closing_origins[endpoint] = 0.0 if is_first else now() + _FRESH_SECS
         self._closing_origins.move_to_end(endpoint)
@@ -194,17 +205,18 @@ class HttpConnections:
             self._closing_origins.popitem(last=False)
 
     def _is_closing(self, endpoint: Endpoint) -> bool:
-        """Return whether connections to *endpoint* are not kept at present."""
+        """Return whether, at present, no connection to *endpoint* is kept or reused."""
         until = self._closing_origins.get(endpoint)
         return until is not None and now() < until
 
     def _connect(self, endpoint: Endpoint, until: float) -> Awaitable[Exchange]:
-        """Return a new connection for requests to *endpoint*."""
+        """Open a connection for requests to *endpoint*, through its proxy if it has one."""
         if endpoint.proxy is None:
             return self._dial(endpoint, until)
         return self._connect_through(endpoint.proxy, endpoint, until)
 
     async def _connect_through(self, proxy: Proxy, endpoint: Endpoint, until: float) -> Exchange:
+        """Open a connection to *endpoint* through *proxy*; for https, a tunnel."""
         exchange = await self._dial(proxy, until, is_proxy=True)
         if endpoint.scheme == "http":
             return exchange
@@ -218,43 +230,47 @@ class HttpConnections:
     def _dial(
         self, to: Endpoint | Proxy, until: float, *, is_proxy: bool = False
     ) -> Awaitable[Exchange]:
+        """Open a connection to the endpoint or proxy *to*, with TLS if its scheme is https."""
+
         async def connect(address: str, port: int, local: tuple[str, int] | None) -> Exchange:
+            """Connect from *local* to *address*, and wait for the TLS handshake if there is one."""
             exchange = self._new_exchange(peer=address)
             tls = (
-                self._tls.over(exchange, _certificate_name(to.host))
+                self._tls.new_layer(exchange, _certificate_name(to.host))
                 if to.scheme == "https"
                 else None
             )
             protocol = tls or exchange
             await self._loop.create_connection(lambda: protocol, address, port, local_addr=local)
             if tls is not None:
-                await tls.opened()
+                await tls.wait_until_open()
             return exchange
 
-        # Not a coroutine: each one within a task would add 1 us to a connection.
+        # This method is not a coroutine, as each coroutine would add 1 us to a connection.
         return self._dialer.dial(to.host, to.port, connect, until=until, is_proxy=is_proxy)
 
     async def _tunnel(
         self, exchange: Exchange, endpoint: Endpoint, proxy: Proxy, until: float
     ) -> Exchange:
-        """Return a connection to *endpoint* through *exchange*, the connection to *proxy*.
+        """Open a tunnel to *endpoint* through *exchange*, the connection to *proxy*.
 
-        The limits of the proxy's answer end with that answer.
+        The limits of the proxy's answer do not apply to the tunnel.
         """
         exchange.ask(tunnel_request(endpoint, proxy), until=until)
-        await exchange.header()
+        await exchange.receive_header()
         if not is_success(exchange.status):
             raise BadAnswerError(f"the proxy answered {exchange.status} {exchange.reason}")
+
         exchange.finish()
         outer = exchange.transport
         assert outer is not None
         inside = self._new_exchange(peer=exchange.peer)
-        tls = self._tls.over(inside, _certificate_name(endpoint.host))
+        tls = self._tls.new_layer(inside, _certificate_name(endpoint.host))
 
         async def begin(*_: object) -> None:
             outer.set_protocol(tls)
             tls.connection_made(outer)
-            await tls.opened()
+            await tls.wait_until_open()
 
         await self._dialer.dial_address(endpoint.host, endpoint.port, begin, until=until)
         inside.may_be_kept = not exchange.is_mended
@@ -262,5 +278,5 @@ class HttpConnections:
 
 
 def _certificate_name(host: str) -> str:
-    """Return *host* as it is written in its certificate."""
+    """Return *host* as a certificate names it: without brackets and without a final dot."""
     return host.removeprefix("[").removesuffix("]").removesuffix(".")

@@ -1,19 +1,19 @@
-"""Decoding of content codings within limits: gzip, deflate, br and zstd, and chains of them.
+"""Decodes content codings within limits: gzip, deflate, br and zstd, and chains of them.
 
-A downloader middleware in place of Scrapy's HttpCompressionMiddleware (590), which fails on pages
-over the limit and on broken streams, and edits the headers.
+This is a downloader middleware in place of Scrapy's HttpCompressionMiddleware (590), which fails on
+pages over the limit and on broken streams, and edits the headers.
 
 Invariant: whatever the bytes are, decoding raises nothing and returns at most PAGE_MAX_BYTES per
-coding (or the ``download_maxsize`` of the request, or what its ``large_body`` allows). A response
-without a coding passes as the same object.
+coding (or the ``download_maxsize`` of the request, or as much as its ``large_body`` allows). A
+response without a coding is returned as the same object.
 
 ``request.meta["wire_body"]`` is the body as received, if it was decoded: the body of a WARC record
 is ``meta.get("wire_body", response.body)``. The headers stay as received, including
-Content-Encoding. Flags: "truncated" if the decoded body was cut at the limit, with "body_cut" next
-to it if nothing was cut off on the wire. "undecodable" if the stream is broken or ends early: the
-part before the damage is kept. "not_decoded" if a coding is unknown, or was named but not applied:
-the body is then as it came, or as the codings before have left it. As in browsers and curl, a
-stream is complete if its data ends, whatever its checksum and whatever follows.
+Content-Encoding. Flags: "truncated" if the decoded body was cut at the limit, together with
+"body_cut" if nothing was cut off on the wire. "undecodable" if the stream is broken or ends early:
+the part before the damage is kept. "not_decoded" if a coding is unknown, or was named but not
+applied: the body is then as received, or as decoded up to that coding. As in browsers and curl, a
+stream is complete if its data ends, even if its checksum is wrong or other bytes follow.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.utils.python import binary_is_text
 
 from webcrawl.net.http.answers import class_for
-from webcrawl.net.http.large_bodies import LARGE_BODY, free_bytes, larger_limit
+from webcrawl.net.http.large_bodies import LARGE_BODY, limit_with_permit, limit_without_permit
 from webcrawl.net.limits import page_max_bytes
 
 if sys.version_info >= (3, 14):
@@ -49,9 +49,11 @@ _ACCEPTED = b"gzip, deflate, br, zstd"
 _NO_CODINGS = frozenset({b"", b"identity", b"none", b"utf-8", b"utf8", b"8bit", b"binary"})
 # No real page has more codings; curl stops at five, Chromium has no limit.
 _MAX_CODINGS = 8
-# Concatenated streams in one body: legal but rare, and a million empty ones would take minutes.
+# Number of concatenated streams in one body that are decoded. They are legal but rare, and a
+# million empty ones would take minutes.
 _MAX_PARTS = 64
-# Bytes per step through a broken stream, before the last step is repeated byte by byte.
+# A broken stream is decoded in steps of this many bytes; the step that fails is repeated byte by
+# byte.
 _STEP = 4096
 _BROTLI_STEP = 256 * 1024
 # RFC 8878, section 3.1.1.1.2: decoders need not support larger windows, and this one allocates
@@ -69,16 +71,16 @@ _ERRORS: tuple[type[Exception], ...] = (
 )
 
 
-#: Flags of bodies that could not be decoded: the stream is broken, or there is none.
+#: Flags of bodies that could not be decoded: the stream is broken, or the body is not a stream.
 BROKEN = "undecodable"
 NOT_DECODED = "not_decoded"
 
 
 class Decoded(NamedTuple):
-    """Result of decoding a body.
+    """The result of decoding a body.
 
-    *cut*: whether it was cut at the limit. *finding*: BROKEN or NOT_DECODED, if it was not whole up
-    to there.
+    *cut* tells whether it was cut at the limit. *finding* is BROKEN or NOT_DECODED if the part
+    before the cut could not be decoded completely, else "".
     """
 
     body: bytes
@@ -86,11 +88,11 @@ class Decoded(NamedTuple):
     finding: str
 
     def flags(self, flags: list[str]) -> list[str]:
-        """Return *flags* of the body as received, and those of the decoded one."""
+        """Return *flags*, those of the received body, plus the flags of the decoded body."""
         flags = [*flags]
-        # A body that was cut on the wire ends early, of course.
-        is_whole = "truncated" not in flags and "dataloss" not in flags
-        if self.finding and (is_whole or self.finding == NOT_DECODED):
+        # It is normal that a body that was cut on the wire ends early.
+        is_complete = "truncated" not in flags and "dataloss" not in flags
+        if self.finding and (is_complete or self.finding == NOT_DECODED):
             flags.append(self.finding)
         if self.cut and "truncated" not in flags:
             flags += ("truncated", "body_cut")
@@ -98,18 +100,19 @@ class Decoded(NamedTuple):
 
 
 class ContentDecodingMiddleware:
-    """Downloader middleware that accepts encoded bodies and decodes them."""
+    """Downloader middleware that requests encoded bodies and decodes them."""
 
     def __init__(self, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build from PAGE_MAX_BYTES; raise FatalError with one sentence if it is not valid."""
+        """Create the middleware; raise FatalError if PAGE_MAX_BYTES is not valid."""
         return cls(max_bytes=page_max_bytes(crawler.settings))
 
     def process_request(self, request: Request) -> None:
-        # Not with the methods of Headers, which would normalize the name again.
+        """Add Accept-Encoding to *request*, unless it has one."""
+        # The methods of Headers would normalize the name again.
         dict.setdefault(request.headers, b"Accept-Encoding", [_ACCEPTED])
         # Requests made from a response, such as redirects, start with a copy of its meta.
         request.meta.pop("wire_body", None)
@@ -117,14 +120,15 @@ class ContentDecodingMiddleware:
     def process_response(
         self, request: Request, response: Response
     ) -> Response | Coroutine[Any, Any, Response]:
-        """Return *response*, or one with the decoded body if it has a content coding.
+        """Return *response*, or a copy with the decoded body if it has a content coding.
 
-        A larger body that has a permit is decoded in a thread.
+        A large body with a permit is decoded in a thread.
         """
         if not dict.get(response.headers, b"Content-Encoding") or not response.body:
             return response
+
         codings = codings_of(response.headers.getlist(b"Content-Encoding"))
-        limit = free_bytes(request, self._max_bytes)
+        limit = limit_without_permit(request, self._max_bytes)
         decoded = decode(response.body, codings, limit=limit)
         if decoded.cut and LARGE_BODY in request.meta:
             return self._decode_more(request, response, codings, decoded)
@@ -133,13 +137,15 @@ class ContentDecodingMiddleware:
     async def _decode_more(
         self, request: Request, response: Response, codings: list[bytes], decoded: Decoded
     ) -> Response:
-        limit = await larger_limit(request, len(decoded.body))
+        """Decode the body of *response* again if a permit raises the limit; return the response."""
+        limit = await limit_with_permit(request, len(decoded.body))
         if limit > len(decoded.body):
             decoded = await asyncio.to_thread(decode, response.body, codings, limit=limit)
         return self._response(request, response, decoded)
 
     @staticmethod
     def _response(request: Request, response: Response, decoded: Decoded) -> Response:
+        """Return a copy of *response* with the decoded body."""
         body, _, finding = decoded
         flags = decoded.flags(response.flags)
         cls = class_for(response.headers, response.url, body)
@@ -162,42 +168,50 @@ class ContentDecodingMiddleware:
 
 
 def codings_of(fields: Iterable[bytes]) -> list[bytes]:
-    """Return the names in the Content-Encoding *fields*, in the order they were applied."""
+    """Return the codings named in the Content-Encoding *fields*, in the order of their use."""
     names = b",".join(fields).lower().split(b",")
     return [name for raw in names if (name := raw.strip()) not in _NO_CODINGS]
 
 
 def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
-    """Undo *codings*, given in the order they were applied, each to at most *limit* bytes."""
+    """Undo the *codings* of *body*, given in the order in which they were applied.
+
+    The result of each coding is cut at *limit* bytes.
+    """
     if len(codings) > _MAX_CODINGS:
         return Decoded(body, False, NOT_DECODED)
+
     cut, finding = False, ""
     for coding in reversed(codings):
         make_decoder, magic = _STREAMS.get(coding, (None, None))
         if make_decoder is None:
             return Decoded(body, cut, NOT_DECODED)
+
+        # Many servers send deflate data without the zlib header.
         if make_decoder is _zlib_stream and not _has_zlib_header(body):
             make_decoder = _raw_deflate_stream
         step = _decode_parts(make_decoder, body, limit, magic=magic)
         if make_decoder is _zlib_stream and not step.body and step.finding:
             step = _decode_parts(_raw_deflate_stream, body, limit, magic=magic)
+
         if step.finding and not (body.startswith(magic) if magic else not _is_text(body)):
             return Decoded(body, cut, NOT_DECODED)
         if step.finding and not step.body:
             return Decoded(body, cut, BROKEN)
         body = step.body
-        # Errors that follow from a cut stream do not count as damage.
+        # Errors that result from a cut stream do not count as damage.
         finding = finding or ("" if cut else step.finding)
         cut = cut or step.cut
     return Decoded(body, cut, finding)
 
 
 def _is_text(body: bytes) -> bool:
+    """Return whether *body* looks like text."""
     return binary_is_text(body[:5000])
 
 
 class _BrotliStream:
-    """Brotli's decoder with the interface of the others; nothing may follow its stream."""
+    """Brotli's decoder with the interface of zlib's. It does not support concatenated streams."""
 
     unused_data = b""
 
@@ -206,10 +220,12 @@ class _BrotliStream:
 
     @property
     def eof(self) -> bool:
+        """Return whether the stream has ended."""
         return bool(self._decoder.is_finished())
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        # Its limit is for the growth of the buffer, and may be exceeded by up to the limit itself.
+        """Decode *data*, to a little more than *max_length* bytes at most."""
+        # Brotli's limit is for the growth of its buffer; the output may be up to twice as long.
         parts: list[bytes] = []
         room = max_length
         while room > 0 and not self.eof:
@@ -224,13 +240,14 @@ class _BrotliStream:
         return b"".join(parts)
 
 
-# Constructors of decoders, all with the methods of zlib's.
+# Constructors of decoders, which all have the methods of zlib's decoder.
 _gzip_stream = partial(isal_zlib.decompressobj, 31)
 _zlib_stream = partial(isal_zlib.decompressobj, 15)
 _raw_deflate_stream = partial(isal_zlib.decompressobj, -15)
 _zstd_options = {int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW_LOG}
 _zstd_stream = partial(zstd.ZstdDecompressor, options=_zstd_options)
-# The constructor of each decoder, and the bytes with which another stream in the body begins.
+# By coding, the constructor of its decoder, and the bytes at the beginning of a stream. They show
+# whether another stream follows in the body.
 _STREAMS: dict[bytes, tuple[Callable[[], Any], bytes | None]] = {
     b"gzip": (_gzip_stream, b"\x1f\x8b\x08"),
     b"x-gzip": (_gzip_stream, b"\x1f\x8b\x08"),
@@ -241,14 +258,17 @@ _STREAMS: dict[bytes, tuple[Callable[[], Any], bytes | None]] = {
 
 
 def _has_zlib_header(body: bytes) -> bool:
-    """Return whether deflate data has its zlib header, which many servers leave out."""
+    """Return whether *body*, deflate data, has a zlib header, which many servers leave out."""
     return len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
 
 
 def _decode_parts(
     make_decoder: Callable[[], Any], body: bytes, limit: int, *, magic: bytes | None
 ) -> Decoded:
-    """Decode the streams in *body*; what follows without *magic* is padding."""
+    """Decode the concatenated streams in *body*, to at most *limit* bytes.
+
+    A further stream begins with *magic*; other bytes after a stream are padding.
+    """
     parts: list[bytes] = []
     room = limit + 1  # one more byte shows whether the body is longer than the limit
     finding = BROKEN
@@ -264,6 +284,7 @@ def _decode_parts(
             data = _without_checksum(make_decoder, body, room)
             if data is not None:
                 part, ended = data, True
+
         parts.append(part)
         room -= len(part)
         if room <= 0:
@@ -281,9 +302,9 @@ def _decode_parts(
 
 
 def _without_checksum(make_decoder: Callable[[], Any], body: bytes, room: int) -> bytes | None:
-    """Return the deflate data of *body*, whose checksum is wrong or missing.
+    """Decode the deflate data in *body*, whose checksum is wrong or missing, up to *room* bytes.
 
-    None if the data has no end.
+    Returns None if the data is incomplete, or *make_decoder* is not for deflate data.
     """
     if make_decoder is _gzip_stream:
         start = _after_gzip_header(body)
@@ -300,47 +321,51 @@ def _without_checksum(make_decoder: Callable[[], Any], body: bytes, room: int) -
 
 
 def _after_gzip_header(body: bytes) -> int:
-    """Return where the deflate data of *body* begins (RFC 1952, section 2.3)."""
+    """Return where the deflate data begins in the gzip file *body* (RFC 1952, section 2.3)."""
     flags = body[3] if len(body) > 10 else 0
-    at = 10
+    position = 10
+    # FEXTRA: a field with its length.
     if flags & 4:
-        at += 2 + int.from_bytes(body[at : at + 2], "little")
+        position += 2 + int.from_bytes(body[position : position + 2], "little")
+    # FNAME and FCOMMENT: texts that end with a zero.
     for flag in (8, 16):
         if flags & flag:
-            at = body.find(b"\0", at) + 1 or len(body)
-    return at + 2 if flags & 2 else at
+            position = body.find(b"\0", position) + 1 or len(body)
+    # FHCRC: a checksum of two bytes.
+    return position + 2 if flags & 2 else position
 
 
 def _salvage(make_decoder: Callable[[], Any], body: bytes, room: int) -> tuple[bytes, bool]:
-    """Return what a broken stream contains before the damage, and whether it ended there.
+    """Decode the broken stream *body* up to the damage; return the output, and whether it ended.
 
-    An error loses what the same call had decoded, so the calls are small: first in steps, then byte
-    by byte from the step that failed.
+    A call that raises an error loses the output that it had decoded so far. So the stream is
+    decoded in small steps, and the step that fails byte by byte.
     """
-    good = _feed(make_decoder(), [body[n : n + _STEP] for n in range(0, len(body), _STEP)], room)[1]
-    start = good * _STEP
+    steps = [body[n : n + _STEP] for n in range(0, len(body), _STEP)]
+    start = _STEP * _feed(make_decoder(), steps, room)[1]
     tail = [body[n : n + 1] for n in range(start, min(start + _STEP, len(body)))]
     part, _, ended = _feed(make_decoder(), [body[:start], *tail] if start else tail, room)
     return part, ended
 
 
 def _feed(stream: Any, pieces: list[bytes], room: int) -> tuple[bytes, int, bool]:
-    """Decode *pieces* up to the first error.
+    """Decode *pieces* with the decoder *stream*, up to the first error or *room* bytes of output.
 
     Returns the output, the number of pieces decoded, and whether the stream has ended.
     """
     parts: list[bytes] = []
-    good = 0
+    decoded_count = 0
     ended = False
     for piece in pieces:
         try:
             part = stream.decompress(piece, room)
         except _ERRORS:
             break
+
         parts.append(part)
         room -= len(part)
-        good += 1
+        decoded_count += 1
         ended = stream.eof
         if room <= 0 or ended:
             break
-    return b"".join(parts), good, ended
+    return b"".join(parts), decoded_count, ended

@@ -1,26 +1,28 @@
-"""The download handler for http and https: one polite request, whatever the server does.
+"""The download handler for http and https, which sends one polite request for each call.
 
-Set in DOWNLOAD_HANDLERS for both schemes. It never sends a request twice, never connects to several
-addresses at a time, does not keep a connection to every host, and does not fail on a large page.
+Set in DOWNLOAD_HANDLERS for both schemes. Whatever the server does, the handler never sends a
+request twice, never connects to several addresses at a time, does not keep a connection to every
+host, and does not fail on a large page.
 
 Invariant: one call sends at most one request over one connection. When it has returned or raised,
-that connection is closed or back in the pool of its host.
+that connection is closed or back in the pool.
 
 It sets these keys of ``request.meta`` (and so of the response's ``meta``):
 
 ``download_latency``, ``download_seconds``
-    Seconds from the call to the header and to the end of the body. The second is also set after a
-    failure.
+    Seconds from the call until the header, and until the end of the body, were received. The second
+    one is also set after a failure.
 ``wire_address``
     The address of the connection, as text; empty through a proxy.
 ``wire_headers``, ``wire_reason``
-    The received header fields, a tuple of (name, value) in bytes in the order and spelling
-    received (``response.headers`` groups them by name), and the text after the status.
+    The received header fields, a tuple of (name, value) in bytes, in the order and spelling in
+    which they were received (``response.headers`` groups them by name), and the text after the
+    status.
 ``wire_request_headers``
     The header fields as sent, as a tuple like that of the received ones.
 ``wire_head``, ``wire_request``
     The header as received, from the status line to the empty line, and the whole request as sent,
-    including its body. For requests through a proxy there is no ``wire_request``: it would contain
+    including its body. ``wire_request`` is empty for requests through a proxy, as it would contain
     the proxy's URL and password.
 ``tls``
     Version and cipher suite, ``TLSv1.3 TLS_AES_128_GCM_SHA256``; empty without TLS.
@@ -34,9 +36,9 @@ the headers therefore describes the transfer, not the body. Flags:
     The body was cut on purpose while it was received: at PAGE_MAX_BYTES or the
     ``download_maxsize`` of the request, or at the limit of a large body.
 ``time``
-    Next to ``truncated``: the body was cut when the time was over (DOWNLOAD_TIMEOUT), or when it
-    came below NET_MIN_BYTES_PER_SEC. Fetching it again would take as long and bring no more. If
-    nothing had come the fetch fails, and a robots.txt fails in any case.
+    Together with ``truncated``: the body was cut when the time was over (DOWNLOAD_TIMEOUT), or when
+    it was received more slowly than NET_MIN_BYTES_PER_SEC. Fetching it again would take as long and
+    bring no more. If nothing was received the fetch fails; for a robots.txt it always fails.
 ``dataloss``
     The body ended early or its framing is broken, and DOWNLOAD_FAIL_ON_DATALOSS is off.
 """
@@ -57,7 +59,7 @@ from webcrawl.net.dialer import Dialer
 from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.decoding import codings_of, decode
-from webcrawl.net.http.large_bodies import free_bytes, larger_limit
+from webcrawl.net.http.large_bodies import limit_with_permit, limit_without_permit
 from webcrawl.net.http.request import wire_request
 from webcrawl.net.http.tls import TlsContext, UnclosedError
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
@@ -75,8 +77,8 @@ if TYPE_CHECKING:
 class HttpDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol` for http and https. Raises the exceptions of `outcomes`.
 
-    The handler uses no more file descriptors than the requests in progress and the idle connections
-    of *limits*. The handlers of the two schemes each have their own.
+    The handler has at most as many files open as there are requests in progress, plus the idle
+    connections of *limits*. The handlers of the two schemes do not share connections.
     """
 
     lazy = True
@@ -87,11 +89,11 @@ class HttpDownloadHandler(BaseDownloadHandler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> HttpDownloadHandler:
-        """Build the handler from the settings; needs a running event loop.
+        """Create the handler from the settings of *crawler*; needs a running event loop.
 
         They are those of `FetchLimits` and `Dialer`, and those for TLS, such as
-        DOWNLOAD_VERIFY_CERTIFICATES. That is off by default: a crawler also reads sites that a
-        browser would warn about. Raises FatalError with one sentence for an invalid value.
+        DOWNLOAD_VERIFY_CERTIFICATES. The latter is off by default: a crawler also reads sites that
+        a browser would warn about. Raises FatalError with one sentence for an invalid value.
         """
         tls = TlsContext.from_settings(crawler.settings)
         limits = FetchLimits.from_settings(crawler.settings)
@@ -100,11 +102,15 @@ class HttpDownloadHandler(BaseDownloadHandler):
         return cls(crawler=crawler, limits=limits, connections=connections)
 
     async def download_request(self, request: Request) -> Response:
-        """Fetch *request* once. See the module for the response, `outcomes` for the failures."""
+        """Fetch *request* once, and return the response that the module's docstring describes.
+
+        Raises the exceptions of `outcomes`.
+        """
         meta = request.meta
         started = now()
         seconds = meta.get("download_timeout", self.limits.total_timeout)
         answer: Exchange | None = None
+
         try:
             sent = wire_request(request)
             answer = await self.connections.send(sent, seconds)
@@ -133,7 +139,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         self.connections.close()
 
     async def _receive(self, answer: Exchange, request: Request) -> Response:
-        """Read the body, up to the limit, and build the response."""
+        """Receive the body of *answer*, up to the limit, and make the response."""
         headers = headers_of(answer.headers)
         if has_receivers(self.crawler.signals, signals.headers_received):
             length = headers.get(b"Content-Length")
@@ -145,11 +151,13 @@ class HttpDownloadHandler(BaseDownloadHandler):
             )
             if stop is not None:
                 return self._stopped(stop, answer, request, headers, b"")
+
         is_page = is_success(answer.status)
-        if is_page:  # for others the status matters more than the type
+        if is_page:  # for other answers the status matters more than the type
             types = dict.get(headers, b"Content-Type", ())
             self.limits.check_type(b",".join(types), request)
-        limit = free_bytes(request, self.limits.max_bytes)
+
+        limit = limit_without_permit(request, self.limits.max_bytes)
         has_listener = has_receivers(self.crawler.signals, signals.bytes_received)
         chunks: list[bytes] = []
         size = 0
@@ -161,10 +169,11 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 if stop is not None:
                     return self._stopped(stop, answer, request, headers, b"".join(chunks))
             if size > limit:
-                limit = await larger_limit(request, limit)
+                limit = await limit_with_permit(request, limit)
             if size > limit:
                 chunks[-1] = chunk[: limit - size]
                 return response_of(answer, request.url, headers, b"".join(chunks), ["truncated"])
+
         flags = []
         # A robots.txt without the close_notify of TLS is accepted, as one without TLS would be.
         is_accepted = isinstance(answer.damage, UnclosedError) and is_for_robots(request)
@@ -175,8 +184,10 @@ class HttpDownloadHandler(BaseDownloadHandler):
             fails = is_page and request.meta.get(
                 "download_fail_on_dataloss", self.limits.fail_on_dataloss
             )
-            may_be_half = not is_page or (size > 0 and not is_for_robots(request))
-            flags = _flags_of(answer.damage, request.url, may_be_half=may_be_half, fails=fails)
+            is_part_useful = not is_page or (size > 0 and not is_for_robots(request))
+            flags = _flags_of(
+                answer.damage, request.url, is_part_useful=is_part_useful, fails=fails
+            )
         return response_of(answer, request.url, headers, b"".join(chunks), flags)
 
     def _stop_by(self, signal: object, request: Request, **facts: Any) -> StopDownload | None:
@@ -205,9 +216,10 @@ class HttpDownloadHandler(BaseDownloadHandler):
 
 
 def _has_decoded_length(headers: Headers, body: bytes, limit: int) -> bool:
-    """Return whether the length in *headers* is that of *body* after decoding.
+    """Return whether Content-Length in *headers* is the length of *body* after decoding.
 
-    Some servers send that length (Chromium: "ShouldFixMismatchedContentLength").
+    Some servers send that length (Chromium: "ShouldFixMismatchedContentLength"). *limit* is the
+    maximum length of the decoded body.
     """
     codings = codings_of(headers.getlist(b"Content-Encoding"))
     lengths = headers.getlist(b"Content-Length")
@@ -217,13 +229,14 @@ def _has_decoded_length(headers: Headers, body: bytes, limit: int) -> bool:
     return not decoded.finding and lengths[-1] == b"%d" % len(decoded.body)
 
 
-def _flags_of(damage: BaseException, url: str, *, may_be_half: bool, fails: bool) -> list[str]:
-    """Return the flags of a body that *damage* ended; raise if the fetch fails because of it.
+def _flags_of(damage: BaseException, url: str, *, is_part_useful: bool, fails: bool) -> list[str]:
+    """Return the flags of a body that ended early because of *damage*, or raise an exception.
 
-    A part of a robots.txt may permit what the rest forbids.
+    If the time was over, *damage* is raised unless *is_part_useful*: a part of a robots.txt may
+    permit what the rest forbids. After other damage ResponseDataLossError is raised if *fails*.
     """
     if isinstance(damage, TimeoutError | outcomes.TooSlowError):
-        if not may_be_half:
+        if not is_part_useful:
             raise damage
         return ["truncated", "time"]
     if fails:
@@ -232,7 +245,10 @@ def _flags_of(damage: BaseException, url: str, *, may_be_half: bool, fails: bool
 
 
 def _failure_for(error: Exception, url: str, seconds: float) -> Exception:
-    """Return the exception for the fetch of *url*, which had *seconds*, after *error*."""
+    """Return the exception to raise after *error* in the fetch of *url*.
+
+    *seconds* is the time limit of the fetch.
+    """
     if isinstance(error, outcomes.FetchError):
         error.args = (f"{url}: {error}",)
         return error

@@ -1,11 +1,11 @@
-"""Permits for bodies of more than 1 MiB, for a few requests at a time.
+"""Permits for bodies of more than 1 MiB, which only a few requests may have at a time.
 
-A page may have 5 MiB, a sitemap 50: with 200 workers that would be 10 GB. So a body that grows
+A page may have 5 MiB, a sitemap 50: with 200 workers that could take 10 GB. So a body that grows
 beyond ``FREE_BYTES``, on the wire or decoded, waits for its permit. The permit is in the request's
-meta as ``large_body``. The download handlers and the decoding middleware acquire it, and whoever
-made it gives it back when the body is no longer needed.
+meta as ``large_body``. The download handlers and the decoding middleware acquire it, and its
+creator gives it back when the body is no longer needed.
 
-Invariant: at most *at_once* permits are held at any moment. Small bodies need none.
+Invariant: at most *at_once* permits are held at any time. Small bodies need none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FREE_BYTES = 1 << 20
 
 
 class LargeBodies:
-    """All permits for large bodies.
+    """All permits for large bodies, of which at most *at_once* are held at a time.
 
     *max_bytes* is the limit of a large body. *patience* is how many seconds a request waits for its
     permit; after that its body is limited to ``FREE_BYTES``.
@@ -55,30 +55,32 @@ class Permit:
         return self._bodies.max_bytes
 
     async def acquire(self) -> bool:
-        """Wait for the permit; return False if it did not come in time or is no longer needed."""
+        """Wait for the permit; return False if it is not available in time or no longer needed."""
         is_held, is_over = self._held, self._over
         if is_held or is_over:
             return is_held
+
         try:
             async with asyncio.timeout(self._bodies.patience):
                 await self._bodies.free.acquire()
         except TimeoutError:
             return False
+
         self._held = True
         if self._over:  # it was given back during the wait
             self.give_back()
         return self._held
 
     def give_back(self) -> None:
-        """Give the permit back, as the body is not needed any more. Idempotent."""
+        """Give the permit back, as the body is no longer needed. Can be called several times."""
         self._over = True
         if self._held:
             self._held = False
             self._bodies.free.release()
 
 
-def free_bytes(request: Request, max_bytes: int) -> int:
-    """Return the limit of *request*'s body without a permit.
+def limit_without_permit(request: Request, max_bytes: int) -> int:
+    """Return how many bytes of the body of *request* may be received without a permit.
 
     *max_bytes* is the general limit of bodies.
     """
@@ -86,10 +88,10 @@ def free_bytes(request: Request, max_bytes: int) -> int:
     return min(limit, FREE_BYTES) if LARGE_BODY in request.meta else limit
 
 
-async def larger_limit(request: Request, limit: int) -> int:
-    """Return the new limit of *request*'s body, which has reached *limit*.
+async def limit_with_permit(request: Request, limit: int) -> int:
+    """Return the new limit for the body of *request*, which has reached *limit*.
 
-    It is higher if the permit comes in time. During the wait, the server waits, too.
+    The new limit is higher if the permit is available in time. The server waits until then.
     """
     permit: Permit | None = request.meta.get(LARGE_BODY)
     if permit is not None and permit.max_bytes > limit and await permit.acquire():

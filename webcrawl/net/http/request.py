@@ -1,7 +1,7 @@
 """HTTP requests in the form in which they are sent.
 
-Invariant: one Scrapy request becomes one HTTP request with the length of its body, whatever its URL
-and its header fields contain.
+Invariant: one Scrapy request becomes exactly one HTTP request, with the right length of its body,
+whatever its URL and its header fields contain.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ _URL = re.compile(
 _PORTS = {"http": 80, "https": 443}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = bytes({*range(32), 127} - {9})
-# Fields that affect the framing or the destination of a request: replaced, or sent to the proxy.
+# Fields that affect the framing or the destination of a request. They are replaced, or sent only to
+# the proxy.
 _REPLACED = frozenset({b"Content-Length", b"Host", b"Proxy-Authorization", b"Transfer-Encoding"})
 _PLAIN = frozenset({"GET", "HEAD"})
-# Fields that a host policy may not set: the above, the name by which robots.txt files know the
-# crawler, and those with a key of their own.
+# Fields that a host policy may not set: those above, the name by which robots.txt files know the
+# crawler, and cookies, which have a key of their own in the policy.
 _NOT_ADDED = frozenset(
     {"connection", "content-length", "cookie", "host", "proxy-authorization", "transfer-encoding"}
     | {"user-agent"}
 )
 _MAX_ADDED = 100
 _COOKIE_VALUE = re.compile(r"[!-:<-~]*")  # without spaces and semicolons
-# Servers assume that these have no body if no length is given (RFC 9110, section 8.6).
+# Methods whose requests have no body if no length is given (RFC 9110, section 8.6).
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
@@ -54,7 +55,7 @@ class Proxy(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """The other end of a connection."""
+    """The other end of a connection: scheme, host and port, and the proxy in between, if any."""
 
     scheme: str
     host: str
@@ -63,9 +64,9 @@ class Endpoint(NamedTuple):
 
 
 class Additions(NamedTuple):
-    """What an operator adds to each request to a host. It is secret and never shown.
+    """Header fields and proxy that an operator adds to each request to a host; never shown.
 
-    *headers* have their names in lower case; "cookie" is joined with a cookie of the request.
+    The names in *headers* are in lower case. A "cookie" is joined with the request's own cookies.
     """
 
     headers: dict[bytes, bytes]
@@ -76,12 +77,12 @@ class Additions(NamedTuple):
 
 
 NOTHING_ADDED = Additions({})
-#: What is added to requests of this context; set by the downloader.
+#: The additions to the requests of this context; set by the downloader.
 ADDED = ContextVar("ADDED", default=NOTHING_ADDED)
 
 
 def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> Additions:
-    """Return the Additions; *proxy* is a URL or "".
+    """Make Additions of *headers*, *cookies* and *proxy*, which is a URL or "".
 
     Raises ValueError for anything that cannot be sent; its message contains none of the values.
     """
@@ -94,6 +95,7 @@ def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> A
         if not _TOKEN.fullmatch(name) or value.encode().translate(None, _CONTROL) != value.encode():
             raise ValueError(f"the header {name[:80]!r} is not valid")
         fields[name.lower().encode()] = value.encode()
+
     for name, value in cookies.items():
         if not _TOKEN.fullmatch(name) or not _COOKIE_VALUE.fullmatch(value):
             raise ValueError(f"the cookie {name[:80]!r} is not valid")
@@ -106,14 +108,15 @@ def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> A
 
 
 class WireRequest(msgspec.Struct, frozen=True, gc=False):
-    """A request as it is sent.
+    """A request in the form in which it is sent.
 
-    data: all of it.
+    data: the bytes of the whole request.
     headers: its fields.
-    shown, shown_headers: the same without the values of ``Additions`` and of fields whose names are
-        secret.
+    shown, shown_headers: the same for records and logs, without the values of ``Additions`` and of
+        fields whose names are known as secret.
     has_body: whether its answer may have a body.
-    is_reusing: whether it may use a connection that was used before, and others may use it after.
+    is_reusing: whether it may use a connection that was used before, and whether the connection may
+        be used again afterwards.
     """
 
     endpoint: Endpoint
@@ -126,18 +129,20 @@ class WireRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 def wire_request(request: Request) -> WireRequest:
-    """Return *request* as it is sent; raise ValueError if it cannot be made into an HTTP request.
+    """Convert *request* to the form that is sent; raise ValueError if that is not possible.
 
-    The length of its body counts, not what its fields say. A field Proxy-Authorization goes to the
-    proxy and never to the host. A request that may have been carried out when the connection breaks
-    gets a new connection, as an idle one may already be broken.
+    Content-Length is the real length of its body, whatever its fields say. A field
+    Proxy-Authorization is sent to the proxy and never to the host. Methods other than GET and HEAD
+    get a new connection: an idle one may be broken already, and then it would be unknown whether
+    the server has carried out the request.
     """
     method, fields, body = request.method, request.headers, request.body
     scheme, credentials, host, port, path = _parts(request.url)
     authority = host.removesuffix(".")
     if port != _PORTS[scheme]:
         authority += f":{port}"
-    # Not with the methods of Headers, which would normalize each name again.
+
+    # The methods of Headers would normalize each name again.
     host_field = dict.get(fields, b"Host", [authority.encode()])
     headers = [(b"Host", host_field[-1] if host_field else b"")]
     headers += [
@@ -148,9 +153,10 @@ def wire_request(request: Request) -> WireRequest:
     ]
     added = ADDED.get()
     if added.headers:
-        headers = _joined(headers, added.headers)
+        headers = _with_additions(headers, added.headers)
     if credentials and b"Authorization" not in fields:
         headers.append((b"Authorization", _basic(credentials)))
+
     proxy = added.proxy
     if proxy is None and (url := request.meta.get("proxy")):
         proxy = _proxy(url, fields.get(b"Proxy-Authorization") or b"")
@@ -158,18 +164,20 @@ def wire_request(request: Request) -> WireRequest:
         path = f"http://{authority}{path}"
         if proxy.authorization:
             headers.append((b"Proxy-Authorization", proxy.authorization))
+
     if body or method not in _WITHOUT_BODY:
         headers.append((b"Content-Length", b"%d" % len(body)))
     is_plain = method in _PLAIN
     if not is_plain and (method == "CONNECT" or _TOKEN.fullmatch(method) is None):
         raise ValueError(f"{method!r} is not a valid request method")
+
     data, shown, shown_headers = _head(method, path, headers) + body, b"", headers
     secret = {name for name, _ in headers if is_secret(name) or name.lower() in added.headers}
     if secret:
         shown_headers = [
             (name, b"(withheld)" if name in secret else value) for name, value in headers
         ]
-    if proxy is None:  # else it contains the proxy's URL and password
+    if proxy is None:  # otherwise the request contains the proxy's URL and password
         shown = _head(method, path, shown_headers) + body if secret else data
     return WireRequest(
         Endpoint(scheme, host.lower(), port, proxy),
@@ -183,7 +191,7 @@ def wire_request(request: Request) -> WireRequest:
 
 
 def tunnel_request(endpoint: Endpoint, proxy: Proxy) -> WireRequest:
-    """Return the request to *proxy* for a tunnel to *endpoint*."""
+    """Return the CONNECT request that asks *proxy* for a tunnel to *endpoint*."""
     target = f"{endpoint.host}:{endpoint.port}"
     headers = [(b"Host", target.encode())]
     if proxy.authorization:
@@ -192,10 +200,13 @@ def tunnel_request(endpoint: Endpoint, proxy: Proxy) -> WireRequest:
     return WireRequest(endpoint, data, (), b"", (), has_body=False, is_reusing=False)
 
 
-def _joined(
+def _with_additions(
     headers: list[tuple[bytes, bytes]], added: dict[bytes, bytes]
 ) -> list[tuple[bytes, bytes]]:
-    """Return *headers* with *added*, which replace those of the same name; cookies are joined."""
+    """Return *headers* with the fields *added* to them.
+
+    Added fields replace those of the same name; cookies are joined.
+    """
     cookies = [value for name, value in headers if name == b"Cookie" and b"cookie" in added]
     kept = [field for field in headers if field[0].lower() not in added]
     for name, value in added.items():
@@ -205,7 +216,10 @@ def _joined(
 
 
 def _parts(url: str) -> tuple[str, str | None, str, int, str]:
-    """Return scheme, credentials, host, port, and path and query of *url*, as written."""
+    """Return scheme, credentials, host, port, and path with query of *url*.
+
+    Raises ValueError if *url* is not an http or https URL.
+    """
     match = _URL.fullmatch(url)
     if match is None:
         raise ValueError("not an http or https URL with a host")
@@ -220,6 +234,7 @@ def _parts(url: str) -> tuple[str, str | None, str, int, str]:
 
 
 def _proxy(url: str, authorization: bytes) -> Proxy:
+    """Return the proxy at *url*; credentials in the URL replace *authorization*."""
     scheme, credentials, host, port, _ = _parts(url if "://" in url else f"http://{url}")
     if credentials:
         authorization = _basic(credentials)
@@ -227,14 +242,15 @@ def _proxy(url: str, authorization: bytes) -> Proxy:
 
 
 def _basic(credentials: str) -> bytes:
-    """Return the *credentials* of a URL as a header value (RFC 7617)."""
-    both = credentials if ":" in credentials else f"{credentials}:"
-    return b"Basic " + b64encode(unquote_to_bytes(both))
+    """Return the *credentials* of a URL as the value of an Authorization field (RFC 7617)."""
+    user_and_password = credentials if ":" in credentials else f"{credentials}:"
+    return b"Basic " + b64encode(unquote_to_bytes(user_and_password))
 
 
 def _head(method: str, target: str, headers: list[tuple[bytes, bytes]]) -> bytes:
+    """Return request line and header; raise ValueError if a field has a control character."""
     lines = b"".join([b"%b: %b\r\n" % field for field in headers])
-    # A line end in a field would allow to add other fields.
+    # With a line end, a field could smuggle in other fields.
     if len(lines.translate(None, _CONTROL)) != len(lines) - 2 * len(headers):
         raise ValueError("a control character in a header field")
     return b"%b %b HTTP/1.1\r\n%b\r\n" % (method.encode(), target.encode(), lines)

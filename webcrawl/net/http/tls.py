@@ -1,12 +1,13 @@
-"""TLS between the transport of a connection and the protocol over it.
+"""TLS layer between the transport of a connection and the protocol that uses it.
 
-Uses pyOpenSSL, as Scrapy itself does: its OpenSSL comes with `cryptography` and is kept up to date
-by pip. With the system's OpenSSL 3.0 under Python's `ssl` a handshake takes 1.5 times as long, and
-uvloop's TLS takes 256 KiB per connection. pyOpenSSL makes the context. Connections call OpenSSL
-directly, with the same bindings (docs/why/decisions.md, 2026-11-23).
+It uses pyOpenSSL, as Scrapy itself does: its OpenSSL comes with `cryptography` and is kept up to
+date by pip. With the system's OpenSSL 3.0 under Python's `ssl`, a handshake takes 1.5 times as
+long, and uvloop's TLS takes 256 KiB per connection. pyOpenSSL creates the context. Connections call
+OpenSSL directly, with the same bindings (docs/why/decisions.md, 2026-11-23).
 
-Invariants: the protocol learns of a connection only when the handshake is done and, if certificates
-are verified, the server has one for its name. What the protocol writes is never sent unencrypted.
+Invariants: the protocol is told of a connection only when the handshake is done and, if
+certificates are verified, the server has a valid one for its name. Data that the protocol writes is
+never sent unencrypted.
 """
 
 from __future__ import annotations
@@ -49,16 +50,17 @@ _CURVES = b"X25519:P-256:X448:P-521:P-384"
 _SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 #: Shared by all connections for OpenSSL's output: twice what the loops receive in one read.
 _BUFFER = _FFI.new("char[]", 512 * 1024)
-#: Handshakes of a connection after the first. IIS and Apache start one to ask for a certificate.
+#: Maximum number of handshakes of a connection after the first. IIS and Apache start another one to
+#: ask for a certificate.
 _MAX_RENEGOTIATIONS = 4
 
 
 class UnclosedError(ssl.SSLError):
-    """The error of a connection that the server closed without TLS's close_notify."""
+    """The server closed the connection without TLS's close_notify."""
 
 
 class TlsContext:
-    """The TLS settings of all connections."""
+    """The TLS settings of all connections; *is_verified* tells whether certificates are checked."""
 
     def __init__(self, context: SSL.Context, *, is_verified: bool) -> None:
         self.context = context
@@ -66,7 +68,7 @@ class TlsContext:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from Scrapy's TLS settings and the environment variable SSLKEYLOGFILE.
+        """Create a context from Scrapy's TLS settings and the environment variable SSLKEYLOGFILE.
 
         Raises FatalError with one sentence for an invalid value.
         """
@@ -78,7 +80,7 @@ class TlsContext:
         try:
             context.set_min_proto_version(minimum or ssl.TLSVersion.TLSv1_2)
             if minimum is not None and minimum < ssl.TLSVersion.TLSv1_2:
-                # At a higher level OpenSSL does not offer older versions, whatever the minimum is.
+                # At higher security levels OpenSSL does not offer older versions.
                 ciphers = f"{ciphers or 'DEFAULT'}:@SECLEVEL=0"
             if maximum is not None:
                 context.set_max_proto_version(maximum)
@@ -86,6 +88,7 @@ class TlsContext:
             raise FatalError(
                 f"OpenSSL rejects DOWNLOAD_TLS_MIN_VERSION or DOWNLOAD_TLS_MAX_VERSION: {e}."
             ) from None
+
         try:
             if ciphers:
                 context.set_cipher_list(ciphers.encode())
@@ -93,12 +96,14 @@ class TlsContext:
             raise FatalError(
                 f"DOWNLOADER_CLIENT_TLS_CIPHERS is not a cipher list of OpenSSL: {ciphers!r}."
             ) from None
+
         is_verified = settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES")
         if is_verified:
             context.set_default_verify_paths()
             context.set_verify(SSL.VERIFY_PEER)
-            # Another handshake could present a certificate for another name.
+            # In another handshake the server could present a certificate for a different name.
             context.set_options(SSL.OP_NO_RENEGOTIATION)
+
         context.set_alpn_protos([b"http/1.1"])
         context.set_mode(SSL.MODE_RELEASE_BUFFERS)
         context.clear_mode(_LIB.SSL_MODE_ENABLE_PARTIAL_WRITE)
@@ -115,12 +120,16 @@ class TlsContext:
         _log_keys(context)
         return cls(context, is_verified=is_verified)
 
-    def over(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
-        """Return a transport for *protocol*, to be the protocol of a connection to *host*."""
+    def new_layer(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
+        """Return a TLS layer between *protocol* and a connection to *host*.
+
+        It is the transport of *protocol*, and is to be the protocol of the connection.
+        """
         return TlsTransport(self, host, protocol)
 
 
 def _version(settings: BaseSettings, name: str) -> ssl.TLSVersion | None:
+    """Return the TLS version in the setting *name*; raise FatalError if it is not valid."""
     value = settings[name]
     if value is None:
         return None
@@ -131,9 +140,9 @@ def _version(settings: BaseSettings, name: str) -> ssl.TLSVersion | None:
 
 
 def _log_keys(context: SSL.Context) -> None:
-    """Append the keys of *context*'s connections to the file SSLKEYLOGFILE, if that is set.
+    """Append the keys of the connections of *context* to the file SSLKEYLOGFILE, if that is set.
 
-    Tools need them to read recorded packets.
+    Tools need these keys to decrypt recorded packets.
     """
     if not (name := os.environ.get("SSLKEYLOGFILE")):
         return
@@ -154,7 +163,10 @@ def _log_keys(context: SSL.Context) -> None:
 
 
 class TlsTransport(asyncio.Transport, asyncio.Protocol):
-    """The protocol of a connection's transport, and the transport of another protocol over it."""
+    """TLS over a connection to *host*: the protocol of its transport, and a transport itself.
+
+    *protocol* receives the decrypted data, and its writes are encrypted.
+    """
 
     _below: asyncio.Transport
     _error: ssl.SSLError | None = None
@@ -175,8 +187,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             _LIB.SSL_set_tlsext_host_name(tls, host.encode())
         _LIB.SSL_set_connect_state(tls)
 
-    async def opened(self) -> None:
-        """Wait until the handshake is done. The connection is closed if it fails or is cancelled.
+    async def wait_until_open(self) -> None:
+        """Wait until the handshake is done; close the connection if it fails or is cancelled.
 
         Raises OSError, which includes SSLError.
         """
@@ -189,30 +201,31 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         finally:
             self._handshake = None
 
-    def names(self) -> str:
-        """Return version and cipher suite of the connection: ``TLSv1.3 TLS_AES_128_GCM_SHA256``."""
+    def version_and_cipher(self) -> str:
+        """Return TLS version and cipher suite, such as ``TLSv1.3 TLS_AES_128_GCM_SHA256``."""
         version = _LIB.SSL_get_version(self._tls)
         cipher = _LIB.SSL_CIPHER_get_name(_LIB.SSL_get_current_cipher(self._tls))
         return f"{_text(version)} {cipher_suite(_text(cipher))}"
 
     def certificate(self) -> bytes | None:
-        """Return the server's certificate, DER."""
-        found = _LIB.SSL_get_peer_certificate(self._tls)
-        if not found:
+        """Return the server's certificate in DER form, or None if there is none."""
+        x509 = _LIB.SSL_get_peer_certificate(self._tls)
+        if not x509:
             return None
         bio = _LIB.BIO_new(_LIB.BIO_s_mem())
-        _LIB.i2d_X509_bio(bio, found)
+        _LIB.i2d_X509_bio(bio, x509)
         certificate: bytes = _FFI.unpack(_BUFFER, _LIB.BIO_read(bio, _BUFFER, len(_BUFFER)))
         _LIB.BIO_free(bio)
-        _LIB.X509_free(found)
+        _LIB.X509_free(x509)
         return certificate
 
     # Called by the protocol.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypt *data* and send it."""
         if self._is_over:
             return
-        _LIB.ERR_clear_error()  # an old error would be taken for one of this connection
+        _LIB.ERR_clear_error()  # an old error would be taken for an error of this connection
         if _LIB.SSL_write(self._tls, _FFI.from_buffer(data), len(data)) > 0:
             self._send()
         else:
@@ -245,6 +258,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._continue_handshake()
 
     def data_received(self, data: bytes) -> None:
+        """Decrypt *data*, or continue the handshake with it."""
         self._count(len(data))
         if self._is_over:
             return
@@ -263,6 +277,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._error = UnclosedError("the connection was closed without a close_notify")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the protocol, or the waiting handshake, that the connection is lost."""
         self._is_over = True
         error, self._error = self._error or exc, None
         if self._is_open:
@@ -271,11 +286,11 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             error = error or ConnectionResetError("the server hung up during the TLS handshake")
             self._handshake.set_exception(error)
             self._handshake.exception()  # not an error if nothing waits for it any more
-        # Free 80 kB that the garbage collector does not know about, even if this object lives on.
+        # Free 80 kB that the garbage collector does not know about, even if this object is kept.
         del self._tls
 
     def _continue_handshake(self) -> None:
-        """Continue the handshake."""
+        """Continue the handshake with the data received; if it is done, open the connection."""
         _LIB.ERR_clear_error()
         result = _LIB.SSL_do_handshake(self._tls)
         if result <= 0:
@@ -284,6 +299,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             elif self._fence is None or self._fence.is_open():
                 self._send()
             return  # if the fence is closed, the download is about to be cancelled
+
         try:
             if self._is_verified:
                 is_address = _is_address(self._host)
@@ -294,11 +310,12 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         except (VerificationError, CertificateError, ValueError) as e:
             self._end(ssl.SSLError(str(e) or type(e).__name__))
             return
+
         if self._handshake is not None and not self._handshake.done():
             self._is_open = True
             self._protocol.connection_made(self)
             self._handshake.set_result(None)
-            # The last of the handshake goes out with the first request.
+            # The last data of the handshake is sent together with the first request.
             self._read()
 
     def _read(self) -> None:
@@ -308,29 +325,32 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         size = 0
         while (result := _LIB.SSL_read(tls, _BUFFER + size, len(_BUFFER) - size)) > 0:
             size += result
+
         error = _LIB.SSL_get_error(tls, result)
         failure: ssl.SSLError | None = None
         if _LIB.SSL_total_renegotiations(tls) > _MAX_RENEGOTIATIONS:
             failure = ssl.SSLError("too many renegotiations")
         elif error not in (_LIB.SSL_ERROR_WANT_READ, _LIB.SSL_ERROR_ZERO_RETURN):
             failure = _failure()
+
         if size:
             self._protocol.data_received(_FFI.unpack(_BUFFER, size))
         if failure or error == _LIB.SSL_ERROR_ZERO_RETURN:
             self._end(failure)
 
     def _send(self) -> None:
-        """Send what OpenSSL has written."""
+        """Send the encrypted data that OpenSSL has produced."""
         while not self._is_over and (size := _LIB.BIO_read(self._out, _BUFFER, len(_BUFFER))) > 0:
             self._below.write(_FFI.unpack(_BUFFER, size))
 
     def _end(self, failure: ssl.SSLError | None) -> None:
-        """Close the connection after *failure*, or because the server closed it."""
+        """Close the connection because of *failure*, or None if the server closed it."""
         self._error = failure
         self.abort()
 
 
 def _text(name: Any) -> str:
+    """Return the C string *name* as text."""
     return cast("bytes", _FFI.string(name)).decode()
 
 
@@ -343,7 +363,8 @@ def _failure() -> ssl.SSLError:
 
 
 def _is_address(host: str) -> bool:
-    # The URL Standard tells IPv4 addresses from names in the same way.
+    """Return whether *host* is an IP address, not a name."""
+    # The URL Standard distinguishes IPv4 addresses from names in the same way.
     return ":" in host or host.rpartition(".")[2].isdigit()
 
 
@@ -356,10 +377,14 @@ _CIPHER = re.compile(
 
 @lru_cache(256)
 def cipher_suite(name: str) -> str:
-    """Return the IANA name of the cipher suite that OpenSSL calls *name*; *name* for a rare one."""
+    """Return the IANA name of the cipher suite that OpenSSL calls *name*.
+
+    Names of rare suites are returned unchanged.
+    """
     match = _CIPHER.fullmatch(name)
     if match is None:
         return name
+
     exchange, cipher, bits, gcm, ccm, tag, digest = match.groups()
     parts = ["TLS", (exchange or "RSA").replace("-", "_"), "WITH"]
     if cipher is None:
