@@ -6,10 +6,11 @@ from collections import Counter
 
 
 class LinkCounts:
-    """Counts of the links of this run's pages; `PAGE_MAX_BYTES` limits its memory."""
+    """Counts the links on this run's pages. `PAGE_MAX_BYTES` limits the memory used."""
 
     def __init__(self) -> None:
-        self._pages: Counter[int] = Counter()  # by the number of their links
+        # The number of pages, by their number of links.
+        self._pages: Counter[int] = Counter()
         self._unique = 0
 
     def add(self, found: int, distinct: int) -> None:
@@ -18,7 +19,7 @@ class LinkCounts:
         self._unique += distinct
 
     def stats(self) -> dict[str, float]:
-        """Return sums and averages per page, by their names in the crawl's statistics."""
+        """Return sums and averages per page, keyed by their names in the crawl's stats."""
         pages = self._pages.total()
         if not pages:
             return {}
@@ -33,6 +34,7 @@ class LinkCounts:
         }
 
     def _median(self, pages: int) -> int:
+        """Return the median number of links of *pages* pages."""
         so_far = 0
         for links, count in sorted(self._pages.items()):
             so_far += count
