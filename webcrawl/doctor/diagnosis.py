@@ -171,6 +171,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     limited = f"{now.limit} was reached; {workers}"
     pauses = ", ".join(name.replace("_", " ") for name in now.pauses)
     waiting = f"{counted(now.waiting, 'URL')} waiting"
+    over_budget = f"{sum(_over_budget(now).values()):,.0f} URLs parked"
     resting = (
         "1 host is in its pause"
         if now.resting == 1
@@ -196,7 +197,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.CONTACT_RATE: limited,
         Cause.DISK: backed_up if now.is_backed_up else late,
         Cause.MODULES: blocked if share >= _BLOCKS else backed_up,
-        Cause.BUDGETS: f"{sum(_over_budget(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
+        Cause.BUDGETS: f"{over_budget}, {now.waiting:,} waiting",
         Cause.OUTAGE: pauses,
         Cause.PAUSED: pauses,
         Cause.NOTHING_LEFT: f"{nothing}, {left}" if left else nothing,

@@ -34,7 +34,7 @@ class Histogram:
         self.total += secs
 
     def quantile(self, share: float) -> float:
-        """Return the upper bound in seconds of the bucket with the quantile *share*; 0.0 if empty."""
+        """Return the upper bound, in seconds, of the bucket with quantile *share*; 0.0 if empty."""
         remaining = share * sum(self.counts)
         for bucket, count in enumerate(self.counts):
             remaining -= count

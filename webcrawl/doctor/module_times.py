@@ -63,7 +63,7 @@ class ModuleTimes:
 
     @types.coroutine
     def _run(self, work: Any, name: str) -> Any:
-        """Run the coroutine *work* like ``await``, and measure the time in which it does not wait."""
+        """Run the coroutine *work* like ``await``, and measure the time between its waits."""
         resume: Any = work.send
         value: Any = None
         while True:

@@ -13,11 +13,11 @@ import math
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-# A projection needs this many samples. The time so far is divided into parts, and one sample is kept
-# for each.
+# A projection needs this many samples. The time so far is divided into parts, and one sample is
+# kept for each.
 _MIN_SAMPLES, _PARTS = 7, 64
-# The present rate is measured over the longest of: these seconds, this share of the time so far, and
-# the time for this many URLs.
+# The present rate is measured over the longest of: these seconds, this share of the time so far,
+# and the time for this many URLs.
 _RATE_SECS, _RATE_SHARE, _RATE_URLS = 60.0, 0.1, 20
 # Shares of the time so far over which the movement of the end is measured.
 _WINDOWS = (0.125, 0.25, 0.5)

@@ -1,4 +1,4 @@
-"""Commands to the running crawl, by a Unix socket (control/)."""
+"""Receives commands for the running crawl: over a Unix socket, or Redis in a hive (control/)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class TakesCommands:
-    """Extension that opens ``control`` and its socket before the first request is sent."""
+    """Extension that starts to accept commands before the first request is sent."""
 
     control: Control | None = None
     _socket: ControlSocket | None = None

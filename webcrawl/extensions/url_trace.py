@@ -1,4 +1,4 @@
-"""Recording of a URL trace (URL_TRACE)."""
+"""Records a URL trace: all links of a crawl, in the file URL_TRACE."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class UrlTraceRecorder:
 class _TracedLinks:
     """Sink that passes links on to *sink* and records them.
 
-    A link is recorded as leaving if *place_of* differs for its host and its page's host.
+    *place_of* returns the shard of a host, or the host itself. A link is recorded as leaving if its
+    host and its page's host are in different places.
     """
 
     def __init__(self, sink: LinkSink, trace: UrlTrace, place_of: Callable[[str], object]) -> None:
@@ -69,6 +70,6 @@ class _TracedLinks:
     def submit(self, batch: LinkBatch) -> None:
         self._sink.submit(batch)
         place_of, source = self._place_of, batch.source
-        here = place_of(host_of(source.url))
-        leave = [bool(source.url) and place_of(host) != here for host in batch.hosts]
-        self._trace.add(batch.fingerprints, leave, source.at)
+        source_place = place_of(host_of(source.url))
+        is_leaving = [bool(source.url) and place_of(host) != source_place for host in batch.hosts]
+        self._trace.add(batch.fingerprints, is_leaving, source.at)
