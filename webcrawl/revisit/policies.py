@@ -29,8 +29,8 @@ _PRIOR = 0.5
 _MAX_HOSTS = 1 << 16
 # How far a visit may move the threshold of its host.
 _STEP = 0.05
-# Longer intervals than this multiple of *secs* count as this long. With a lower maximum a host would
-# get too few visits, because many intervals are longer.
+# Longer intervals than this multiple of *secs* count as this long. With a lower maximum a host
+# would get too few visits, because many intervals are longer.
 _LONGEST = 5.0
 
 
