@@ -132,7 +132,7 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     has_work = now.ready > 0 or now.in_process - now.on_wire > _SOME * now.workers
     has_work, is_backed_up = (not is_blocked and value for value in (has_work, now.is_backed_up))
     is_empty = not (now.waiting or now.in_process or now.looking_up)
-    parked = sum(_over_budget(now).values())
+    parked = sum(_by_budget(now).values())
     max_parked = _MAX_PARKED * (now.waiting + now.in_process)
     failing = now.parked.get(_FAILING, 0)
     refusing = sum(now.refusing.values())
@@ -171,7 +171,6 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     limited = f"{now.limit} was reached; {workers}"
     pauses = ", ".join(name.replace("_", " ") for name in now.pauses)
     waiting = f"{counted(now.waiting, 'URL')} waiting"
-    over_budget = f"{sum(_over_budget(now).values()):,.0f} URLs parked"
     resting = (
         "1 host is in its pause"
         if now.resting == 1
@@ -197,7 +196,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.CONTACT_RATE: limited,
         Cause.DISK: backed_up if now.is_backed_up else late,
         Cause.MODULES: blocked if share >= _BLOCKS else backed_up,
-        Cause.BUDGETS: f"{over_budget}, {now.waiting:,} waiting",
+        Cause.BUDGETS: f"{sum(_by_budget(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
         Cause.OUTAGE: pauses,
         Cause.PAUSED: pauses,
         Cause.NOTHING_LEFT: f"{nothing}, {left}" if left else nothing,
@@ -218,7 +217,7 @@ def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     if cause is Cause.WORKERS and (now.ready or now.queued) and use.process < _LITTLE_CPU:
         return f"set CONCURRENT_REQUESTS={2 * now.workers}"
     if cause is Cause.BUDGETS:
-        reasons = _over_budget(now)
+        reasons = _by_budget(now)
         return f"raise {BUDGETS[max(reasons, key=reasons.__getitem__)]}"
     if cause is Cause.MODULES and now.blocked_by[1] >= _BLOCKS:
         return "run that module in a thread: set off_loop, or use asyncio.to_thread"
@@ -245,7 +244,7 @@ def shares_of(stats: Mapping[str, float], prefix: str = "") -> str:
     return ", ".join(f"{cause.words} {secs[cause] / total:.0%}" for cause in shown)
 
 
-def _over_budget(now: CrawlActivity) -> dict[str, float]:
+def _by_budget(now: CrawlActivity) -> dict[str, float]:
     """Return the numbers of parked URLs that only a larger budget releases, by reason."""
     return {reason: number for reason, number in _parked_for_good(now).items() if reason in BUDGETS}
 

@@ -42,7 +42,7 @@ _ROBOTS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 # Scrapy's own middlewares change the priority of Requests that have one of these in their meta.
 _PRIORITY_KEYS = frozenset({"retry_times", "redirect_times"})
 # Keys of Request.meta without effect, and what to use instead.
-_META_WITHOUT_EFFECT = {
+_USELESS_META = {
     "download_slot": "POLITENESS_KEY, which groups URLs that share one pause",
     "dont_obey_robotstxt": "ROBOTSTXT_OBEY, for the whole spider",
 }
@@ -82,10 +82,9 @@ class ScrapySettings:
 
     def request_scheduled(self, request: Request, spider: Spider) -> None:
         """Warn about attributes of an ordinary Request that have no effect here."""
-        for key in _META_WITHOUT_EFFECT.keys() & request.meta.keys():
+        for key in _USELESS_META.keys() & request.meta.keys():
             self._warn(
-                f'meta["{key}"] has no effect in this crawl; instead: {_META_WITHOUT_EFFECT[key]}',
-                spider,
+                f'meta["{key}"] has no effect in this crawl; instead: {_USELESS_META[key]}', spider
             )
         if request.priority and _PRIORITY_KEYS.isdisjoint(request.meta):
             sentence = "Request.priority has no effect in this crawl; instead: FRONTIER_PRIORITIZER"

@@ -83,8 +83,8 @@ class Hints:
         """
         record, now = self.records.get(entry.host), int(self.clock())
         followed, judged, right, allowance = _counts_of(record)
-        is_mostly_wrong = 2 * right < judged
-        if not allowance or (is_mostly_wrong and judged < followed):
+        # If most hints were wrong, one more is followed only when all others have been judged.
+        if not allowance or (2 * right < judged < followed):
             return
 
         last = self._stored_result(entry) or _HintResult(History(), is_judged=False)

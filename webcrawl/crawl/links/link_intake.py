@@ -80,14 +80,11 @@ class LinkBatch(NamedTuple):
     def split(self, number_of: Callable[[str], int]) -> Iterator[tuple[int, LinkBatch]]:
         """Yield (shard, its part of the batch); *number_of* returns the shard of a host."""
         links_by_shard = _by_shard(self.hosts, number_of)
-        seed_hosts_by_shard = {} if self.seeds is None else _by_shard(self.seeds.hosts, number_of)
-        for number in sorted(links_by_shard.keys() | seed_hosts_by_shard.keys()):
+        sites_by_shard = {} if self.seeds is None else _by_shard(self.seeds.hosts, number_of)
+        for number in sorted(links_by_shard.keys() | sites_by_shard.keys()):
             indexes = links_by_shard.get(number, [])
             is_whole = len(indexes) == len(self.hosts) and self.seeds is None
-            yield (
-                number,
-                self if is_whole else self.only(indexes, seed_hosts_by_shard.get(number, ())),
-            )
+            yield number, self if is_whole else self.only(indexes, sites_by_shard.get(number, ()))
 
     def only(self, indexes: Sequence[int], seed_hosts: Sequence[int] = ()) -> LinkBatch:
         """Return a batch with only the links at *indexes*, and the hosts at *seed_hosts*."""

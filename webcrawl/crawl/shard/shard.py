@@ -256,28 +256,27 @@ class Shard:
         Excess entries are dropped when something is added, or with the next merge.
         """
 
-        def share_of_setting(name: str) -> int:
+        def share_of(name: str) -> int:
             return part_of(name, self.settings.sizes[name], shards=shards)
 
-        def share(sizes: tuple[int, int]) -> int:
+        def even_share(sizes: tuple[int, int]) -> int:
             return max(sizes[0] // shards, sizes[1])
 
-        self.frontier.resize(queues=share_of_setting("queues"), rests=share(_RESTS))
+        self.frontier.resize(queues=share_of("queues"), rests=even_share(_RESTS))
         if isinstance(self.eliminator, Eliminator):  # a custom one has its own limits
             self.eliminator.resize(
-                buffer_size=share_of_setting("SEEN_BUFFER_SIZE"),
-                cache_size=share_of_setting("SEEN_CACHE_SIZE"),
+                buffer_size=share_of("SEEN_BUFFER_SIZE"), cache_size=share_of("SEEN_CACHE_SIZE")
             )
-        self.content.resize(share(_DOCUMENTS))
+        self.content.resize(even_share(_DOCUMENTS))
         for table in (self.ranks, self._tables.domains):
-            table.resize(share(_NEW_RANKS))
+            table.resize(even_share(_NEW_RANKS))
         self.hosts.records.resize(
-            size=share_of_setting("hosts"),
-            robots_size=share_of_setting("robots"),
-            counters=share(_COUNTERS),
-            database_kib=share(_DATABASE_KIB),
+            size=share_of("hosts"),
+            robots_size=share_of("robots"),
+            counters=even_share(_COUNTERS),
+            database_kib=even_share(_DATABASE_KIB),
         )
-        self.hosts.robots.robots.resize(size=share(_RULES), max_bytes=share(_RULES_BYTES))
+        self.hosts.robots.robots.resize(size=even_share(_RULES), max_bytes=even_share(_RULES_BYTES))
 
     def open(self, state: StateDirectory, *, forgets: bool = False) -> None:
         """Open all parts from the saved *state*, and attach them to it. Blocks.
