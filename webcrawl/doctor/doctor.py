@@ -104,7 +104,7 @@ class Doctor:
 
     @property
     def sees_nothing_left(self) -> bool:
-        """Whether the crawl had nothing left to do at the last look."""
+        """Return whether the crawl had nothing left to do at the last look."""
         return self._named is Cause.NOTHING_LEFT
 
     def diagnosis(self) -> Diagnosis:

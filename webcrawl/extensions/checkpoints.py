@@ -22,6 +22,7 @@ class Checkpoints:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Start the periodic checkpoints."""
         every = number(crawler.settings, "CHECKPOINT_INTERVAL_SECS", at_least=0)
         if not every:
             raise NotConfigured("CHECKPOINT_INTERVAL_SECS is 0")

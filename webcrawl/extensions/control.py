@@ -41,9 +41,11 @@ class TakesCommands:
         return extension
 
     async def spider_opened(self) -> None:
+        """Start to accept commands. In a hive they come over Redis, otherwise over a socket."""
         process = process_of(self._crawler)
         if process is None:
             return
+
         job, hive = process.job, self._crawler.settings.get("HIVE")
         command_line = f"scrapy control {f'-s HIVE={hive}' if hive else job.path}"
         self.control = Control(process, command_line=command_line)
@@ -60,6 +62,7 @@ class TakesCommands:
         except Exception as error:  # noqa: BLE001  # Scrapy would continue without the commands in force
             process.stop.fail(error)
             return
+
         self._socket = ControlSocket(jobdir=job.path, control=self.control)
         try:
             await self._socket.open()

@@ -103,6 +103,7 @@ class CriticalErrors:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build from MODULE_MAX_FAILURES and BREAKER_MAX_ERRORS. Raises FatalError."""
         jobdir = crawler.settings["JOBDIR"]
         if not jobdir:
             raise NotConfigured

@@ -45,6 +45,7 @@ class DiskGuard:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build from DISK_MIN_FREE_BYTES and the directories in which modules write."""
         settings = crawler.settings
         floor_bytes = whole(settings, "DISK_MIN_FREE_BYTES", at_least=0)
         jobdir = settings["JOBDIR"]

@@ -27,6 +27,7 @@ class CloseWithFewHosts:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Start the periodic checks. Raises NotConfigured unless CLOSESPIDER_FEW_HOSTS is set."""
         min_hosts = whole(crawler.settings, "CLOSESPIDER_FEW_HOSTS", at_least=0)
         secs = number(crawler.settings, "CLOSESPIDER_FEW_HOSTS_SECS", at_least=0)
         if not min_hosts:

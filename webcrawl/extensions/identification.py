@@ -51,6 +51,7 @@ class Identification:
         return extension
 
     def spider_opened(self, spider: Spider) -> None:
+        """Warn if the user agent of a live crawl names no contact."""
         # Scrapy still reads this attribute of old spiders.
         agent = getattr(spider, "user_agent", None) or self._agent
         if self._live and not IN_AGENT.search(agent):

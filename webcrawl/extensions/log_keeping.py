@@ -36,6 +36,7 @@ class LogKeeping:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build from KEEP_DAYS, and start the hourly checks."""
         settings = crawler.settings
         days = number(settings, "KEEP_DAYS", at_least=0)
         if not (days and settings["JOBDIR"]):

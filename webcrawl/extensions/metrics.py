@@ -46,6 +46,7 @@ class Metrics:
         return metrics
 
     def spider_opened(self) -> None:
+        """Start to listen, and log the address."""
         process = process_of(self._crawler)
         if process is None:
             return

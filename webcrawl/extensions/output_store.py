@@ -59,6 +59,7 @@ class OutputStore:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build from OUTPUT_STORE. Raises FatalError if the store cannot be used."""
         settings = crawler.settings
         url = settings["OUTPUT_STORE"]
         if not url:

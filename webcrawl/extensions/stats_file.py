@@ -69,6 +69,7 @@ class StatsFile:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build for the stats file in JOBDIR, with the intervals in the settings."""
         jobdir = crawler.settings["JOBDIR"]
         if not jobdir:
             raise NotConfigured

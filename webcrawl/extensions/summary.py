@@ -47,6 +47,7 @@ class Summary:
         return extension
 
     def engine_stopped(self) -> None:
+        """Print and log the summary, unless the crawl ended with an error."""
         stats = self._crawler.stats.get_stats()
         if "finish/error" in stats:
             return  # the command prints the error, which should not be lost among numbers

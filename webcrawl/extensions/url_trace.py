@@ -40,6 +40,7 @@ class UrlTraceRecorder:
         return cls(crawler=crawler, trace=UrlTrace(path=Path(directory) / settings["URL_TRACE"]))
 
     def _opened(self) -> None:
+        """Open the trace, and record all links that are submitted from now on."""
         process, trace = process_of(self._crawler), self._trace
         if process is None:
             return

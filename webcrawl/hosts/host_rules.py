@@ -97,7 +97,7 @@ class HostRules:
 
     @property
     def has_delays(self) -> bool:
-        """Whether a file or a command may affect the pauses of any host."""
+        """Return whether a file or a command may affect the pauses of any host."""
         return bool(self.policies.rules.tables or self._commands.get("pace"))
 
     def pace_of(self, host: str) -> float:

@@ -89,7 +89,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def holds_document(self) -> bool:
-        """Whether the URL had a document at its last visit, and its bytes are known."""
+        """Return whether the URL had a document at its last visit whose fingerprint is known."""
         return bool(self.content and self.stored_at)
 
     def is_denied(self, now: float) -> bool:
@@ -98,7 +98,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the URL had a document, but has been denied by robots.txt for a day."""
+        """Return whether the URL had a document, but robots.txt has denied it for a day."""
         return bool(self.denied_at and self.content and not self.stored_at)
 
     def with_document(self, copy: History) -> History:

@@ -50,7 +50,7 @@ _MAX_LOST_HOSTS = 16
 
 
 class Way(enum.Enum):
-    """What can happen next to a URL that was leased."""
+    """The ways in which a lease can be completed: what happens next to its URL."""
 
     FINISH = "it is finished, with an outcome"
     RETRY = "it is retried, after the other URLs of its host"
@@ -244,7 +244,7 @@ class Completion:
         fetch: Fetch | None = None,
         robots_line: str = "",
     ) -> None:
-        """Complete *lease*: do with its URL what *way* says. Raises OSError when the disk is full.
+        """Complete *lease* in the given *way*. Raises OSError when the disk is full.
 
         why: the outcome of a finished URL, or the reason of a parked one.
         other: the entry that replaces a retried one, or that goes before one that is put back.
@@ -273,7 +273,7 @@ class Completion:
                 shard.frontier.finish(lease)
 
     def _visit(self, shard: Shard, entry: Entry, outcome: str, fetch: Fetch | None = None) -> Visit:
-        """Return what this visit to the URL of *entry* found, and when the next one is due."""
+        """Return the result of this visit of *entry*, and when the next visit is due."""
         return decide(
             entry,
             outcome,
@@ -391,6 +391,7 @@ class Completion:
         dropped: list[Entry] = []
 
         def drop_covered(batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
+            """Return (entries to release, entries to park again); the others are dropped."""
             kept = []
             for data in batch:
                 entry = decode(data)

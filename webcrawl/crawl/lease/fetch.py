@@ -53,7 +53,7 @@ class Fetch(msgspec.Struct, eq=False):
     expected_bytes: the expected size, see net/rates.py; None if nothing is sent.
     is_released: the host was released, or the frontier has taken URL and host back.
     page: the result of processing the page.
-    history: what is known of the URL's document from earlier fetches; None at the first one.
+    history: facts about the URL's document from earlier fetches; None at the first fetch.
     """
 
     lease: Lease[Shard]
@@ -140,20 +140,20 @@ class Fetch(msgspec.Struct, eq=False):
         if response is None:
             return None
 
-        found = validators(response.headers)
+        sent_validators = validators(response.headers)
         stored_copy = None
         if page.document:
             stored_copy = History(
                 stored_at=self.sent_wall,
                 content=page.tested,
                 is_duplicate=page.is_duplicate,
-                etag=found.get("etag", ""),
-                modified=found.get("modified", ""),
+                etag=sent_validators.get("etag", ""),
+                modified=sent_validators.get("modified", ""),
                 links=page.links,
                 text=page.text,
             )
 
-        return Answer(response.status, page.visit, page.is_same, found, stored_copy)
+        return Answer(response.status, page.visit, page.is_same, sent_validators, stored_copy)
 
     @property
     def holds_url(self) -> bool:
@@ -180,7 +180,7 @@ class Fetch(msgspec.Struct, eq=False):
 
     @property
     def received_bytes(self) -> int:
-        """Return the size of the response's body as received, before decoding; 0 without one."""
+        """Return the size of the body as received, before decoding; 0 without a response."""
         if self.response is None:
             return 0
         return len(self.response.meta.get("wire_body", self.response.body))

@@ -213,6 +213,7 @@ class OutcomeLog:
     def _line(
         self, entry: Entry, outcome: str, visit: Visit, fetch: Fetch | None, robots: str
     ) -> bytes:
+        """Return the encoded line; for the arguments see ``finished``."""
         return _encode(
             OutcomeLine(
                 at=round(self.clock(), 3),

@@ -102,7 +102,7 @@ def _encodable(value: Any) -> Any:
 
 
 def _extension(code: int, data: memoryview) -> Any:
-    """Decode *data* of a msgpack extension; only tuples are one."""
+    """Decode the *data* of a msgpack extension; the only one is for tuples."""
     if code != _TUPLE:
         raise NotPlainError(f"it has the msgpack extension {code}")
     return tuple(_decode_list(data))

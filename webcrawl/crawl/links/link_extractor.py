@@ -185,7 +185,7 @@ class PageLinks:
         return None if extractor is None else self._extract(page, kind, extractor)
 
     def _kind_of(self, page: Page) -> str:
-        """Return as what *page* is parsed: a content type, "sitemap" or "feed"; "" if unknown."""
+        """Return the type as which *page* is parsed: a content type, "sitemap", "feed", or ""."""
         kind = page.content_type
         is_named_sitemap = page.kind == "sitemap"
         if not is_named_sitemap and (kind in HTML_TYPES or kind in self._extractors):
@@ -204,7 +204,7 @@ class PageLinks:
 
     def _read_html(self, page: Page) -> list[tuple[str, str]]:
         """Add the links of the HTML of *page* to it; return its ``<meta>`` tags for robots."""
-        found = extract(
+        result = extract(
             page.body,
             url=page.url,
             charset=page.charset,
@@ -215,10 +215,10 @@ class PageLinks:
             header_links=page.links,
             keeps_repeats=self._reads_repeats,
         )
-        page.links = found.links
-        page.links_found = len(page.repeats) + found.count
-        page.repeats += found.repeats
-        return found.metas
+        page.links = result.links
+        page.links_found = len(page.repeats) + result.count
+        page.repeats += result.repeats
+        return result.metas
 
     def _document(self, page: Page, max_bytes: int) -> MarkupDocument:
         """Return *page* in the form that extractors read."""
@@ -237,9 +237,9 @@ class PageLinks:
         max_bytes = self._sitemap_max_bytes if is_sitemap else self._max_bytes
         limit = MAX_URLS if is_sitemap else self._max_links
         try:
-            found = extractor(self._document(page, max_bytes))
+            links = extractor(self._document(page, max_bytes))
             yield from resolved(
-                (link if link and link.kind in self._kinds else None for link in found),
+                (link if link and link.kind in self._kinds else None for link in links),
                 page.url,
                 limit=limit,
                 schemes=self.schemes,
@@ -251,7 +251,7 @@ class PageLinks:
             if extractor not in self._failed:
                 self._failed.add(extractor)
                 logger.exception(
-                    "The link extractor for %s failed on %s; links found before are used. Its "
+                    "The link extractor for %s failed on %s; links links before are used. Its "
                     "further errors are only counted, in links/extractor_errors",
                     kind,
                     page.url,
@@ -305,9 +305,9 @@ def link_extractors(settings: BaseSettings) -> dict[str, Extractor | None]:
     None switches off the extractor of a type. Raises FatalError for one that cannot be loaded.
     """
     try:
-        given = {**BUILT_IN, **settings.getdict("LINK_EXTRACTORS")}
+        paths = {**BUILT_IN, **settings.getdict("LINK_EXTRACTORS")}
         return {
-            str(kind).lower(): load_object(path) if path else None for kind, path in given.items()
+            str(kind).lower(): load_object(path) if path else None for kind, path in paths.items()
         }
     except (AttributeError, ImportError, NameError, TypeError, ValueError) as error:
         raise FatalError(f"LINK_EXTRACTORS cannot be used: {error}.") from error

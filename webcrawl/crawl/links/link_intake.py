@@ -221,6 +221,7 @@ class LinkIntake:
         key_and_rank_of: dict[str, tuple[str, int]] = {}
 
         def entry(i: int) -> bytes:
+            """Return the encoded entry of the link with index *i*."""
             link, host = links[i], hosts[i]
             key_and_rank = key_and_rank_of.get(host)
             if key_and_rank is None:
@@ -232,6 +233,7 @@ class LinkIntake:
                     source.rank if key == own_key else self._ranks.rank(key),
                 )
             key, rank = key_and_rank
+
             return encode(
                 Entry(
                     url=link.url,
@@ -273,6 +275,7 @@ class LinkIntake:
         self._ranks.add_many(zip(keys, seeds.ranks, strict=True))
 
         def entry(i: int) -> bytes:
+            """Return the encoded entry of the seed with index *i*."""
             return encode(
                 Entry(
                     url=batch.links[i].url,

@@ -172,7 +172,7 @@ class ShardSettings:
 
 
 class Shard:
-    """All state of a set of registered domains, in one directory. A ``LinkSink``.
+    """A shard: all state of a set of registered domains, in one directory. A ``LinkSink``.
 
     Each lease of its frontier refers to the shard.
 

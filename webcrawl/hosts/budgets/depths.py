@@ -53,6 +53,7 @@ class DepthOrder(Gate):
         self._many_at = self._near_at = clock()
 
     def holds(self, entry: Entry) -> bool:
+        """Return whether *entry* is deeper than the depth being fetched."""
         if entry.depth <= self._depth:
             return False
         self._next = min(self._next, entry.depth)

@@ -106,6 +106,7 @@ class BudgetGate(Gate):
     policy_pages: Callable[[str], int | None] | None = None
 
     def holds(self, entry: Entry) -> bool:
+        """Return whether the host or domain of *entry* has used up its quota."""
         quota = self.quota
         policy_pages = None if self.policy_pages is None else self.policy_pages(entry.url)
         max_pages = quota.pages if policy_pages is None else policy_pages

@@ -103,6 +103,7 @@ class ReputationGate(Gate):
         self._start_pass()
 
     def holds(self, entry: Entry) -> bool:
+        """Return whether the domain of *entry* has used up its budget."""
         if entry.extra:
             return False
         counter = self._domains.find(registered_domain(entry.host))
@@ -121,6 +122,7 @@ class ReputationGate(Gate):
         return False
 
     def let_in(self, entry: Entry) -> None:
+        """Count *entry*, which was admitted to the frontier."""
         if entry.extra:
             return
         domain = registered_domain(entry.host)
@@ -137,6 +139,7 @@ class ReputationGate(Gate):
         self._domains.put(domain, counter)
 
     def let_out(self, entry: Entry) -> None:
+        """Stop counting *entry*, which was admitted, but is parked or dropped now."""
         domain = registered_domain(entry.host)
         counter = self._domains.find(domain)
         if entry.extra or not self._is_valid(counter):
@@ -189,7 +192,7 @@ class ReputationGate(Gate):
 
     @property
     def can_release_more(self) -> bool:
-        """Whether more URLs may be admitted: after a round, new links or a new count.
+        """Return whether more URLs may be admitted: after a round, new links or a new count.
 
         It becomes False eventually, because the number of rounds is limited and each linking domain
         counts once.
@@ -209,7 +212,7 @@ class ReputationGate(Gate):
 
     @property
     def _has_grown(self) -> bool:
-        """Whether budgets have grown by new links since the last pass over the held URLs."""
+        """Return whether new links have increased budgets since the last pass over held URLs."""
         return self._domains.linked != self._linked
 
     def _start_pass(self) -> None:

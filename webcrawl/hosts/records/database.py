@@ -289,7 +289,7 @@ class Database:
 
     @property
     def log_is_full(self) -> bool:
-        """Whether the log is so large that all its facts should be written to their own rows."""
+        """Return whether the log is full, so that its facts should get rows of their own."""
         max_bytes = _LOG_SHARE * self._cache_kib * 1024
         return self._log_rows >= _LOG_ROWS or self._log_bytes >= max_bytes
 

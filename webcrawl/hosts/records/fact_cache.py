@@ -72,17 +72,17 @@ class FactCache(Generic[T]):
 
     @property
     def size_bytes(self) -> int:
-        """Total size of the facts in memory that are bytes, without keys and overhead."""
+        """Return the total size of facts in memory that are bytes, without keys and overhead."""
         return self._bytes
 
     @property
     def unsaved_count(self) -> int:
-        """Number of facts that may not be on disk yet."""
+        """Return the number of facts that may not be on disk yet."""
         return len(self._unlogged) + len(self._changed)
 
     @property
     def is_stored(self) -> bool:
-        """Whether all facts are stored or in the batch being written."""
+        """Return whether all facts are stored, or in the batch being written."""
         return not (self._changed or self._dirty)
 
     def get(self, key: str) -> T | None:

@@ -84,7 +84,7 @@ class HostCounter(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def in_degree(self) -> int:
-        """Number of domains that link to this one: exact up to 15, estimated above. 0.3 us."""
+        """Return how many domains link to this one: exact up to 15, estimated above. 0.3 us."""
         linking = self.linking
         if len(linking) < _SIZE:
             return len(linking) // _HASH_BYTES
