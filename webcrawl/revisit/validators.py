@@ -37,7 +37,7 @@ _MAX_HIDDEN = 3
 _ONE_IN = 10
 
 
-def conditions(entry: Entry, known: History, records: HostRecords) -> dict[str, str]:
+def conditional_headers(entry: Entry, known: History, records: HostRecords) -> dict[str, str]:
     """Return the conditional header fields of a request for *entry* with the history *known*.
 
     There are none if the document should be sent in full even if it has not changed.
@@ -46,7 +46,7 @@ def conditions(entry: Entry, known: History, records: HostRecords) -> dict[str, 
     return {} if is_unconditional else known.headers()
 
 
-def keep_useful(
+def without_useless_validators(
     known: History,
     records: HostRecords,
     entry: Entry,
@@ -62,7 +62,7 @@ def keep_useful(
     if before is not None and before.headers() and not _are_dropped(record.validators):
         # Numbers of 304 responses, of unchanged documents sent in full, and of hidden changes.
         useful, useless, hidden = (*record.validators, 0, 0, 0)[:3]
-        is_unconditional, is_wrong = not conditions(entry, before, records), False
+        is_unconditional, is_wrong = not conditional_headers(entry, before, records), False
         name = "etag" if before.etag else "modified"
         if answer.change == UNCHANGED and not (is_unconditional or useful):
             useful += answer.status == _NOT_MODIFIED

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from webcrawl.revisit.history import FAILED, GONE, History, visited
-from webcrawl.revisit.validators import keep_useful
+from webcrawl.revisit.validators import without_useless_validators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +78,7 @@ def decide(
     after = _history_after(before, answer)
     history, due = after, None
     if answer is not None and (before is not None or visits is not None):
-        history = keep_useful(after, records, entry, before=before, answer=answer)
+        history = without_useless_validators(after, records, entry, before=before, answer=answer)
     if visits is not None and not after.hinted_at:
         due = visits.next(entry, history, change, outcome=outcome, at=at)
 

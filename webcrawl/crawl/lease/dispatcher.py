@@ -16,7 +16,7 @@ from webcrawl.hosts.politeness.preconditions import FetchAction
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import errback_error
 from webcrawl.revisit.history import history_of
-from webcrawl.revisit.validators import conditions
+from webcrawl.revisit.validators import conditional_headers
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class Dispatcher:
         history = history_of(lease.entry)
         headers = {}
         if history is not None:
-            headers = conditions(lease.entry, history, lease.shard.hosts.records)
+            headers = conditional_headers(lease.entry, history, lease.shard.hosts.records)
         request = self.requests.for_entry(lease.entry, headers)
         if request is None:
             self.completion.end_unsent(lease, Way.DROP)

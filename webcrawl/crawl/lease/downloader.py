@@ -125,7 +125,7 @@ class MercatorDownloader:
         if outer is None or outer_fetch is None or outer_fetch.is_released:
             return await side_downloads.turn(request)
 
-        if side_downloads.is_of(outer_fetch.lease.entry.host, request):
+        if side_downloads.is_for_host(outer_fetch.lease.entry.host, request):
             if outer_fetch.on_wire is None or outer_fetch.robots_url:
                 raise IgnoreRequest(f"{request.url}: its host is busy with {outer}")
             outer_fetch.release_host()  # it has answered

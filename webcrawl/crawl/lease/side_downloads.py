@@ -71,7 +71,7 @@ class SideDownloads:
     def __contains__(self, name: str) -> bool:
         return name in self._waiting
 
-    def is_of(self, host: str, request: Request) -> bool:
+    def is_for_host(self, host: str, request: Request) -> bool:
         """Return whether *request* needs the turn of *host*, a politeness key."""
         return self._key_of(request.url) == host
 

@@ -25,7 +25,7 @@ _MAX_LINKS = 10
 _FORWARDS = frozenset({"refresh", "frame"})
 
 
-def may_lead_on(page: Page) -> bool:
+def may_forward(page: Page) -> bool:
     """Return whether *page*, a duplicate, may have links to follow. Takes 5 us for 16 kB."""
     if len(page.body) > _MAX_BYTES:
         return False

@@ -21,7 +21,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 import xxhash
 
-from webcrawl.crawl.links.forwarding import forwarding_links, may_lead_on, place_fingerprint
+from webcrawl.crawl.links.forwarding import (
+    forwarding_links,
+    may_forward,
+    place_fingerprint,
+)
 from webcrawl.items import is_success
 from webcrawl.revisit.history import CHANGED, links_fingerprint
 from webcrawl.seen.fingerprint import document_fingerprint
@@ -171,7 +175,7 @@ class PageIntake:
                 slow = find(page)
                 return page.links, slow
             result.becomes(PageState.DUPLICATE)
-            if may_lead_on(page):
+            if may_forward(page):
                 find(page)
                 links, place = forwarding_links(page), place_fingerprint(page)
                 if links and content.claim(place):
