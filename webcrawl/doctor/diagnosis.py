@@ -161,11 +161,12 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
 def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     """Return the evidence for *cause* in words, from the activity *now* and the CPU *use*."""
     workers = f"{now.on_wire:,} of {counted(now.workers, 'worker')} busy"
-    slow = f", {now.slow:,} with slow hosts" if now.slow else ""
-    waits = f", other processes use {use.waited:.0%}" if use.waited >= _SOME else ""
-    held = f", {counted(now.held, 'host')} of domains at their share" if now.held else ""
+    slow_hosts = f", {now.slow:,} with slow hosts" if now.slow else ""
+    others_use = f", other processes use {use.waited:.0%}" if use.waited >= _SOME else ""
+    held_hosts = f", {counted(now.held, 'host')} of domains at their share" if now.held else ""
     next_ready_in = now.next_ready_in or 0.0
-    in_secs = f", the next is ready in {next_ready_in:,.0f} s" if next_ready_in >= 1 else ""
+    next_ready = f", the next is ready in {next_ready_in:,.0f} s" if next_ready_in >= 1 else ""
+
     pages = counted(now.in_process - now.on_wire, "page")
     backed_up = f"{pages} wait for the module {now.module}" if now.module else f"{pages} wait"
     limited = f"{now.limit} was reached; {workers}"
@@ -178,34 +179,36 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     )
     refusing = Counter(now.refusing).most_common(_MAX_OUTCOMES)
     outcomes = ", ".join(f"{outcome} {number:,}" for outcome, number in refusing)
-    refused = f"{sum(now.refusing.values()):,} of {now.resting:,} pausing hosts refuse: {outcomes}"
+    refused = f"{sum(now.refusing.values()):,} of {now.resting:,} paused hosts refuse: {outcomes}"
     failing = f"{counted(now.parked.get(_FAILING, 0), 'URL')} waiting for failing ports"
-    left = ", ".join(
+    parked = ", ".join(
         f"{number:,} parked by {gate}" for gate, number in _parked_for_good(now).items()
     )
-    nothing = f"waiting for {now.waits_for}" if now.waits_for else "no URLs waiting"
-    late = f"event loop delayed by {use.lag * 1000:,.0f} ms while using {use.loop:.0%} of a core"
+    idle = f"waiting for {now.waits_for}" if now.waits_for else "no URLs waiting"
+    delayed = f"event loop delayed by {use.lag * 1000:,.0f} ms while using {use.loop:.0%} of a core"
+
     module, share = now.blocked_by
     blocked = f"{module} blocks the event loop {share:.0%} of the time"
-    words = {
+
+    evidence = {
         Cause.STARTING: "all seeds are read first" if now.awaits_seeds else "seeds are being read",
-        Cause.WORKERS: f"{workers}{slow}, {counted(now.ready, 'host')} ready",
-        Cause.CPU: f"event loop uses {use.loop:.0%} of a core{waits}",
+        Cause.WORKERS: f"{workers}{slow_hosts}, {counted(now.ready, 'host')} ready",
+        Cause.CPU: f"event loop uses {use.loop:.0%} of a core{others_use}",
         Cause.NAME_SERVERS: f"resolving {counted(now.looking_up, 'host')}; {workers}",
         Cause.BANDWIDTH: limited,
         Cause.CONTACT_RATE: limited,
-        Cause.DISK: backed_up if now.is_backed_up else late,
+        Cause.DISK: backed_up if now.is_backed_up else delayed,
         Cause.MODULES: blocked if share >= _BLOCKS else backed_up,
         Cause.BUDGETS: f"{sum(_by_budget(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
         Cause.OUTAGE: pauses,
         Cause.PAUSED: pauses,
-        Cause.NOTHING_LEFT: f"{nothing}, {left}" if left else nothing,
+        Cause.NOTHING_LEFT: f"{idle}, {parked}" if parked else idle,
         Cause.ONE_REQUEST: f"{workers}; {resting}; {waiting}",
         Cause.REFUSALS: refused if refusing else failing,
     }
     if not now.resting:
         resting = f"no host is in its pause; {waiting}"
-    return words.get(cause, f"{resting}{in_secs}{held}; {workers}")
+    return evidence.get(cause, f"{resting}{next_ready}{held_hosts}; {workers}")
 
 
 def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:

@@ -103,7 +103,8 @@ class Projection:
         # If the end moves away by m seconds per second, t seconds of work take t / (1 - m).
         min_left = (1 - _MARGIN) * max(now.min_secs, work_secs)
         min_left /= 1 - max(min(movements[0], 0.0), _MIN_MOVEMENT)
-        # While hosts wait for workers, their pauses do not overlap with the other work.
+        # The queue of a host that waits for a worker does not shrink in the meantime, so both times
+        # add up.
         max_left = max(now.max_secs, work_secs) + now.ready * min(now.max_secs, work_secs)
         max_left /= 1 - max(min(movements[-1], _MAX_MOVEMENT), 0.0)
         if work_secs <= now.bound < max_left:

@@ -56,9 +56,9 @@ class Identification:
         agent = getattr(spider, "user_agent", None) or self._agent
         if self._live and not IN_AGENT.search(agent):
             logger.warning(
-                "NO CONTACT: this crawl calls itself %r, which tells site operators nobody to "
-                "write to, and many block such crawlers. Set CRAWLER_CONTACT to the URL of a page "
-                "about the crawl or to an email address, for example with "
+                "NO CONTACT: this crawl calls itself %r, which does not tell site operators whom "
+                "to contact, and many block such crawlers. Set CRAWLER_CONTACT to the URL of a "
+                "page about the crawl or to an email address, for example with "
                 "-s CRAWLER_CONTACT=https://example.org/crawler.",
                 agent,
                 extra={"spider": spider},

@@ -87,16 +87,19 @@ class CrawlCollector(Collector):
         process.health.publish()
         crawler = process.parts.services.crawler
         stats = dict(crawler.stats.get_stats())  # a copy, because modules count in threads
+
         yield InfoMetricFamily("webcrawl", "The crawler", {"version": __version__})
         pages = Counts.of(stats).pages
         yield CounterMetricFamily(
             "webcrawl_pages_total", "Pages: URLs that returned a document", pages
         )
         yield from _metrics_of_stats(stats)
+
         if process.stop.is_open:
             now = process.health.activity()
             yield GaugeMetricFamily("webcrawl_workers", "Workers", now.workers)
             yield GaugeMetricFamily("webcrawl_workers_busy", "Workers with a request", now.on_wire)
+
         state, cause = process.health.state().name, process.health.diagnosis().cause
         states = {str(name): name == state for name in CrawlState}
         yield StateSetMetricFamily("webcrawl_state", "State of the process", states)

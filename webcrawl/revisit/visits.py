@@ -91,11 +91,12 @@ class Visits:
     ) -> tuple[Entry, float] | None:
         """Return the entry of the next visit of *entry*, and when it is due; None for no visit.
 
-        *history* is the history after a fetch that ended at the epoch seconds *at* (None: now).
-        *change* is the result of that visit, "" for a new document, and *outcome* its outcome.
+        *history* has the document of the last fetch, which ended at the epoch seconds *at* (None:
+        now). *change* is the result of that visit, "" for a new document, *outcome* its outcome.
         """
         if entry.extra or entry.kind in NO_URLS or outcome in _FINAL_OUTCOMES:
             return None
+
         now = int(self.clock() if at is None else at)
         if outcome == "robots_denied":
             history, secs = replace(history, denied_at=history.denied_at or now), float(_DAY)
@@ -107,6 +108,7 @@ class Visits:
             history = replace(history, failures=history.failures + 1)
         else:
             return self.after(entry, _with_visit(history, now, change), change, now)
+
         return self._due_in(entry, history, secs, now)
 
     def after(self, entry: Entry, history: History, change: str, now: int) -> tuple[Entry, float]:
@@ -124,6 +126,7 @@ class Visits:
             secs = self.policy.interval(
                 history, change, host=entry.host, importance=self.importance(entry.url)
             )
+
         history = replace(history, interval=round(self._bounded(secs)))
         return self._due_in(entry, history, secs, now)
 
@@ -142,7 +145,7 @@ class Visits:
 
 
 def _with_visit(history: History, now: int, change: str) -> History:
-    """Return the history *history* after one more visit, whose result is *change*.
+    """Return *history* after one more visit, made at the time *now* with the result *change*.
 
     Old visits count less and less: after 64 visits, all counts are halved.
     """
@@ -155,6 +158,7 @@ def _with_visit(history: History, now: int, change: str) -> History:
             changed_secs=history.changed_secs // 2,
             same_secs=history.same_secs // 2,
         )
+
     history = replace(history, visits=history.visits + 1)
     if change == CHANGED:
         return replace(

@@ -146,6 +146,7 @@ class MercatorDownloader:
         assert task is not None
         self._tasks[task] = request
         fetch.abort = task.cancel
+
         try:
             if fetch.refusal:  # fail like a request that was sent
                 raise errback_error(fetch.refusal)(f"{request.url}: {fetch.refusal}")  # noqa: TRY301  # noted below
@@ -191,11 +192,14 @@ class MercatorDownloader:
         assert fetch is not None
         if request.meta.get("download_timeout", 0) > self._max_secs:
             request.meta["download_timeout"] = self._max_secs
+
+        # These context variables pass facts about the contact to the protocol modules.
         FENCE.set(self._process.parts.hooks.fence)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
         ADDED.set(self._process.parts.services.rules.hosts.added_for(fetch.url))
         RECEIVED.set(self._process.parts.services.rules.rates.received)
+
         fetch.begin_download()
         self._count("downloader/request_count")
         try:

@@ -141,15 +141,16 @@ class RequestCodec:
         """
         if self.in_memory:
             return self._keep_in_memory(request)
+
         try:
-            parts = request.to_dict(spider=self.spider)
-            parts["meta"] = _without_internal(request.meta)
+            attributes = request.to_dict(spider=self.spider)
+            attributes["meta"] = _without_internal(request.meta)
             try:
-                return to_plain(parts, self.spider)
+                return to_plain(attributes, self.spider)
             except NotPlainError:
                 if self.only_plain:
                     raise
-                return pickle.dumps(parts, protocol=4)
+                return pickle.dumps(attributes, protocol=4)
         except Exception as error:  # objects in meta may raise anything
             if self.only_plain:
                 raise NotPlainError(str(error)) from error
@@ -163,6 +164,7 @@ class RequestCodec:
                     error,
                     extra={"spider": self.spider},
                 )
+
             self.stats.inc_value("scheduler/unserializable")
             return self._keep_in_memory(request)
 
@@ -187,8 +189,8 @@ class RequestCodec:
             if is_plain:
                 request = from_plain(packed, self.spider)
                 return request.replace(meta=_without_internal(request.meta))
-            parts = pickle.loads(packed)  # noqa: S301  # of a job directory, which is trusted
-            return request_from_dict(parts, spider=self.spider)
+            attributes = pickle.loads(packed)  # noqa: S301  # of a job directory, which is trusted
+            return request_from_dict(attributes, spider=self.spider)
         except Exception as error:
             raise LostRequestError(str(error)) from error
 

@@ -251,7 +251,7 @@ class PageLinks:
             if extractor not in self._failed:
                 self._failed.add(extractor)
                 logger.exception(
-                    "The link extractor for %s failed on %s; links links before are used. Its "
+                    "The link extractor for %s failed on %s; links found before are used. Its "
                     "further errors are only counted, in links/extractor_errors",
                     kind,
                     page.url,

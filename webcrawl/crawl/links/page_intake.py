@@ -21,11 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 import xxhash
 
-from webcrawl.crawl.links.forwarding import (
-    forwarding_links,
-    may_forward,
-    place_fingerprint,
-)
+from webcrawl.crawl.links.forwarding import forwarding_links, may_forward, place_fingerprint
 from webcrawl.items import is_success
 from webcrawl.revisit.history import CHANGED, links_fingerprint
 from webcrawl.seen.fingerprint import document_fingerprint

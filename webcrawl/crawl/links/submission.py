@@ -195,15 +195,17 @@ class LinkSubmitter:
         if urls is not originals:
             # The page's own links stay as they were found.
             links = [replace(link, url=url) for link, url in zip(links, urls, strict=True)]
+
         accepted = [link for link, (_, why) in zip(links, answers, strict=True) if why is None]
         hosts = [host for host, why in answers if why is None]
         if not accepted:
             return
+
         url_fps = fingerprints(map(self.comparison_form, [link.url for link in accepted]))
         for i, link in enumerate(accepted):
             if redirect_chain:
-                times = _hops(source.chain).count(_PASSED + url_fps[i].to_bytes(8, "little"))
-                url_fps[i] = forwarded(link.url, url_fps[i], _form_fps(redirect_chain), times)
+                returns = _hops(source.chain).count(_PASSED + url_fps[i].to_bytes(8, "little"))
+                url_fps[i] = forwarded(link.url, url_fps[i], _form_fps(redirect_chain), returns)
             elif link.kind in _FORWARDS and link.url != via:
                 url_fps[i] = forwarded(link.url, url_fps[i], _form_fps(self._hop(via)))
         self.sink.submit(LinkBatch(accepted, hosts, url_fps, source))

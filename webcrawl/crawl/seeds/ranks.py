@@ -64,14 +64,14 @@ class HostRanks:
         self._path = path
         self._file = log_of(path)
         self.capacity = capacity
-        self._most_recent = recent
+        self._max_recent = recent
         self._written: set[Path] = set()
         self._log: RecordLog | None = None
         self._set_arrays(np.empty(0, np.uint64), np.empty(0, np.uint32))
 
     def resize(self, recent: int) -> None:
         """Keep at most *recent* of the newest hosts outside the arrays."""
-        self._most_recent = recent
+        self._max_recent = recent
 
     def load(self, snapshot: bytes | None) -> int:
         """Read the ranks of *snapshot*, and return the offset after the last record.
@@ -149,7 +149,7 @@ class HostRanks:
                 self._ranks[index] = rank
                 del new_ranks[self._fingerprints[index]]
             self._recent |= new_ranks
-            if len(self._recent) > self._most_recent:
+            if len(self._recent) > self._max_recent:
                 self._merge()
 
     def snapshot(self) -> bytes:

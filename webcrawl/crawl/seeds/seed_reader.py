@@ -278,6 +278,7 @@ class SeedReader:
                 first_problem = first_problem or f" ({source.name}: {_reason(error)})"
             finally:
                 reader.close()
+
         if STDIN in self._names:
             self._spool.unlink(missing_ok=True)  # the next run may have better input
         raise SeedsError(f"No seeds in {', '.join(self._names)}{first_problem}.")

@@ -160,6 +160,7 @@ class Shards:
         """
         if self._only is not None:
             return self._only.acquire()
+
         ready_shards = self._ready_shards
         for may_check_again in (True, False):
             while ready_shards:
@@ -169,6 +170,7 @@ class Shards:
                     self._changed.add(shard.number)
                 if lease is not None:
                     return lease
+
             if may_check_again:
                 self._update_ready_times()
                 time = now()

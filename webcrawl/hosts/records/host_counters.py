@@ -186,9 +186,11 @@ class HostCounters:
         """
         if not self._is_state_cached:
             self._put_state()
+
         digest = (xxh3_64_intdigest(source.encode(), self._state.key) & 0xFFFF).to_bytes(
             _HASH_BYTES
         )
+
         for target in targets:
             if target == source:
                 continue
