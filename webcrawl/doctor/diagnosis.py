@@ -67,7 +67,7 @@ class Cause(StrEnum):
 
     @property
     def words(self) -> str:
-        """The name of the cause in messages to users."""
+        """Return the name of the cause in messages to users."""
         return _WORDS.get(self, self.value.replace("_", " "))
 
 
@@ -114,7 +114,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     @property
     def brief(self) -> str:
-        """The diagnosis without time and advice."""
+        """Return the diagnosis in words, without time and advice."""
         return f"{self.cause.words}: {self.evidence}"
 
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ _INTERVAL_SECS = 0.5
 
 
 class CloseWithFewHosts:
-    """Extension that ends the crawl when ``FewHosts`` says so."""
+    """Extension that ends the crawl when only few hosts have had URLs left for some time."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

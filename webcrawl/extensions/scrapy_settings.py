@@ -49,7 +49,7 @@ _USELESS_META = {
 
 
 class ScrapySettings:
-    """Extension that warns of settings and Request attributes that have no effect."""
+    """Extension that warns about settings and Request attributes that have no effect."""
 
     def __init__(self, *, sentences: list[str]) -> None:
         self._sentences = sentences

@@ -137,7 +137,7 @@ class RetryPolicy:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The outcomes that have a rule of their own."""
+        """Return the outcomes that have a rule of their own."""
         return tuple(self._rules)
 
     def rule(self, outcome: str) -> Rule:

@@ -211,7 +211,7 @@ class HostRelease:
             self._shards.requeue(self.robots_redirect(url, robots_redirect), ahead=True)
 
     def robots_redirect(self, url: str, target: str) -> Entry:
-        """Return an entry for *target*, to which the robots.txt that *url* waits for redirects."""
+        """Return the entry for *target*, to which the robots.txt needed for *url* redirects."""
         key = self._rules.key_of(target)
         return Entry(target, key, kind=ROBOTS_REDIRECT, via=origin_of(url))
 

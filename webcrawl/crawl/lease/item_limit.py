@@ -55,7 +55,7 @@ class _Processing(msgspec.Struct):
 
 
 class ItemLimit:
-    """Limits the time that items spend in processing modules. *clock* gives seconds."""
+    """Limits the time that items spend in processing modules. *clock* returns seconds."""
 
     def __init__(self, *, clock: TimeSource, crawler: Crawler) -> None:
         self._clock = clock

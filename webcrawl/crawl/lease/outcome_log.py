@@ -111,7 +111,7 @@ _Fingerprint: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{0,16}$"
 
 
 class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One line of the log; the fields are described above."""
+    """One line of the log. The module's docstring describes the fields."""
 
     at: Epoch
     url: str

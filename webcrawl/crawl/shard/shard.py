@@ -421,7 +421,7 @@ class Shard:
         """Return whether any URL waits, is leased, or may still reach the frontier. O(1)."""
         return bool(len(self.frontier) or self.frontier.leased or self.feeder.has_pending)
 
-    def drain(self, supply: Callable[[], Supply]) -> None:
+    def work(self, supply: Callable[[], Supply]) -> None:
         """Do a slice of background work: move new URLs to the frontier, write host records.
 
         *supply* returns how soon any shard has a URL to fetch. Raises OSError.

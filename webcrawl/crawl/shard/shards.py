@@ -213,8 +213,8 @@ class Shards:
 
     # --- background work
 
-    def drain(self, soonest: Supply = Supply.NONE) -> None:
-        """Do a slice of background work.
+    def work(self, soonest: Supply = Supply.NONE) -> None:
+        """Do a slice of background work for the held shards. Called often.
 
         It serves each shard that has new URLs, and some of the others in turn. When no shard has
         anything else to fetch, a reputation round starts for all of them together. *soonest* tells
@@ -229,7 +229,7 @@ class Shards:
         for position, shard in enumerate(self, start=self._slices):
             if position % interval and not shard.feeder.is_busy:
                 continue
-            shard.drain(lambda: min(soonest, shard.feeder.supply()))  # noqa: B023  # called at once
+            shard.work(lambda: min(soonest, shard.feeder.supply()))  # noqa: B023  # called at once
             if self._only is None:
                 soonest = min(soonest, shard.feeder.supply())
                 # Parked URLs may have been released, and the shard may have begun to hand out URLs.
