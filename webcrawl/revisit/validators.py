@@ -37,24 +37,24 @@ _MAX_HIDDEN = 3
 _ONE_IN = 10
 
 
-def conditional_headers(entry: Entry, known: History, records: HostRecords) -> dict[str, str]:
-    """Return the conditional header fields of a request for *entry* with the history *known*.
+def conditional_headers(entry: Entry, history: History, records: HostRecords) -> dict[str, str]:
+    """Return the conditional header fields of a request for *entry* with this *history*.
 
     There are none if the document should be sent in full even if it has not changed.
     """
     is_unconditional = key(entry) % _ONE_IN == 0 or _are_dropped(records.get(entry.host).validators)
-    return {} if is_unconditional else known.headers()
+    return {} if is_unconditional else history.headers()
 
 
 def without_useless_validators(
-    known: History,
+    history: History,
     records: HostRecords,
     entry: Entry,
     *,
     before: History | None,
     answer: Answer,
 ) -> History:
-    """Return *known*, without its validators if those of the host of *entry* are useless.
+    """Return *history*, without its validators if those of the host of *entry* are useless.
 
     The decision is updated from the last *answer* and the history *before* it.
     """
@@ -76,7 +76,7 @@ def without_useless_validators(
         record.validators = [0, _TRIES] if is_wrong else [useful, useless, hidden]
         records.put(record)
 
-    return replace(known, etag="", modified="") if _are_dropped(record.validators) else known
+    return replace(history, etag="", modified="") if _are_dropped(record.validators) else history
 
 
 def _are_dropped(counts: Sequence[int]) -> bool:

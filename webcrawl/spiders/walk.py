@@ -133,18 +133,18 @@ class RandomWalkSpider(Spider):
 
     def parse(self, response: Response, **_: Any) -> Iterator[Any]:
         """Yield the item of a new URL, and the walker's next step."""
-        kind, charset = content_type_of(response.headers.getlist("Content-Type"))
+        content_type, charset = content_type_of(response.headers.getlist("Content-Type"))
         url, host = response.url, host_of(response.url)
         walk = self._walk
         if url not in walk.types:
-            walk.types[url] = kind
+            walk.types[url] = content_type
             walk.hosts.setdefault(host, []).append(url)
-            yield {"url": url, "host": host, "content_type": kind}
+            yield {"url": url, "host": host, "content_type": content_type}
 
         links: list[str] = []
-        if kind in HTML_TYPES:
-            found = self._extract(response.body, url=url, charset=charset).links
-            links = [link.url for link in found if "nofollow" not in link.rel]
+        if content_type in HTML_TYPES:
+            found_links = self._extract(response.body, url=url, charset=charset).links
+            links = [link.url for link in found_links if "nofollow" not in link.rel]
             links = [link for link in links if self._filters.refusal(link, 0, host) is None]
 
         walk.links[url] = array("Q", fingerprints({*links})).tobytes()

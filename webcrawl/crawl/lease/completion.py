@@ -125,7 +125,7 @@ class Completion:
         why: str = "",
         *,
         rest: float = 0.0,
-        other: Entry | None = None,
+        next_entry: Entry | None = None,
         robots_line: str = "",
     ) -> None:
         """Complete *lease*, for which nothing is sent, and release its host.
@@ -138,7 +138,7 @@ class Completion:
         if lease.entry.kind == ROBOTS_REDIRECT and way is Way.FINISH:
             self.host_release.learn(lease.entry.via, why, None)
 
-        self.end(lease, way, why, other=other, robots_line=robots_line)
+        self.end(lease, way, why, next_entry=next_entry, robots_line=robots_line)
         lease.shard.frontier.release(lease.key, rest=rest)
 
     def done(self, request: Request) -> None:
@@ -180,7 +180,7 @@ class Completion:
 
         way = Way.FINISH if retry is None else Way.RETRY
         robots_line = fetch.robots_line if fetch.refusal else ""
-        self.end(fetch.lease, way, outcome, other=retry, fetch=fetch, robots_line=robots_line)
+        self.end(fetch.lease, way, outcome, next_entry=retry, fetch=fetch, robots_line=robots_line)
 
     def expire(self, older_than: float, *, spares_pages: bool) -> None:
         """Take back leases that were not completed within *older_than* seconds.
@@ -240,14 +240,14 @@ class Completion:
         way: Way,
         why: str = "",
         *,
-        other: Entry | None = None,
+        next_entry: Entry | None = None,
         fetch: Fetch | None = None,
         robots_line: str = "",
     ) -> None:
         """Complete *lease* in the given *way*. Raises OSError when the disk is full.
 
         why: the outcome of a finished URL, or the reason of a parked one.
-        other: the entry that replaces a retried one, or that goes before one that is put back.
+        next_entry: the entry that replaces a retried one, or goes before one that is put back.
         fetch: the contact, if there was one.
         robots_line: the line of robots.txt that denied the URL, if one did.
         """
@@ -258,13 +258,13 @@ class Completion:
                 self._log_outcome(lease, why, visit, fetch, robots_line)
                 self._finish(lease, fetch, why, visit)
             case Way.RETRY:
-                assert other is not None
-                shard.frontier.requeue(other, is_retry=True)
+                assert next_entry is not None
+                shard.frontier.requeue(next_entry, is_retry=True)
                 self._finish(lease, fetch)
             case Way.PUT_BACK:
-                if other is not None and self._shards.find(other.url) is not shard:
-                    other = None
-                shard.frontier.put_back(lease, behind=other)
+                if next_entry is not None and self._shards.find(next_entry.url) is not shard:
+                    next_entry = None
+                shard.frontier.put_back(lease, behind=next_entry)
                 if fetch is not None:
                     self._undo_page(fetch)
             case Way.PARK:

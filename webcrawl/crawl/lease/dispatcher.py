@@ -89,7 +89,7 @@ class Dispatcher:
                     redirect = completion.host_release.robots_redirect(
                         entry.url, decision.robots_url
                     )
-                completion.end_unsent(lease, Way.PUT_BACK, rest=decision.secs, other=redirect)
+                completion.end_unsent(lease, Way.PUT_BACK, rest=decision.secs, next_entry=redirect)
         return None
 
     def _decide(self, lease: Lease[Shard], *, is_looked_up: bool = False) -> Decision:

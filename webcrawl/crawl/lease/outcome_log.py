@@ -274,9 +274,9 @@ def _fetch_fields(fetch: Fetch) -> dict[str, Any]:
         facts["bytes"] = fetch.received_bytes
         if "wire_body" in response.meta:
             facts["decoded"] = len(response.body)
-        kind, _ = content_type_of(dict.get(response.headers, b"Content-Type", ()))
-        if kind != HTML:
-            facts["type"] = kind[:_MAX_TYPE]
+        media_type, _ = content_type_of(dict.get(response.headers, b"Content-Type", ()))
+        if media_type != HTML:
+            facts["type"] = media_type[:_MAX_TYPE]
         facts["truncated"] = "length" if "body_cut" in flags else truncation(flags)
         facts["undecodable"] = BROKEN in flags
         facts["not_decoded"] = NOT_DECODED in flags

@@ -64,9 +64,9 @@ def from_plain(packed: bytes, spider: Spider) -> Request:
 
 def _check(attributes: dict[str, Any], spider: Spider) -> None:
     """Raise NotPlainError unless class, callback and errback of a Request are allowed."""
-    kind = attributes.get("_class")
-    if kind is not None and kind not in _CLASSES:
-        raise NotPlainError(f"{kind} is not a Request class of Scrapy's")
+    class_name = attributes.get("_class")
+    if class_name is not None and class_name not in _CLASSES:
+        raise NotPlainError(f"{class_name} is not a Request class of Scrapy's")
     for name in (attributes.get("callback"), attributes.get("errback")):
         if name is not None and not _is_callback(spider, name):
             raise NotPlainError(f"{name} is not a public method of the spider")
@@ -83,21 +83,21 @@ def _is_callback(spider: Spider, name: str) -> bool:
 
 def _encodable(value: Any) -> Any:
     """Convert *value* to a form that msgpack can encode. Raises NotPlainError."""
-    kind = type(value)
-    if kind in _ATOMS:
+    cls = type(value)
+    if cls in _ATOMS:
         return value
-    if kind is list:
+    if cls is list:
         return [*map(_encodable, value)]
-    if kind is tuple:
+    if cls is tuple:
         return msgspec.msgpack.Ext(_TUPLE, msgspec.msgpack.encode([*map(_encodable, value)]))
-    if kind is dict:
+    if cls is dict:
         if not _ATOMS.issuperset(map(type, value)):
             raise NotPlainError("a dict has keys other than None, bool, int, float, str and bytes")
         return {key: _encodable(item) for key, item in value.items()}
-    if kind is TextOfElement:  # the text of a link
+    if cls is TextOfElement:  # the text of a link
         return str(value)
     raise NotPlainError(
-        f"{kind.__qualname__} is not plain (None, bool, int, float, str, bytes, list, tuple, dict)"
+        f"{cls.__qualname__} is not plain (None, bool, int, float, str, bytes, list, tuple, dict)"
     )
 
 

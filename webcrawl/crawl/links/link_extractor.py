@@ -259,15 +259,15 @@ class PageLinks:
 
 
 def in_slices(
-    found: Iterator[Link | None], *, limit: int, secs: float, clock: TimeSource
+    links: Iterator[Link | None], *, limit: int, secs: float, clock: TimeSource
 ) -> Iterator[list[Link]]:
-    """Yield the links of *found* in slices: lists of at most *limit* links, which may be empty.
+    """Yield *links* in slices: lists of at most *limit* links, which may be empty.
 
     Finding the links of a slice takes about *secs* seconds.
     """
     batch: list[Link] = []
     deadline = clock() + secs
-    for link in found:
+    for link in links:
         if link is not None:
             batch.append(link)
         if len(batch) >= limit or clock() >= deadline:

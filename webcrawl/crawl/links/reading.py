@@ -125,9 +125,9 @@ class ReadingWatch:
         self._url = url
         return self
 
-    def steps(self, url: str, found: Iterable[_T]) -> Iterator[_T]:
-        """Yield the items of *found*, and limit the time of each step as part of parsing *url*."""
-        iterator = iter(found)
+    def steps(self, url: str, items: Iterable[_T]) -> Iterator[_T]:
+        """Yield *items*, and limit the time of each step as part of parsing *url*."""
+        iterator = iter(items)
         while True:
             with self.of(url):
                 item: Any = next(iterator, _END)
@@ -156,10 +156,10 @@ class ReadingWatch:
         self._number += 1
         self._is_reading = True
 
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+    def __exit__(self, error_type: object, error: BaseException | None, _: object) -> None:
         self._is_reading = False
         self._slot[0] = 0
-        if kind is _CutOff:
+        if error_type is _CutOff:
             raise ReadingTooLongError(
                 f"{self._url} took more than {self._max_secs:g} s to read"
             ) from error

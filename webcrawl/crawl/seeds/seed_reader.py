@@ -147,8 +147,8 @@ class SeedReader:
 
         Raises SeedsError, like ``open``.
         """
-        known = set(self._names)
-        new_names = [name for name in names if name not in known]
+        known_names = set(self._names)
+        new_names = [name for name in names if name not in known_names]
         self._sources += [self._find(name, {}) for name in new_names]
         self._names += new_names
 

@@ -1,4 +1,4 @@
-"""Settings that can change during a crawl. They are read at each use, so changes apply immediately."""
+"""Settings that can change during a crawl: read at each use, so that changes apply immediately."""
 
 from __future__ import annotations
 

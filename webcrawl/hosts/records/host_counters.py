@@ -244,15 +244,15 @@ class HostCounters:
         self._counters.put(_JOB_STATE_KEY, self._state)
 
 
-def _merged_linking(one: bytes, other: bytes) -> bytes:
+def _merged_linking(first: bytes, second: bytes) -> bytes:
     """Return the union of two lists or bitmaps of linking domains."""
-    if len(one) == len(other) == _SIZE:
-        return (int.from_bytes(one) | int.from_bytes(other)).to_bytes(_SIZE)
-    if len(other) == _SIZE:
-        one, other = other, one
-    for start in range(0, len(other), _HASH_BYTES):
-        one = _with_hash(one, other[start : start + _HASH_BYTES])
-    return one
+    if len(first) == len(second) == _SIZE:
+        return (int.from_bytes(first) | int.from_bytes(second)).to_bytes(_SIZE)
+    if len(second) == _SIZE:
+        first, second = second, first
+    for start in range(0, len(second), _HASH_BYTES):
+        first = _with_hash(first, second[start : start + _HASH_BYTES])
+    return first
 
 
 def _with_hash(linking: bytes, domain_hash: bytes) -> bytes:
