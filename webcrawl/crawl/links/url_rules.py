@@ -211,10 +211,7 @@ def _server_filters(
 def _pattern_filters(settings: BaseSettings) -> list[Filter]:
     """Build the filters of the regular expressions in URL_RESTRICT_TO and URL_REFUSE."""
     filters: list[Filter] = []
-    for setting, build in (
-        ("URL_RESTRICT_TO", restrict_filter),
-        ("URL_REFUSE", pattern_filter),
-    ):
+    for setting, make in (("URL_RESTRICT_TO", restrict_filter), ("URL_REFUSE", pattern_filter)):
         # getlist would split a regular expression given with -s at its commas. A list of several
         # expressions is given as JSON.
         value: Any = settings.get(setting) or []
@@ -226,7 +223,7 @@ def _pattern_filters(settings: BaseSettings) -> list[Filter]:
             is_too_many = setting == "URL_REFUSE" and len(expressions) > MAX_PATTERNS
             hint = "; EXCLUSION_FILE takes 10,000, one /EXPRESSION/ a line" if is_too_many else ""
             try:
-                filters.append(build(patterns_from(expressions)))
+                filters.append(make(patterns_from(expressions)))
             except ValueError as error:
                 raise FatalError(f"{setting} {error}{hint}.") from error
     return filters
