@@ -107,6 +107,7 @@ class CriticalErrors:
         jobdir = crawler.settings["JOBDIR"]
         if not jobdir:
             raise NotConfigured
+
         max_streak = whole(crawler.settings, "MODULE_MAX_FAILURES", at_least=0)
         if max_streak > STREAK_LIMIT:
             raise FatalError(
@@ -118,6 +119,7 @@ class CriticalErrors:
             max_errors=whole(crawler.settings, "BREAKER_MAX_ERRORS", at_least=0),
             max_streak=max_streak,
         )
+
         connect = crawler.signals.connect
         connect(extension._spider_error, signal=signals.spider_error)
         connect(extension._item_error, signal=signals.item_error)

@@ -340,6 +340,7 @@ class Completion:
         """Count pages that robots.txt newly denies, and judge the hint that led to *visit*."""
         shard, before = lease.shard, visit.before
         is_denied = outcome == DENIED
+
         if before is not None:
             is_restored = before.is_lost and visit.change == CHANGED
             is_denied_now = before.holds_document and visit.change == GONE and is_denied

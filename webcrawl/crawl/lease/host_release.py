@@ -100,6 +100,7 @@ class HostRelease:
             elif wall and fetch.response is not None:
                 fetch.outcome = wall
 
+        # Excused contacts count neither for the host nor as a try of the URL.
         excused = fetch.reached_host and self._is_excused(fetch, outcome)
         if excused and not entry.extra:
             # An ordinary Request is finished all the same: its errback has been called.
@@ -139,17 +140,18 @@ class HostRelease:
         if pause.origin:
             shard.hosts.budgets.origins.rest(origin_of(fetch.url), pause.origin)
 
-        shared = None
+        # The pause of the address, if it has a clock of its own.
+        shared_rest = None
         if self._rules.shares_clocks:
             took = 0.0 if pause.is_alone else fetch.took
-            shared = politeness.shared_rest(took, hung_up=hung_up)
+            shared_rest = politeness.shared_rest(took, hung_up=hung_up)
         if pause.for_all_parts:
             self._hold(fetch.lease, pause.secs)
         frontier.release(
             fetch.lease.key,
             rest=pause.secs,
             min_rest=pause.min_rest,
-            shared_rest=shared,
+            shared_rest=shared_rest,
             is_far=pause.is_alone,
             is_cut_off=not outcome,
         )

@@ -140,7 +140,7 @@ class PageIntake:
             return _NOTHING
 
         if page.redirect_target:
-            # A sitemap that has moved is still a sitemap.
+            # The target is the only link. A sitemap that has moved is still a sitemap.
             kind = "sitemap" if page.kind == "sitemap" else "redirect"
             page.links = [Link(url=page.redirect_target, kind=kind)]
 
@@ -163,13 +163,16 @@ class PageIntake:
                 result.since = history.at
                 result.is_same = self._is_same(content, result, history)
                 result.visit = page.visit = UNCHANGED if result.is_same else CHANGED
+
             is_known = history is not None and (history.content or history.hinted_at)
             if history and is_known and (result.is_same or not history.is_duplicate):
                 return self._read_revisited(page, find, result, history)
+
             if not content.test(result.document):
                 result.claim = result.document
                 slow = find(page)
                 return page.links, slow
+
             result.becomes(PageState.DUPLICATE)
             if may_forward(page):
                 find(page)

@@ -121,9 +121,10 @@ class LinkSubmitter:
         """
         if not self._rules.follows:
             return ""
+
         links = page.links if links is None else links
         source = LinkSource(page.url, page.depth, page.rank, chain, self._clock(), score)
-        if page.redirect_target:  # the only link of its page
+        if page.redirect_target:  # then it is the only link of the page
             redirect_chain = chain = chain + self._hop(page.url)
             if self._rules.keeps_cookies and _sets_cookie(page):
                 chain = _clear_urls(chain)
@@ -146,6 +147,7 @@ class LinkSubmitter:
                 self._filters.refused["sitemap_nesting"] += len(sitemaps)
             else:
                 self._submit(sitemaps, source._replace(chain=chain))
+
         self._submit(links, source._replace(depth=page.depth + 1, chain=b""))
         return ""
 
@@ -160,6 +162,7 @@ class LinkSubmitter:
         kinds = self._rules.kinds_of(via)
         if kinds is not None and SITEMAP not in kinds:
             return
+
         normalized = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
         links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(normalized) if url is not None]
         self.sitemaps += len(links)
@@ -171,8 +174,10 @@ class LinkSubmitter:
         if kinds is not None:
             all_links, links = links, [link for link in links if link.kind in kinds]
             self._filters.refused["link_kinds"] += len(all_links) - len(links)
+
         if not self._rules.obeys_nofollow:
             return links
+
         kept = [] if page.robots.nofollow else followed(links)
         if len(kept) < len(links):
             self._filters.refused["nofollow"] += len(links) - len(kept)
