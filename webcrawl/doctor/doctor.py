@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.doctor.diagnosis import (
     CERTAIN,
@@ -23,15 +23,21 @@ if TYPE_CHECKING:
     from webcrawl.doctor.activity import CrawlActivity
     from webcrawl.doctor.histogram import Latencies
 
-    #: Seconds since the previous look, the cause, and the values from which it was found.
-    _Look: TypeAlias = tuple[float, Cause, CrawlActivity, ProcessUse]
-
 # The cause that held for most of the last 20 s is named (two progress lines). Advice considers a
 # minute.
 _SECS, _ADVICE_SECS = 20.0, 60.0
 _MIN_LOOKS = 3
 # Other causes with less than this share of the minute do not matter for the advice.
 _MIN_SHARE = 0.1
+
+
+class _Look(NamedTuple):
+    """One look: seconds since the previous one, the cause, and the values that led to it."""
+
+    secs: float
+    cause: Cause
+    activity: CrawlActivity
+    use: ProcessUse
 
 
 class Doctor:
@@ -68,26 +74,27 @@ class Doctor:
         secs, self._at = time - self._at, time
 
         # A single late look does not prove that the disk is slow: one page may have taken long.
-        lags = sorted(use.lag for *_, use in [*self._looks][-_MIN_LOOKS:]) or [lag]
+        lags = sorted(look.use.lag for look in [*self._looks][-_MIN_LOOKS:]) or [lag]
         cause = cause_of(activity, use._replace(lag=min(lag, lags[len(lags) // 2])))
         self.secs[cause] += secs
         self._recent[cause] += secs
-        self._looks.append((secs, cause, activity, use))
+        self._looks.append(_Look(secs, cause, activity, use))
 
         # Forget looks that are older than a minute.
         first = self._looks[0]
         while (
-            len(self._looks) > _MIN_LOOKS and sum(self._recent.values()) - first[0] >= _ADVICE_SECS
+            len(self._looks) > _MIN_LOOKS
+            and sum(self._recent.values()) - first.secs >= _ADVICE_SECS
         ):
-            self._recent[first[1]] -= first[0]
+            self._recent[first.cause] -= first.secs
             self._looks.popleft()
             first = self._looks[0]
 
         is_certain = cause in CERTAIN
         recent: defaultdict[Cause, float] = defaultdict(float)
-        for duration, earlier_cause, *_ in self._last_looks():
+        for look in self._last_looks():
             # A certain cause that does not hold now is over, so its time does not count.
-            recent[earlier_cause] += duration * (earlier_cause not in CERTAIN)
+            recent[look.cause] += look.secs * (look.cause not in CERTAIN)
         named = cause if is_certain else max(recent, key=recent.__getitem__)
         if named is not self._named:
             self._named, self._since = named, time - (secs if is_certain else recent[named])
@@ -99,7 +106,7 @@ class Doctor:
             if secs >= _SECS:
                 break
             last.append(look)
-            secs += look[0]
+            secs += look.secs
         return last
 
     @property
@@ -109,14 +116,14 @@ class Doctor:
 
     def diagnosis(self) -> Diagnosis:
         """Return what limits the crawl now, with evidence and advice."""
-        looks = [look for look in self._last_looks() if look[1] is self._named]
+        looks = [look for look in self._last_looks() if look.cause is self._named]
         if not looks:
             return Diagnosis(self._named, self._since, "the crawl has just started")
 
         # The evidence is from the last look, except for averages of CPU use and busy workers.
-        activity, uses = looks[0][2], zip(*(use for *_, use in looks), strict=True)
+        activity, uses = looks[0].activity, zip(*(look.use for look in looks), strict=True)
         use = ProcessUse(*(sum(column) / len(looks) for column in uses))
-        busy = sum(look[2].on_wire for look in looks) / len(looks)
+        busy = sum(look.activity.on_wire for look in looks) / len(looks)
         activity = activity._replace(on_wire=round(busy))
 
         # More workers are not advised if they would soon meet another limit, or if the slow hosts

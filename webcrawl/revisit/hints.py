@@ -125,6 +125,7 @@ class Hints:
             entry = decode(data)
             record = self.records.get(entry.host)
             if record.hints:
+                # The allowance of the host grows with each of its URLs that comes due.
                 record.hints = counts = _counts_of(record)
                 counts[3] = min(counts[3] + 1, _MAX_ALLOWANCE)
                 self.records.put(record)
@@ -173,9 +174,9 @@ class Hints:
             return
 
         if is_right is None:
-            counts[0] -= 1
+            counts[0] -= 1  # followed
         else:
-            counts[1] += 1
+            counts[1] += 1  # judged
             counts[2] += is_right
             self._counts["right" if is_right else "wrong"] += 1
 

@@ -140,7 +140,7 @@ class WebSpider(Spider):
         min_host_count = whole(BaseSettings({"min_hosts": min_hosts}), "min_hosts", at_least=1)
 
         if not is_mercator(load_object(settings["SCHEDULER"])):
-            # One of Scrapy's tools parses a page, without a crawl.
+            # Used by one of Scrapy's tools, which parses a page without a crawl.
             reader = SeedReader(sources=[], spool_dir=Path(), stdin=io.BytesIO())
             return super().from_crawler(crawler, seeds=reader)
         if not crawler.settings["JOBDIR"]:

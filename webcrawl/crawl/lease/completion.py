@@ -298,6 +298,7 @@ class Completion:
             if entry.kind == ASIDE:
                 self._stats.inc_value(f"side_downloads/{outcome}")
             return
+
         self._outcome_log.finished(entry, outcome, visit, fetch=fetch, robots=robots_line)
 
         # A page that resembles others of its host (a negative score) may be an error page. It does
