@@ -1,4 +1,4 @@
-"""Ends a crawl when only few_hosts hosts have had URLs left for some time (its long tail).
+"""Ends a crawl when only few hosts have had URLs left for some time (its long tail).
 
 ``scrapy crawl`` then writes the URLs that are left to JOBDIR/remainder.csv. The job can still be
 resumed. Mischel's crawler does the same between segments, see docs/howto/crawl-in-segments.md.
