@@ -212,6 +212,7 @@ class ReadingWatch:
             data = self._slot_path.read_bytes()
         except FileNotFoundError:
             return ""
+        # Byte 0 is 0 if no document was being read.
         if len(data) < _HEADER_SIZE or data[0] != 1:
             return ""
         size = int.from_bytes(data[1:_HEADER_SIZE], "little")
