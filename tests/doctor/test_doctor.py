@@ -59,19 +59,19 @@ def sign(activity, cause, evidence, *, advice="", **use):
         sign(
             resting(refusing={"http_503": 7, "http_429": 3, "tls_failed": 1}),
             "refusals",
-            "11 of 20 pausing hosts refuse: http_503 7, http_429 3",
+            "11 of 20 paused hosts refuse: http_503 7, http_429 3",
             advice="add hosts, and set a longer delay in HOSTS_POLICY_FILE",
         ),
         sign(
             resting(refusing={"walled": 11}),
             "refusals",
-            "11 of 20 pausing hosts refuse: walled 11",
+            "11 of 20 paused hosts refuse: walled 11",
             advice="add hosts, and ask their owners to let the crawler in",
         ),
         sign(
             resting(refusing={"connection_lost": 20}),
             "refusals",
-            "20 of 20 pausing hosts refuse: connection_lost 20",
+            "20 of 20 paused hosts refuse: connection_lost 20",
             advice="add hosts, and check these hosts and your network",
         ),
         sign(

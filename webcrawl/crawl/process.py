@@ -234,7 +234,7 @@ class Process:
         raise.
         """
         leases, rules = self.parts.leases, self._state.rules
-        self.shards.drain(self._hooks.supply())
+        self.shards.work(self._hooks.supply())
         leases.side_downloads.refuse_leaving()
         lease_secs = self._services.live.lease_secs
         spares_pages = leases.side_downloads.idle_secs <= lease_secs

@@ -1,11 +1,11 @@
-"""Doctor: diagnosis of what limits the speed of a crawl, and since when.
+"""Doctor: diagnoses what limits the speed of a crawl, and since when.
 
     crawl ─► CrawlActivity ─┐
     ProcessMeter ───────────┴─► cause_of ─► Doctor ─► Diagnosis ─► progress line, stats, metrics
     protocol modules ─► Latencies
 
-Once a second the crawl's activity is examined, and one `Cause` is found that limits it at that
-moment. The doctor adds up the seconds of each cause. It names the one that held for most of the
-last 20 s, with the evidence and, where known, with advice. Only the seconds survive a restart; they
-are in the crawl's totals. This package takes numbers, returns sentences, and does not use Scrapy.
+Once a second the crawl's activity is examined, to find the one `Cause` that limits it at that
+moment. The doctor adds up the seconds of each cause. It names the cause that held for most of the
+last 20 s, with the evidence and, if possible, with advice. Only the seconds survive a restart, as
+totals of the crawl. This package takes numbers, returns sentences, and does not use Scrapy.
 """

@@ -13,34 +13,34 @@ class CrawlActivity(NamedTuple):
 
     Numbers of URLs:
         waiting: in the frontier.
-        queued: those of them in the front end.
+        queued: waiting in the front end, included in *waiting*.
         parked: held back, by reason.
-        postponed: the parked ones that are released once nothing else is left, by reason.
+        postponed: parked, but released once nothing else is left, by reason.
         due: waiting for their next visit.
-        fresh: answered within the last week.
+        fresh: visited with a response within the last week.
 
     Numbers of requests and pages:
         in_process: requests and pages together.
         on_wire: requests that occupy a worker.
-        slow: those of them without an answer for some seconds.
+        slow: requests that have waited for their response for some seconds.
 
     Numbers of hosts:
         looking_up: their names are being resolved.
         ready: may be contacted.
-        held: ready, but their domain has its share of the workers.
+        held: ready, but their domain already has its share of the workers.
         resting: in their pause.
         refusing: resting hosts whose last request failed or was blocked, by outcome.
 
     Limits:
-        is_backed_up: so many pages are in process that no host is contacted.
-        module: the processing module that takes the most time of these pages.
-        module_waits: the share of that time in which it used no CPU.
-        blocked_by: the module that held the event loop longest, and for which share of the time.
+        is_backed_up: whether no host is contacted because too many pages are in process.
+        module: the processing module that takes the most time for these pages.
+        module_waits: the share of that time in which the module used no CPU.
+        blocked_by: the module that held the event loop longest, and its share of the time.
         limit: the rate setting that delays the next request, if any.
-        pauses: reasons for which no host is contacted, each with a sentence.
+        pauses: reasons why no host is contacted, each with a sentence.
         next_ready_in: seconds until the next host is ready, if all hosts with URLs are resting.
-        reads_seeds: there may be more seeds.
-        awaits_seeds: all seeds are read before the first request.
+        reads_seeds: whether there may be more seeds.
+        awaits_seeds: whether all seeds are read before the first request.
         waits_for: what a crawl or drone without URLs waits for.
     """
 

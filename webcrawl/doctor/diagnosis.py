@@ -23,7 +23,7 @@ _FULL_CORE = 0.85
 # Something else delays the event loop if it is late by this many seconds and uses less CPU.
 _LATE_SECS = 0.03
 _LITTLE_CPU = 0.6
-# Waiting for a core counts from this share on, and pages from this share of the workers on.
+# Smaller shares are ignored: of time spent waiting for a core, and of pages in process per worker.
 _SOME = 0.05
 # A module that waits for this share of its time is assumed to wait for the disk.
 _MAX_WAITS = 0.5
@@ -34,11 +34,11 @@ _BUSY = 0.9
 # Budgets are the limit if this many times more URLs are parked than waiting.
 _MAX_PARKED = 2
 _OUTAGES = frozenset({"network", "name_servers", "outage"})
-# The reason for which URLs wait for a single port of a host.
+# The reason of parked URLs that wait for a single port of a host.
 _FAILING = "failing_origin"
-# Number of outcomes of refusing hosts that are shown.
+# Maximum number of outcomes of refusing hosts in the evidence.
 _MAX_OUTCOMES = 2
-#: Reasons for which URLs are parked, and the settings that release them.
+#: Reasons why URLs are parked, and the settings that release them.
 BUDGETS = {
     "host_budget": "BUDGET_HOST_PAGES or _BYTES",
     "domain_budget": "BUDGET_DOMAIN_PAGES or _BYTES",
@@ -47,7 +47,7 @@ BUDGETS = {
 
 
 class Cause(StrEnum):
-    """Reason for which a crawl is not faster."""
+    """Reason why a crawl is not faster."""
 
     STARTING = "starting"
     POLITENESS = "politeness"
@@ -67,7 +67,7 @@ class Cause(StrEnum):
 
     @property
     def words(self) -> str:
-        """The name that users read."""
+        """Return the name of the cause in messages to users."""
         return _WORDS.get(self, self.value.replace("_", " "))
 
 
@@ -76,14 +76,14 @@ _WORDS = {
     Cause.ONE_REQUEST: "one request per host",
     Cause.POLITENESS: "waiting for hosts",
 }
-#: Causes against which more workers do not help.
+#: Causes that affect all workers, so that more workers do not help.
 SHARED = (
     *(Cause.CPU, Cause.NAME_SERVERS, Cause.BANDWIDTH, Cause.CONTACT_RATE, Cause.DISK),
     Cause.MODULES,
 )
-#: Causes that are certain as soon as they hold.
+#: Causes that are certain from the first second.
 CERTAIN = frozenset({Cause.OUTAGE, Cause.PAUSED, Cause.STARTING, Cause.NOTHING_LEFT})
-# Advice if most resting hosts have given one of these outcomes.
+# Advice if the last request to most resting hosts had one of these outcomes.
 _REFUSED = {
     **dict.fromkeys(("challenged", "walled"), "ask their owners to let the crawler in"),
     **dict.fromkeys(("http_429", "http_503"), "set a longer delay in HOSTS_POLICY_FILE"),
@@ -104,7 +104,7 @@ _ADVICE = {
 class Diagnosis(msgspec.Struct, frozen=True):
     """Cause that limits a crawl, with evidence and advice.
 
-    *since* is in epoch seconds. *advice* is empty if none is known.
+    *since* is in epoch seconds. *advice* is empty if there is none.
     """
 
     cause: Cause
@@ -114,7 +114,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     @property
     def brief(self) -> str:
-        """The diagnosis without time and advice."""
+        """Return the diagnosis in words, without time and advice."""
         return f"{self.cause.words}: {self.evidence}"
 
     def __str__(self) -> str:
@@ -124,47 +124,49 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
-    """Return the cause that limits a crawl with activity *now* and process *use*."""
-    # Late, although neither other processes nor its own threads take the CPU.
+    """Return what limits a crawl, given its activity *now* and the CPU *use* of its process."""
+    # The event loop is late, although neither other processes nor its own threads take the CPU.
     is_late = use.lag >= _LATE_SECS and use.process < _LITTLE_CPU and use.waited < _SOME
     is_blocked = now.blocked_by[1] >= _BLOCKS
-    # An event loop that has nothing to send or to read does not limit the crawl.
-    is_wanted = now.ready > 0 or now.in_process - now.on_wire > _SOME * now.workers
-    is_wanted, is_full = (not is_blocked and one for one in (is_wanted, now.is_backed_up))
+    # An event loop without requests to send or pages to process does not limit the crawl.
+    has_work = now.ready > 0 or now.in_process - now.on_wire > _SOME * now.workers
+    has_work, is_backed_up = (not is_blocked and value for value in (has_work, now.is_backed_up))
     is_empty = not (now.waiting or now.in_process or now.looking_up)
-    parked = sum(_parked(now).values())
-    most_parked = _MAX_PARKED * (now.waiting + now.in_process)
+    parked = sum(_by_budget(now).values())
+    max_parked = _MAX_PARKED * (now.waiting + now.in_process)
     failing = now.parked.get(_FAILING, 0)
     refusing = sum(now.refusing.values())
-    # The first one that holds is the cause: it may be the reason for those below it.
-    held = {
+
+    # Only the first cause that holds is returned, because it may be the reason for later ones.
+    causes = {
         Cause.OUTAGE: not _OUTAGES.isdisjoint(now.pauses),
         Cause.PAUSED: bool(now.pauses),
         Cause.STARTING: now.awaits_seeds or (is_empty and now.reads_seeds and not now.waits_for),
         Cause.NOTHING_LEFT: (bool(now.waits_for) or is_empty) and not (parked or failing),
-        Cause.CPU: (is_wanted and use.loop + use.waited >= _FULL_CORE)
-        or (is_full and use.process >= _FULL_CORE),
-        Cause.DISK: (is_wanted and is_late) or (is_full and now.module_waits > _MAX_WAITS),
+        Cause.CPU: (has_work and use.loop + use.waited >= _FULL_CORE)
+        or (is_backed_up and use.process >= _FULL_CORE),
+        Cause.DISK: (has_work and is_late) or (is_backed_up and now.module_waits > _MAX_WAITS),
         Cause.BANDWIDTH: now.limit == "BANDWIDTH_MAX",
         Cause.CONTACT_RATE: bool(now.limit),
-        Cause.MODULES: is_full or is_blocked,
+        Cause.MODULES: is_backed_up or is_blocked,
         Cause.WORKERS: now.on_wire >= _BUSY * now.workers,
         Cause.NAME_SERVERS: now.looking_up > max(now.on_wire, now.resting),
-        Cause.BUDGETS: parked > most_parked,
+        Cause.BUDGETS: parked > max_parked,
         Cause.ONE_REQUEST: now.on_wire > now.resting,
         Cause.REFUSALS: 2 * refusing > now.resting or failing > now.waiting,
     }
-    return next((cause for cause, holds in held.items() if holds), Cause.POLITENESS)
+    return next((cause for cause, holds in causes.items() if holds), Cause.POLITENESS)
 
 
 def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
-    """Return the evidence for *cause*, in words."""
+    """Return the evidence for *cause* in words, from the activity *now* and the CPU *use*."""
     workers = f"{now.on_wire:,} of {counted(now.workers, 'worker')} busy"
-    slow = f", {now.slow:,} with slow hosts" if now.slow else ""
-    waits = f", other processes use {use.waited:.0%}" if use.waited >= _SOME else ""
-    held = f", {counted(now.held, 'host')} of domains at their share" if now.held else ""
+    slow_hosts = f", {now.slow:,} with slow hosts" if now.slow else ""
+    others_use = f", other processes use {use.waited:.0%}" if use.waited >= _SOME else ""
+    held_hosts = f", {counted(now.held, 'host')} of domains at their share" if now.held else ""
     next_ready_in = now.next_ready_in or 0.0
-    in_secs = f", the next is ready in {next_ready_in:,.0f} s" if next_ready_in >= 1 else ""
+    next_ready = f", the next is ready in {next_ready_in:,.0f} s" if next_ready_in >= 1 else ""
+
     pages = counted(now.in_process - now.on_wire, "page")
     backed_up = f"{pages} wait for the module {now.module}" if now.module else f"{pages} wait"
     limited = f"{now.limit} was reached; {workers}"
@@ -177,72 +179,82 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     )
     refusing = Counter(now.refusing).most_common(_MAX_OUTCOMES)
     outcomes = ", ".join(f"{outcome} {number:,}" for outcome, number in refusing)
-    refused = f"{sum(now.refusing.values()):,} of {now.resting:,} pausing hosts refuse: {outcomes}"
+    refused = f"{sum(now.refusing.values()):,} of {now.resting:,} paused hosts refuse: {outcomes}"
     failing = f"{counted(now.parked.get(_FAILING, 0), 'URL')} waiting for failing ports"
-    left = ", ".join(f"{number:,} parked by {gate}" for gate, number in _held(now).items())
-    nothing = f"waiting for {now.waits_for}" if now.waits_for else "no URLs waiting"
-    late = f"event loop delayed by {use.lag * 1000:,.0f} ms while using {use.loop:.0%} of a core"
+    parked = ", ".join(
+        f"{number:,} parked by {gate}" for gate, number in _parked_for_good(now).items()
+    )
+    idle = f"waiting for {now.waits_for}" if now.waits_for else "no URLs waiting"
+    delayed = f"event loop delayed by {use.lag * 1000:,.0f} ms while using {use.loop:.0%} of a core"
+
     module, share = now.blocked_by
     blocked = f"{module} blocks the event loop {share:.0%} of the time"
-    words = {
+
+    evidence = {
         Cause.STARTING: "all seeds are read first" if now.awaits_seeds else "seeds are being read",
-        Cause.WORKERS: f"{workers}{slow}, {counted(now.ready, 'host')} ready",
-        Cause.CPU: f"event loop uses {use.loop:.0%} of a core{waits}",
+        Cause.WORKERS: f"{workers}{slow_hosts}, {counted(now.ready, 'host')} ready",
+        Cause.CPU: f"event loop uses {use.loop:.0%} of a core{others_use}",
         Cause.NAME_SERVERS: f"resolving {counted(now.looking_up, 'host')}; {workers}",
         Cause.BANDWIDTH: limited,
         Cause.CONTACT_RATE: limited,
-        Cause.DISK: backed_up if now.is_backed_up else late,
+        Cause.DISK: backed_up if now.is_backed_up else delayed,
         Cause.MODULES: blocked if share >= _BLOCKS else backed_up,
-        Cause.BUDGETS: f"{sum(_parked(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
+        Cause.BUDGETS: f"{sum(_by_budget(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
         Cause.OUTAGE: pauses,
         Cause.PAUSED: pauses,
-        Cause.NOTHING_LEFT: f"{nothing}, {left}" if left else nothing,
+        Cause.NOTHING_LEFT: f"{idle}, {parked}" if parked else idle,
         Cause.ONE_REQUEST: f"{workers}; {resting}; {waiting}",
         Cause.REFUSALS: refused if refusing else failing,
     }
     if not now.resting:
         resting = f"no host is in its pause; {waiting}"
-    return words.get(cause, f"{resting}{in_secs}{held}; {workers}")
+    return evidence.get(cause, f"{resting}{next_ready}{held_hosts}; {workers}")
 
 
 def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
-    """Return advice about *cause*, in words; empty if none is known."""
-    # Hosts get a queue only when workers need one: URLs of others may be in the front end.
+    """Return advice about *cause* in words; empty if there is none.
+
+    *now* is the activity of the crawl, *use* the CPU use of its process.
+    """
+    # Hosts get a queue only when workers need one, so URLs of more hosts may be in the front end.
     if cause is Cause.WORKERS and (now.ready or now.queued) and use.process < _LITTLE_CPU:
         return f"set CONCURRENT_REQUESTS={2 * now.workers}"
     if cause is Cause.BUDGETS:
-        reasons = _parked(now)
+        reasons = _by_budget(now)
         return f"raise {BUDGETS[max(reasons, key=reasons.__getitem__)]}"
     if cause is Cause.MODULES and now.blocked_by[1] >= _BLOCKS:
         return "run that module in a thread: set off_loop, or use asyncio.to_thread"
     if cause in (Cause.OUTAGE, Cause.PAUSED):
         return " ".join(now.pauses.values())
     if cause is Cause.REFUSALS:
-        usual = max(now.refusing, key=now.refusing.__getitem__, default="")
-        return f"add hosts, and {_REFUSED.get(usual, 'check these hosts and your network')}"
+        main_outcome = max(now.refusing, key=now.refusing.__getitem__, default="")
+        return f"add hosts, and {_REFUSED.get(main_outcome, 'check these hosts and your network')}"
     return _ADVICE.get(cause, "")
 
 
 def shares_of(stats: Mapping[str, float], prefix: str = "") -> str:
     """Return each cause's share of the crawl's time, in words: "waiting for hosts 62%, CPU 21%".
 
-    Computed from ``doctor/..._secs`` in *stats*; shares below a tenth are left out. "" without any.
+    Computed from ``doctor/..._secs`` in *stats*, whose names may have a *prefix*. Shares below a
+    tenth are left out. Returns "" if there are no such stats.
     """
     secs = {cause: float(stats.get(f"{prefix}doctor/{cause}_secs", 0)) for cause in Cause}
     total = sum(secs.values())
     if not total:
         return ""
     causes = sorted(secs, key=secs.__getitem__, reverse=True)
-    shown = [one for one in causes if secs[one] >= total / 10]
-    return ", ".join(f"{one.words} {secs[one] / total:.0%}" for one in shown)
+    shown = [cause for cause in causes if secs[cause] >= total / 10]
+    return ", ".join(f"{cause.words} {secs[cause] / total:.0%}" for cause in shown)
 
 
-def _parked(now: CrawlActivity) -> dict[str, float]:
-    """Return the numbers of URLs that need a larger budget, by reason."""
-    return {one: number for one, number in _held(now).items() if one in BUDGETS}
+def _by_budget(now: CrawlActivity) -> dict[str, float]:
+    """Return the numbers of parked URLs that only a larger budget releases, by reason."""
+    return {reason: number for reason, number in _parked_for_good(now).items() if reason in BUDGETS}
 
 
-def _held(now: CrawlActivity) -> dict[str, float]:
-    """Return the numbers of parked URLs that no later round of this crawl releases, by reason."""
-    held = {one: number - now.postponed.get(one, 0) for one, number in now.parked.items()}
-    return {one: number for one, number in held.items() if number}
+def _parked_for_good(now: CrawlActivity) -> dict[str, float]:
+    """Return the numbers of parked URLs that this crawl will not release, by reason."""
+    numbers = {
+        reason: number - now.postponed.get(reason, 0) for reason, number in now.parked.items()
+    }
+    return {reason: number for reason, number in numbers.items() if number}

@@ -1,9 +1,9 @@
-"""Doctor of a running crawl: seconds by cause, and the cause that limits it now."""
+"""Doctor of a running crawl: finds the cause that limits it now, and adds up seconds by cause."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.doctor.diagnosis import (
     CERTAIN,
@@ -23,21 +23,28 @@ if TYPE_CHECKING:
     from webcrawl.doctor.activity import CrawlActivity
     from webcrawl.doctor.histogram import Latencies
 
-    #: Seconds since the last look, the cause found, and the figures from which it was found.
-    _Look: TypeAlias = tuple[float, Cause, CrawlActivity, ProcessUse]
-
-# The cause that held for most of this time is named (two progress lines). Advice uses a minute.
+# The cause that held for most of the last 20 s is named (two progress lines). Advice considers a
+# minute.
 _SECS, _ADVICE_SECS = 20.0, 60.0
 _MIN_LOOKS = 3
-# Share of that time from which on another cause matters for the advice.
-_NEAR = 0.1
+# Other causes with less than this share of the minute do not matter for the advice.
+_MIN_SHARE = 0.1
+
+
+class _Look(NamedTuple):
+    """One look: seconds since the previous one, the cause, and the values that led to it."""
+
+    secs: float
+    cause: Cause
+    activity: CrawlActivity
+    use: ProcessUse
 
 
 class Doctor:
-    """Doctor of one process.
+    """Doctor of one process. Call ``look`` about once a second.
 
-    *clock* returns epoch seconds. Call ``look`` about once a second. All calls are O(1), except
-    ``diagnosis``, which reads the last looks.
+    *clock* returns epoch seconds. All calls are O(1), except ``diagnosis``, which reads the looks
+    of the last 20 s.
     """
 
     def __init__(self, *, clock: TimeSource, latencies: Latencies) -> None:
@@ -56,62 +63,76 @@ class Doctor:
         self._since = self._at
 
     def look(self, activity: CrawlActivity, lag: float) -> None:
-        """Find the cause for *activity*; this call comes *lag* seconds late."""
+        """Find and record the cause that limits a crawl with this *activity*.
+
+        *lag* tells how many seconds late this call is, which is the delay of the event loop.
+        """
         use = self._meter.look(lag)
         activity = activity._replace(blocked_by=self.module_times.take())
         self.latencies.lag.add(lag)
-        at = self._clock()
-        secs, self._at = at - self._at, at
-        # A single late look does not prove a slow disk: a page may take a while.
-        late = sorted(one.lag for *_, one in [*self._looks][-_MIN_LOOKS:]) or [lag]
-        cause = cause_of(activity, use._replace(lag=min(lag, late[len(late) // 2])))
+        time = self._clock()
+        secs, self._at = time - self._at, time
+
+        # A single late look does not prove that the disk is slow: one page may have taken long.
+        lags = sorted(look.use.lag for look in [*self._looks][-_MIN_LOOKS:]) or [lag]
+        cause = cause_of(activity, use._replace(lag=min(lag, lags[len(lags) // 2])))
         self.secs[cause] += secs
         self._recent[cause] += secs
-        self._looks.append((secs, cause, activity, use))
+        self._looks.append(_Look(secs, cause, activity, use))
+
+        # Forget looks that are older than a minute.
         first = self._looks[0]
         while (
-            len(self._looks) > _MIN_LOOKS and sum(self._recent.values()) - first[0] >= _ADVICE_SECS
+            len(self._looks) > _MIN_LOOKS
+            and sum(self._recent.values()) - first.secs >= _ADVICE_SECS
         ):
-            self._recent[first[1]] -= first[0]
+            self._recent[first.cause] -= first.secs
             self._looks.popleft()
             first = self._looks[0]
+
         is_certain = cause in CERTAIN
         recent: defaultdict[Cause, float] = defaultdict(float)
-        for took, one, *_ in self._last():
-            recent[one] += took * (one not in CERTAIN)  # it is just as certain that they ended
+        for look in self._last_looks():
+            # A certain cause that does not hold now is over, so its time does not count.
+            recent[look.cause] += look.secs * (look.cause not in CERTAIN)
         named = cause if is_certain else max(recent, key=recent.__getitem__)
         if named is not self._named:
-            self._named, self._since = named, at - (secs if is_certain else recent[named])
+            self._named, self._since = named, time - (secs if is_certain else recent[named])
 
-    def _last(self) -> list[_Look]:
-        """Return the looks that decide which cause is named, the latest first."""
+    def _last_looks(self) -> list[_Look]:
+        """Return the looks of the last 20 s, which decide what cause is named; the latest first."""
         last, secs = [], 0.0
         for look in reversed(self._looks):
             if secs >= _SECS:
                 break
             last.append(look)
-            secs += look[0]
+            secs += look.secs
         return last
 
     @property
     def sees_nothing_left(self) -> bool:
-        """Whether the crawl had nothing left to do at the last look."""
+        """Return whether the crawl had nothing left to do at the last look."""
         return self._named is Cause.NOTHING_LEFT
 
     def diagnosis(self) -> Diagnosis:
-        """Return what limits the crawl now."""
-        looks = [look for look in self._last() if look[1] is self._named]
+        """Return what limits the crawl now, with evidence and advice."""
+        looks = [look for look in self._last_looks() if look.cause is self._named]
         if not looks:
             return Diagnosis(self._named, self._since, "the crawl has just started")
-        activity, uses = looks[0][2], zip(*(one for *_, one in looks), strict=True)
+
+        # The evidence is from the last look, except for averages of CPU use and busy workers.
+        activity, uses = looks[0].activity, zip(*(look.use for look in looks), strict=True)
         use = ProcessUse(*(sum(column) / len(looks) for column in uses))
-        busy = sum(look[2].on_wire for look in looks) / len(looks)
+        busy = sum(look.activity.on_wire for look in looks) / len(looks)
         activity = activity._replace(on_wire=round(busy))
-        shared = sum(self._recent[cause] for cause in SHARED)
-        # Then more workers would not help: they would soon meet the other limit, or the slow hosts
+
+        # More workers are not advised if they would soon meet another limit, or if the slow hosts
         # are left over from an outage.
-        is_near = shared > _NEAR * sum(self._recent.values()) or self._recent[Cause.OUTAGE] >= 1
-        is_advised = not (is_near and self._named is Cause.WORKERS)
+        shared_secs = sum(self._recent[cause] for cause in SHARED)
+        would_not_help = (
+            shared_secs > _MIN_SHARE * sum(self._recent.values()) or self._recent[Cause.OUTAGE] >= 1
+        )
+        is_advised = not (would_not_help and self._named is Cause.WORKERS)
         return Diagnosis(
             self._named,
             self._since,
@@ -122,5 +143,5 @@ class Doctor:
     def stats(self) -> dict[str, float | str]:
         """Return diagnosis, seconds by cause, latencies and projection, by their stats keys."""
         secs = {f"doctor/{cause}_secs": round(secs, 1) for cause, secs in self.secs.items()}
-        known = {**self.latencies.stats(), **self.projection.stats()}
-        return {"doctor/now": str(self.diagnosis()), **secs, **known}
+        measured = {**self.latencies.stats(), **self.projection.stats()}
+        return {"doctor/now": str(self.diagnosis()), **secs, **measured}

@@ -9,16 +9,16 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Number of buckets: below 1/1024 s, 2/1024 s, 4/1024 s, ... 48 days, and the rest.
+#: Number of buckets: below 1/1024 s, 2/1024 s, 4/1024 s, ... 48 days, and all longer durations.
 BUCKETS = 33
 _PER_SEC = 1024
 
 
 class Histogram:
-    """Counts of durations by power of two.
+    """Histogram of durations, with buckets by powers of two.
 
-    *counts[i]* are those below ``2**i / 1024`` seconds that are not in an earlier bucket. *total*
-    is the sum in seconds. Adding one takes less than 1 us.
+    ``counts[i]`` is the number of durations below ``2**i / 1024`` seconds that are not in an
+    earlier bucket. ``total`` is their sum in seconds. Adding a duration takes less than 1 us.
     """
 
     __slots__ = ("counts", "total")
@@ -28,36 +28,36 @@ class Histogram:
         self.total = 0.0
 
     def add(self, secs: float) -> None:
-        """Count *secs*; below 0 it counts as 0, because a timer of the event loop may be early."""
+        """Add the duration *secs*. Negative ones count as 0: event loop timers may be early."""
         secs = max(secs, 0.0)
         self.counts[min(int(secs * _PER_SEC).bit_length(), BUCKETS - 1)] += 1
         self.total += secs
 
     def quantile(self, share: float) -> float:
-        """Return the upper bound in seconds of the bucket with this quantile; 0.0 if empty."""
-        left = share * sum(self.counts)
-        for place, count in enumerate(self.counts):
-            left -= count
-            if count and left <= 0:
-                return bound(place)
+        """Return the upper bound, in seconds, of the bucket with quantile *share*; 0.0 if empty."""
+        remaining = share * sum(self.counts)
+        for bucket, count in enumerate(self.counts):
+            remaining -= count
+            if count and remaining <= 0:
+                return bound(bucket)
         return 0.0
 
 
-def bound(place: int) -> float:
-    """Return the upper bound in seconds of the bucket *place*."""
-    return float((1 << place) / _PER_SEC)
+def bound(bucket: int) -> float:
+    """Return the upper bound in seconds of the *bucket* with this index."""
+    return float((1 << bucket) / _PER_SEC)
 
 
 @dataclasses.dataclass(slots=True, eq=False, weakref_slot=True)
 class Latencies:
     """Latency histograms of a process and the hosts that it contacts.
 
-    dns: lookups that name servers were asked for.
-    connect: opening a connection, with TLS.
-    first_byte, download: from sending a request, or opening its connection, to the header of its
-        response and to its last byte.
+    dns: look-ups that were sent to name servers.
+    connect: opening a connection, including TLS.
+    first_byte: from sending a request, or opening its connection, to the header of the response.
+    download: from the same time to the last byte of the response.
     rest: pause of a host after a request.
-    frontier: from the moment a URL was found to its first request.
+    frontier: from finding a URL to sending its first request.
     lag: delay of the event loop.
     """
 
@@ -71,18 +71,21 @@ class Latencies:
 
     def items(self) -> Iterator[tuple[str, Histogram]]:
         """Return all histograms with their names."""
-        return ((one.name, getattr(self, one.name)) for one in dataclasses.fields(self))
+        return ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
 
     def stats(self) -> dict[str, float]:
-        """Return count, mean, median and 99th percentile of each non-empty one, by stats key."""
-        found: dict[str, float] = {}
-        for name, one in self.items():
-            if count := sum(one.counts):
-                found[f"latency/{name}/count"] = count
-                found[f"latency/{name}/mean_secs"] = round(one.total / count, 4)
-                found[f"latency/{name}/median_secs"] = round(one.quantile(0.5), 4)
-                found[f"latency/{name}/slow_secs"] = round(one.quantile(0.99), 4)
-        return found
+        """Return count, mean, median and 99th percentile of all histograms with data.
+
+        The result is keyed by the names in the crawl's stats.
+        """
+        stats: dict[str, float] = {}
+        for name, histogram in self.items():
+            if count := sum(histogram.counts):
+                stats[f"latency/{name}/count"] = count
+                stats[f"latency/{name}/mean_secs"] = round(histogram.total / count, 4)
+                stats[f"latency/{name}/median_secs"] = round(histogram.quantile(0.5), 4)
+                stats[f"latency/{name}/slow_secs"] = round(histogram.quantile(0.99), 4)
+        return stats
 
 
 _latencies: WeakKeyDictionary[object, Latencies] = WeakKeyDictionary()

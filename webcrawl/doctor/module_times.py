@@ -1,8 +1,8 @@
-"""Event loop time of each processing module.
+"""Measures how long each processing module holds the event loop.
 
 An item pipeline runs in the event loop unless it says otherwise. If it blocks there, for instance
 with ``time.sleep`` or ``requests.get``, everything else stops: downloads time out and timers are
-late. Measuring costs 1 us for each call of a module and for each wait of a coroutine.
+late. Measuring costs 1 us for each call of a module and each time that its coroutine waits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ModuleTimes:
-    """Event loop time of all processing modules of a process. *clock* returns seconds."""
+    """The event loop time of the processing modules of a process. *clock* returns seconds."""
 
     def __init__(self, *, clock: TimeSource) -> None:
         self._clock = clock
@@ -28,10 +28,10 @@ class ModuleTimes:
         self._secs: defaultdict[str, float] = defaultdict(float)
 
     def watch(self, process: Any) -> Any:
-        """Return *process*, the ``process_item`` of a module, with its time measured."""
+        """Wrap *process*, the ``process_item`` of a module, so that its time is measured."""
         module = getattr(process, "__self__", None)
         if getattr(module, "off_loop", False):
-            return process  # it only passes the page to a thread
+            return process  # such a module only passes the page to a thread
         name = path_of(module)
 
         @functools.wraps(process)
@@ -42,18 +42,19 @@ class ModuleTimes:
         return measured
 
     def take(self) -> tuple[str, float]:
-        """Return the module that held the event loop longest since the last call, and its share.
+        """Return (module, share of the time) for the module that held the event loop longest.
 
-        The share is that of the time since the last call. All times start again at 0.
+        Covers the time since the last call. All times start again at 0.
         """
-        at = self._clock()
+        time = self._clock()
         name = max(self._secs, key=self._secs.__getitem__, default="")
-        share = self._secs[name] / (at - self._since or 1.0)
-        self._since = at
+        share = self._secs[name] / (time - self._since or 1.0)
+        self._since = time
         self._secs.clear()
         return name, share
 
     def _measure(self, name: str, call: Any, *values: Any) -> Any:
+        """Call *call* with *values*, and add the time to that of the module *name*."""
         began = self._clock()
         try:
             return call(*values)
@@ -62,7 +63,7 @@ class ModuleTimes:
 
     @types.coroutine
     def _run(self, work: Any, name: str) -> Any:
-        """Run *work* as ``await`` would, and measure the time between its waits."""
+        """Run the coroutine *work* like ``await``, and measure the time between its waits."""
         resume: Any = work.send
         value: Any = None
         while True:

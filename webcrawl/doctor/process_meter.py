@@ -1,4 +1,4 @@
-"""CPU use of a process and of its event loop."""
+"""Measures the CPU use of a process and of its event loop."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import NamedTuple
 
 from webcrawl.clock import TimeSource, cpu_time, cpu_time_of_process
 
-# Nanoseconds on a CPU, nanoseconds waiting for one, and number of time slices (Linux).
+# Linux file with three numbers: nanoseconds on a CPU, nanoseconds waiting for one, time slices.
 _SCHEDULED = Path("/proc/thread-self/schedstat")
 
 
 class ProcessUse(NamedTuple):
-    """CPU use of a process between two looks, in shares of one core.
+    """CPU use of a process between two measurements, in shares of one core.
 
-    *loop* is the CPU of the event loop's thread, *waited* its waiting for a core that others use,
-    *process* the CPU of all threads. *lag* is the delay of the event loop in seconds.
+    loop: CPU time of the event loop's thread.
+    waited: time in which that thread waited for a core that others used.
+    process: CPU time of all threads.
+    lag: delay of the event loop, in seconds.
     """
 
     loop: float = 0.0
@@ -26,22 +28,23 @@ class ProcessUse(NamedTuple):
 
 
 class ProcessMeter:
-    """Meter of the calling thread and its process. *clock* returns seconds."""
+    """Measures the CPU use of the calling thread and its process. *clock* returns seconds."""
 
     def __init__(self, *, clock: TimeSource) -> None:
         self._clock = clock
         self._last = self._read()
 
     def look(self, lag: float) -> ProcessUse:
-        """Return the use since the last look, or since the meter was created, with this *lag*."""
+        """Return the CPU use since the last call, or since the meter was created, with *lag*."""
         last, self._last = self._last, self._read()
-        at, *used = (after - before for before, after in zip(last, self._last, strict=True))
-        if at <= 0:
+        elapsed, *used = (after - before for before, after in zip(last, self._last, strict=True))
+        if elapsed <= 0:
             return ProcessUse(lag=lag)
-        loop, waited, process = (min(secs / at, 64.0) for secs in used)
+        loop, waited, process = (min(secs / elapsed, 64.0) for secs in used)
         return ProcessUse(loop, waited if loop else 0.0, process, lag)
 
     def _read(self) -> tuple[float, float, float, float]:
+        """Return (time, the thread's CPU time, its waiting time, the process's CPU time)."""
         waited = 0.0
         with suppress(OSError, ValueError, IndexError):
             waited = int(_SCHEDULED.read_bytes().split()[1]) / 1e9

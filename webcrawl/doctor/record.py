@@ -1,6 +1,7 @@
-"""Record of a diagnosis in ``logs/stats.jsonl``, for ``scrapy doctor``.
+"""Records of diagnoses in ``logs/stats.jsonl``, which ``scrapy doctor`` reads.
 
-line := {"at": epoch seconds, "doctor": Record}; other lines of that log have no "doctor"
+They are lines of the form ``{"at": epoch seconds, "doctor": Record}``. Other lines of that log have
+no ``doctor``.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """State and diagnosis of a crawl's process at one moment.
 
-    *shards* are numbers by state, and *busy* is the number of workers with a request. The other
-    fields are those of ``CrawlActivity``.
+    *shards* has the numbers of shards by state. *busy* is the number of workers with a request. The
+    other fields are those of ``CrawlActivity``.
     """
 
     state: State
@@ -49,7 +50,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         projection: str,
         shards: Mapping[str, int],
     ) -> Self:
-        """Build a record from *activity*."""
+        """Build a record from *activity* and the other fields."""
         return cls(
             state=state,
             diagnosis=diagnosis,
@@ -67,7 +68,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """Line of the log, written *at* epoch seconds; *doctor* is None in lines of figures."""
+    """Line of the log, written *at* epoch seconds; *doctor* is None in lines with stats."""
 
     at: Seconds
     doctor: Record | None = None

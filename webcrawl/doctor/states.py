@@ -1,6 +1,6 @@
-"""States of crawls, shards, hosts and URLs, with a reason and an end.
+"""States of crawls, shards, hosts and URLs, each with a reason and an end.
 
-Logs, commands and metrics all use these words.
+Logs, commands and metrics all use these names.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ class CrawlState(StrEnum):
     RUNNING = "running"
     #: No host is contacted although URLs are waiting.
     PAUSED = "paused"
-    #: Nothing is left to do until visits are due, or seeds or links from other drones arrive.
+    #: The crawl waits until visits are due, or until seeds or links from other drones arrive.
     WAITING = "waiting"
     STOPPING = "stopping"
     #: Ended with nothing left to fetch.
     FINISHED = "finished"
-    #: Ended before that.
+    #: Ended with URLs left to fetch.
     STOPPED = "stopped"
 
 
 class ShardState(StrEnum):
     """State of a shard of a process."""
 
-    #: Its seeds are read first.
+    #: Its seeds are still being read.
     STARTING = "starting"
     RUNNING = "running"
-    #: It moves to another process.
+    #: It is being moved to another process.
     LEAVING = "leaving"
 
 
@@ -60,7 +60,7 @@ class UrlState(StrEnum):
     LEASED = "leased"
     #: Held back by a budget or as a trap.
     PARKED = "parked"
-    #: In the duplicate URL eliminator, which has not yet said whether it is new.
+    #: In the duplicate URL eliminator, which has not checked yet whether it is new.
     UNDECIDED = "undecided"
     FINISHED = "finished"
     #: Finished, and to be visited again.
@@ -74,7 +74,7 @@ class UrlState(StrEnum):
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
     """State of a crawl, shard, host or URL, with its reason.
 
-    *name* is one of the states above. It lasts *until* then (epoch seconds; 0 if not known).
+    *name* is one of the states above. *until* is when it ends (epoch seconds; 0 if not known).
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Periodic checkpoints of the crawl's state (Mercator, section 3: the background thread).
 
-``scheduler.close()`` makes the last one, at the end of the crawl and on SIGTERM or SIGINT.
+``scheduler.close()`` makes the last checkpoint, at the end of the crawl and on SIGTERM or SIGINT.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class Checkpoints:
-    """Extension that calls ``due()`` of the checkpointer at an interval."""
+    """Extension that starts a checkpoint every CHECKPOINT_INTERVAL_SECS seconds."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Start the periodic checkpoints."""
         every = number(crawler.settings, "CHECKPOINT_INTERVAL_SECS", at_least=0)
         if not every:
             raise NotConfigured("CHECKPOINT_INTERVAL_SECS is 0")

@@ -1,4 +1,4 @@
-"""Commands to the running crawl, by a Unix socket (control/)."""
+"""Receives commands for the running crawl: over a Unix socket, or Redis in a hive (control/)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class TakesCommands:
-    """Extension that opens ``control`` and its socket before the first request is sent."""
+    """Extension that starts to accept commands before the first request is sent."""
 
     control: Control | None = None
     _socket: ControlSocket | None = None
@@ -41,9 +41,11 @@ class TakesCommands:
         return extension
 
     async def spider_opened(self) -> None:
+        """Start to accept commands. In a hive they come over Redis, otherwise over a socket."""
         process = process_of(self._crawler)
         if process is None:
             return
+
         job, hive = process.job, self._crawler.settings.get("HIVE")
         command_line = f"scrapy control {f'-s HIVE={hive}' if hive else job.path}"
         self.control = Control(process, command_line=command_line)
@@ -60,6 +62,7 @@ class TakesCommands:
         except Exception as error:  # noqa: BLE001  # Scrapy would continue without the commands in force
             process.stop.fail(error)
             return
+
         self._socket = ControlSocket(jobdir=job.path, control=self.control)
         try:
             await self._socket.open()

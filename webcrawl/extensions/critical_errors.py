@@ -1,22 +1,22 @@
-"""Critical errors: a log of unexpected exceptions with their pages, and the circuit breaker.
+"""Critical errors: logs unexpected exceptions with their pages; ends the crawl after too many.
 
-Expected errors are outcomes (crawl/lease/outcome_log.py). The others are bugs (Nielsen, "How to
-crawl a quarter billion webpages in 40 hours"): in a spider's callback, in a processing module, in a
-middleware or download handler. Each gets a line in ``JOBDIR/logs/critical.jsonl``. Its page is
-stored, so that the module can be run on it again::
+Expected errors are outcomes (crawl/lease/outcome_log.py). Others are bugs (Nielsen, "How to crawl a
+quarter billion webpages in 40 hours"): in a spider's callback, in a processing module, in a
+middleware or download handler. Each gets a line in ``JOBDIR/logs/critical.jsonl``. The page that
+caused it is stored, so that the module can be run on it again::
 
     scrapy replay JOBDIR/critical/*.warc.gz
 
-A line of JSON has: at (epoch seconds), url, where (the module's class, the callback, or
+Each line is a JSON object with: at (epoch seconds), url, where (the module's class, "callback" or
 "download"), error (its type), message, traceback, saved (whether the page is in ``critical/``).
-Errors of one type in one place are written and stored a hundred times. Further ones are only
+Only the first hundred errors of one type in one place are logged and stored. Further ones are only
 counted (``critical/<where>``), so that a module that fails on every page does not fill the disk.
 
-The circuit breaker: if a processing module fails on a page, the crawl continues. A bug in callbacks
-or downloads spoils every page. So too many of these errors in a short time end the crawl, with a
-checkpoint and a distinct exit code. Too many failures of one module in a row do the same. The last
-sentence of the crawl names the command that fetches these pages again; their URLs are in
-``critical/urls.txt``. Pages that meet an error while the crawl ends are left for the next run.
+If a processing module fails on some pages, the crawl continues. But a bug in callbacks or downloads
+affects every page. So too many of these errors in a short time end the crawl, with a checkpoint and
+a distinct exit code. So do too many failures of one module in a row. The last message of the crawl
+names the command that fetches these pages again; their URLs are in ``critical/urls.txt``. Pages
+that fail while the crawl is ending are left for the next run.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ CRITICAL_URLS = "critical/urls.txt"
 _LOG_FILE_BYTES = 1 << 26
 _WARC_FILE_BYTES = 1 << 28
 _BREAKER_SECS = 60.0
-# A kind is a type of error in one place: how many of one are stored, and how many kinds there are.
+# A kind is a type of error in one place. These limit the stored errors of a kind, and the kinds.
 _MAX_PER_KIND = 100
 _MAX_KINDS = 1000
 _MAX_TEXT = 2000
@@ -86,25 +86,28 @@ class CriticalErrors:
         self._jobdir = jobdir
         self._max_errors = max_errors
         self._max_streak = max_streak
-        # For other item pipelines these replace ``ProcessingModule.failure_streak`` and
-        # ``has_processed``: cleared when an item passed all pipelines, and whether one ever did.
+        # Item pipelines that are not ProcessingModules lack ``failure_streak`` and
+        # ``has_processed``. These replace them: a streak is cleared when an item has passed all
+        # pipelines, and the flag tells whether one ever did.
         self._streaks: defaultdict[str, deque[str]] = defaultdict(partial(deque, (), STREAK_LIMIT))
         self._has_processed = False
-        # The modules that failed, each with the URLs of the last pages it failed on.
+        # Modules that failed, by name: (module, URLs of the last pages on which it failed).
         self._failing_modules: dict[str, Any] = {}
         self._log = LineLog(path=jobdir / CRITICAL_LOG, max_bytes=_LOG_FILE_BYTES)
         self._pages: WarcWriter | None = None
         self._kind_counts: Counter[tuple[str, str]] = Counter()
-        # Errors in callbacks and downloads: when, and the URL of the page if there was one.
+        # Errors in callbacks and downloads: (time, URL of the page or "").
         self._recent_errors: deque[tuple[float, str]] = deque(maxlen=max(1, max_errors))
         self._closing: asyncio.Task[None] | None = None
         self._has_logged_disk_error = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build from MODULE_MAX_FAILURES and BREAKER_MAX_ERRORS. Raises FatalError."""
         jobdir = crawler.settings["JOBDIR"]
         if not jobdir:
             raise NotConfigured
+
         max_streak = whole(crawler.settings, "MODULE_MAX_FAILURES", at_least=0)
         if max_streak > STREAK_LIMIT:
             raise FatalError(
@@ -116,6 +119,7 @@ class CriticalErrors:
             max_errors=whole(crawler.settings, "BREAKER_MAX_ERRORS", at_least=0),
             max_streak=max_streak,
         )
+
         connect = crawler.signals.connect
         connect(extension._spider_error, signal=signals.spider_error)
         connect(extension._item_error, signal=signals.item_error)
@@ -127,24 +131,31 @@ class CriticalErrors:
         return extension
 
     def _spider_error(self, failure: Failure, response: Any) -> None:
-        """Record an exception of a callback."""
+        """Record that a callback raised an exception."""
         url = str(getattr(response, "url", "") or getattr(response, "request", ""))
-        self._note(_error(failure), url=url, where="callback", page=_page_behind(response))
-        self._trip_if_many(url)
+        self._log_error(
+            _exception_of(failure), url=url, where="callback", page=_page_of_callback(response)
+        )
+        self._end_if_too_many(url)
 
     def _item_error(self, item: Any, response: Any, failure: Failure) -> None:
-        """Record an exception of a processing module; ``CrawlStop`` handles disk errors."""
-        error = _error(failure)
+        """Record that a processing module raised an exception.
+
+        Disk errors are left to ``CrawlStop``.
+        """
+        error = _exception_of(failure)
         if ends_crawl(error) or (isinstance(error, ItemOverdueError) and error.at_end):
             return
+
         page = item if isinstance(item, Page) else None
         module = module_of(error)
         where = path_of(module)
-        self._note(error, url="" if page is None else page.url, where=where, page=page)
+        self._log_error(error, url="" if page is None else page.url, where=where, page=page)
         streak = getattr(module, "failure_streak", self._streaks[where])
         if streak is self._streaks[where]:
             streak.append(str(getattr(page or response, "url", "")))
         self._failing_modules[where] = module, streak
+
         if 0 < self._max_streak <= len(streak):
             commands = self._replay_commands(module) or self._refetch_commands(streak)
             self._end(
@@ -161,16 +172,18 @@ class CriticalErrors:
                 stats.set_value("finish/cause", stats.get_value("finish/cause", "module_failed"))
 
     def _item_through(self) -> None:
+        """Record that an item has passed all pipelines, or was dropped by one."""
         self._has_processed = True
         for streak in self._streaks.values():
             streak.clear()
 
     def _unforeseen(self, url: str, failure: Failure) -> None:
-        """Record an exception of a download handler or a middleware."""
-        self._note(_error(failure), url=url, where=_DOWNLOAD, page=None)
-        self._trip_if_many()
+        """Record that a download handler or a middleware raised an exception."""
+        self._log_error(_exception_of(failure), url=url, where=_DOWNLOAD, page=None)
+        self._end_if_too_many()
 
-    def _note(self, error: BaseException, *, url: str, where: str, page: Page | None) -> None:
+    def _log_error(self, error: BaseException, *, url: str, where: str, page: Page | None) -> None:
+        """Count *error*; log it and store *page*, unless there were too many of its kind."""
         self._crawler.stats.inc_value(f"critical/{where}")
         kind = where, type(error).__qualname__
         if kind not in self._kind_counts and len(self._kind_counts) >= _MAX_KINDS:
@@ -178,6 +191,7 @@ class CriticalErrors:
         self._kind_counts[kind] += 1
         if self._kind_counts[kind] > _MAX_PER_KIND:
             return
+
         trace = traceback.format_exception(error, limit=-_MAX_TRACE_LINES)
         try:
             saved = page is not None and self._save(page)
@@ -195,6 +209,7 @@ class CriticalErrors:
             if not self._has_logged_disk_error:
                 logger.error("Critical errors cannot be logged: %s", refused)  # noqa: TRY400  # the message is enough
             self._has_logged_disk_error = True
+
         if self._kind_counts[kind] == _MAX_PER_KIND:
             logger.error(
                 "%s in %s for the %dth time: further ones are only counted",
@@ -220,23 +235,28 @@ class CriticalErrors:
             return False
         return True
 
-    def _trip_if_many(self, url: str = "") -> None:
-        at = now()
-        self._recent_errors.append((at, url))
+    def _end_if_too_many(self, url: str = "") -> None:
+        """Add an error in a callback or download, and end the crawl if there are too many.
+
+        *url* is the URL of the page, if there was one.
+        """
+        time = now()
+        self._recent_errors.append((time, url))
         if not self._max_errors or len(self._recent_errors) < self._max_errors:
             return
-        secs = at - self._recent_errors[0][0]
+
+        secs = time - self._recent_errors[0][0]
         if secs <= _BREAKER_SECS:
-            answered = [url for _, url in self._recent_errors if url]
-            commands = self._refetch_commands(answered) if answered else []
-            if len(answered) < len(self._recent_errors) and not self._crawler.settings["HIVE"]:
+            page_urls = [url for _, url in self._recent_errors if url]
+            commands = self._refetch_commands(page_urls) if page_urls else []
+            if len(page_urls) < len(self._recent_errors) and not self._crawler.settings["HIVE"]:
                 commands.append(f"scrapy frontier {quote(str(self._jobdir))} --retry {BUG}")
             self._end(f"{self._max_errors} unexpected errors within {secs:.0f} s", commands)
 
     def _replay_commands(self, module: object) -> list[str]:
-        """Return the command that replays the pages that WARC stored before *module* got them.
+        """Return the command that replays pages that were stored as WARC before *module* failed.
 
-        The list is empty if WARC comes after *module*, or if its files are moved elsewhere.
+        The list is empty if the WARC pipeline comes after *module*, or if its files are moved away.
         """
         pipelines = self._crawler.engine.scraper.itemproc.middlewares
         before = pipelines[: pipelines.index(module)] if module in pipelines else ()
@@ -246,9 +266,10 @@ class CriticalErrors:
         return [f"scrapy replay {quote(str(stored[0]))}/*.warc.gz"]
 
     def _refetch_commands(self, urls: Iterable[str]) -> list[str]:
-        """Write *urls* to a file and return the command that fetches them again.
+        """Write *urls* to a file, and return the command that fetches them again.
 
-        The list is empty for a drone of a hive on several machines.
+        The list is empty for a drone of a hive on several machines, and if the file cannot be
+        written.
         """
         file, jobdir = self._jobdir / CRITICAL_URLS, self._jobdir
         try:
@@ -264,7 +285,7 @@ class CriticalErrors:
         return [f"scrapy frontier {quote(str(jobdir))} --due {quote(str(file))}"]
 
     def _end(self, why: str, commands: Sequence[str]) -> None:
-        """End the crawl; *commands* get the failed pages again."""
+        """End the crawl because of *why*; *commands* process the failed pages again."""
         if self._closing is not None or is_closing(self._crawler.engine):
             return
         quoted = " and ".join(f"`{command}`" for command in commands)
@@ -275,6 +296,7 @@ class CriticalErrors:
         )
         logger.error("%s", sentence)
         self._crawler.stats.set_value("finish/error", sentence)
+
         process = process_of(self._crawler)
         if process is not None:
             process.pauses.hold("errors", sentence)
@@ -288,13 +310,14 @@ class CriticalErrors:
             self._pages.close()
 
 
-def _error(failure: Failure) -> BaseException:
+def _exception_of(failure: Failure) -> BaseException:
+    """Return the exception in *failure*."""
     assert failure.value is not None
     return failure.value
 
 
-def _page_behind(response: Response | Any) -> Page | None:
-    """Return the page whose callback raised, if the crawl's own request fetched it."""
+def _page_of_callback(response: Response | Any) -> Page | None:
+    """Return the page whose callback got *response*; None unless it came from the frontier."""
     request = getattr(response, "request", None)
     fetch = None if request is None else request.meta.get("fetch")
     if fetch is None or not hasattr(response, "body"):

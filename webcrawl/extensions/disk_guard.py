@@ -1,7 +1,8 @@
 """Disk guard: pauses the crawl before a disk is full, and resumes it when there is space again.
 
-A disk that is really full ends the crawl (exit code 3). Nothing is lost, but the crawl must be
-started again. The space below the limit is for work in progress: downloads, a checkpoint, the logs.
+A disk that is completely full ends the crawl (exit code 3). Nothing is lost, but the crawl must be
+started again. The space below the limit is left for work in progress: downloads, a checkpoint, and
+the logs.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LOOK_EVERY = 2.0
-# The crawl resumes at a tenth more than the limit, but at most this much more. Otherwise it would
-# pause again at the next page.
+_INTERVAL_SECS = 2.0
+# The crawl resumes when the free space exceeds the limit by a tenth, but at most by this much.
+# Without a margin it would pause again at the next page.
 _MAX_MARGIN_BYTES = 1 << 26
 _NAME = "disk"
 
@@ -39,11 +40,12 @@ class DiskGuard:
         self._crawler = crawler
         self._paths = paths
         self._floor_bytes = floor_bytes
-        self._enough = floor_bytes + min(floor_bytes // 10, _MAX_MARGIN_BYTES)
-        self._looking: asyncio.Task[None] | None = None
+        self._resume_bytes = floor_bytes + min(floor_bytes // 10, _MAX_MARGIN_BYTES)
+        self._checking: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build from DISK_MIN_FREE_BYTES and the directories in which modules write."""
         settings = crawler.settings
         floor_bytes = whole(settings, "DISK_MIN_FREE_BYTES", at_least=0)
         jobdir = settings["JOBDIR"]
@@ -55,36 +57,39 @@ class DiskGuard:
             paths=[Path(jobdir), *(Path(settings[name]) for name in others if settings[name])],
             floor_bytes=floor_bytes,
         )
-        while_crawling(crawler, guard._begin, every=_LOOK_EVERY, at_once=True)
+        while_crawling(crawler, guard._start_check, every=_INTERVAL_SECS, at_once=True)
         return guard
 
-    def _begin(self) -> None:
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.ensure_future(self._look())
+    def _start_check(self) -> None:
+        """Start a check in a thread, unless the last one is still running."""
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.ensure_future(self._check())
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         """Measure the disks, and pause or resume the crawl."""
-        free = {path: await asyncio.to_thread(_measure, path) for path in self._paths}
+        free = {path: await asyncio.to_thread(_free_bytes, path) for path in self._paths}
         process = process_of(self._crawler)
         if process is None:
             return
+
         pauses, path = process.pauses, min(free, key=free.__getitem__)
         extra = {"spider": self._crawler.spider}
         if free[path] < self._floor_bytes:
             sentence = (
-                f"{_size(free[path])} are free at {path}, less than DISK_MIN_FREE_BYTES "
-                f"({_size(self._floor_bytes)}): free some space, and the crawl resumes by itself."
+                f"{_in_mib(free[path])} are free at {path}, less than DISK_MIN_FREE_BYTES "
+                f"({_in_mib(self._floor_bytes)}): free some space, and the crawl resumes by itself."
             )
             if pauses.hold(_NAME, sentence):
                 logger.warning("The crawl is paused: %s", sentence, extra=extra)
-        elif free[path] >= self._enough and pauses.lift(_NAME):
-            logger.info("The crawl resumes: %s are free", _size(free[path]), extra=extra)
+        elif free[path] >= self._resume_bytes and pauses.lift(_NAME):
+            logger.info("The crawl resumes: %s are free", _in_mib(free[path]), extra=extra)
 
 
-def _measure(path: Path) -> int:
-    """Return the free bytes at *path*, which may not exist yet.
+def _free_bytes(path: Path) -> int:
+    """Return the number of free bytes on the disk of *path*, which may not exist yet.
 
-    A disk that cannot be measured does not pause the crawl: writing to it will fail and end it.
+    If it cannot be measured, the result is very large, so that the crawl is not paused. Writing to
+    such a disk will fail and end the crawl.
     """
     while not path.exists() and path != path.parent:
         path = path.parent
@@ -94,5 +99,6 @@ def _measure(path: Path) -> int:
         return 1 << 63
 
 
-def _size(size_bytes: int) -> str:
+def _in_mib(size_bytes: int) -> str:
+    """Format *size_bytes* in MiB."""
     return f"{size_bytes / 2**20:,.0f} MiB"

@@ -1,7 +1,7 @@
-"""End of a crawl when only few hosts have had URLs left for some time (its long tail).
+"""Ends a crawl when only few hosts have had URLs left for some time (its long tail).
 
-This is Mischel's hand-back (docs/howto/crawl-in-segments.md), online. ``scrapy crawl`` then writes
-the URLs that are left to JOBDIR/remainder.csv. The job can still be resumed.
+``scrapy crawl`` then writes the URLs that are left to JOBDIR/remainder.csv. The job can still be
+resumed. Mischel's crawler does the same between segments, see docs/howto/crawl-in-segments.md.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from webcrawl.scheduler import process_of
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-_LOOK_EVERY_SECS = 0.5
+_INTERVAL_SECS = 0.5
 
 
 class CloseWithFewHosts:
-    """Extension that ends the crawl when ``FewHosts`` says so."""
+    """Extension that ends the crawl when only few hosts have had URLs left for some time."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        fewest = whole(crawler.settings, "CLOSESPIDER_FEW_HOSTS", at_least=0)
+        """Start the periodic checks. Raises NotConfigured unless CLOSESPIDER_FEW_HOSTS is set."""
+        min_hosts = whole(crawler.settings, "CLOSESPIDER_FEW_HOSTS", at_least=0)
         secs = number(crawler.settings, "CLOSESPIDER_FEW_HOSTS_SECS", at_least=0)
-        if not fewest:
+        if not min_hosts:
             raise NotConfigured
-        few = FewHosts(fewest, secs=secs, clock=now)
+        few_hosts = FewHosts(min_hosts, secs=secs, clock=now)
 
-        def look() -> None:
+        def check() -> None:
             process = process_of(crawler)
             if process is None or process.stop.is_ending:
                 return
-            if few.has_lasted(process.shards):
+            if few_hosts.has_lasted(process.shards):
                 process.stop.ask(HAS_FEW_HOSTS)
 
-        while_crawling(crawler, look, every=_LOOK_EVERY_SECS)
+        while_crawling(crawler, check, every=_INTERVAL_SECS)
         return cls()

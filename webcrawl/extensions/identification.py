@@ -1,11 +1,11 @@
-"""Identification of the crawler: a contact in the user agent, or a warning without one.
+"""Identification of the crawler: adds a contact to the user agent, or warns if there is none.
 
-It is an extension and not an add-on, although it changes settings. Extensions are made last before
-Scrapy freezes settings, so this one sees what a spider or an add-on has set. And ADDONS, unlike
-EXTENSIONS_BASE, is a user's setting: the user's add-ons would replace this one.
+It changes settings, but is an extension and not an add-on. Scrapy makes extensions last before it
+freezes settings, so this one sees the values that a spider or an add-on has set. And ADDONS, unlike
+EXTENSIONS_BASE, is set by users, so their add-ons would replace this one.
 
 The parts that read USER_AGENT are made later and see the new value: the downloader middlewares, the
-robots.txt rules, the WARC files.
+robots.txt rules and the WARC files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Identification:
-    """Extension that warns at the start of a crawl of the web that names no contact."""
+    """Extension that sets the user agent, and warns if a crawl of the web names no contact."""
 
     def __init__(self, *, agent: str, live: bool) -> None:
         self._agent = agent
@@ -37,7 +37,7 @@ class Identification:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Put CRAWLER_CONTACT into USER_AGENT, and into the From header if it is an email address.
 
-        Raises FatalError if it is neither a URL nor an email address.
+        Raises FatalError if the contact is neither a URL nor an email address.
         """
         settings = crawler.settings
         contact = contact_of(settings)
@@ -51,13 +51,14 @@ class Identification:
         return extension
 
     def spider_opened(self, spider: Spider) -> None:
+        """Warn if the user agent of a live crawl names no contact."""
         # Scrapy still reads this attribute of old spiders.
         agent = getattr(spider, "user_agent", None) or self._agent
         if self._live and not IN_AGENT.search(agent):
             logger.warning(
-                "NO CONTACT: this crawl calls itself %r, which tells site operators nobody to "
-                "write to, and many block such crawlers. Set CRAWLER_CONTACT to the URL of a page "
-                "about the crawl or to an email address, for example with "
+                "NO CONTACT: this crawl calls itself %r, which does not tell site operators whom "
+                "to contact, and many block such crawlers. Set CRAWLER_CONTACT to the URL of a "
+                "page about the crawl or to an email address, for example with "
                 "-s CRAWLER_CONTACT=https://example.org/crawler.",
                 agent,
                 extra={"spider": spider},
@@ -73,5 +74,5 @@ def _headers_from(settings: BaseSettings, contact: str) -> dict[str, object]:
 
 
 def _replace(settings: BaseSettings, name: str, value: object) -> None:
-    """Set *name* and keep its priority: that of the settings, the spider or the command line."""
+    """Set the setting *name* to *value*, but keep its priority."""
     settings.set(name, value, priority=settings.getpriority(name) or 0)

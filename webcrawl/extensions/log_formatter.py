@@ -1,7 +1,7 @@
-"""Quiet log formatter: Scrapy's messages without a line for each page and item.
+"""Quiet log formatter: Scrapy's messages, but without a line for each page and item.
 
-Counts are in the stats, a progress line appears every ten seconds, and errors are still logged.
-crawl/engine/stop.py logs a failing disk once, so it is not repeated for every page in progress.
+Counts are in the stats, a progress line appears every ten seconds, and errors are still logged. A
+failing disk is logged once, by crawl/engine/stop.py, and not for every page in progress.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class QuietLogFormatter(LogFormatter):
         response: Response | Failure | None,
         spider: Spider,  # noqa: ARG002  # Scrapy's interface
     ) -> LogFormatterResult:
-        """Return a line that names the module and the page.
+        """Return a message that names the module and the page.
 
-        Its level is DEBUG if it only repeats that the disk fails.
+        Its level is DEBUG if it would only repeat that the disk fails.
         """
         url = getattr(item, "url", None) or getattr(response, "url", None) or "no page"
         return {
@@ -56,9 +56,9 @@ class QuietLogFormatter(LogFormatter):
         response: Response | Failure,
         spider: Spider,
     ) -> LogFormatterResult:
-        """Return Scrapy's line, at DEBUG if it only repeats that the disk fails.
+        """Return Scrapy's message, at level DEBUG if it would only repeat that the disk fails.
 
-        Callbacks meet the disk because they hand pages to modules.
+        Disk errors can occur in callbacks, because these pass pages on to modules.
         """
         line = super().spider_error(failure, request, response, spider)
         if ends_crawl(failure.value):

@@ -1,7 +1,7 @@
-"""Deletion of old log files of the job, after KEEP_DAYS.
+"""Deletes log files of the job that are older than KEEP_DAYS.
 
-A full file is deleted when all of its lines are older, but the last full one of each log stays.
-Stored pages and datasets are not affected: OUTPUT_STORE deletes them once it has moved them.
+A full file is deleted when all its lines are older, but the last full file of each log is kept.
+Stored pages and datasets are not affected; with OUTPUT_STORE they are deleted once they were moved.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _DAY = 86_400.0
-_LOOK_EVERY_SECS = 3600.0
+_INTERVAL_SECS = 3600.0
 
 
 class LogKeeping:
-    """Extension that deletes logs in *directory* after *days*; checks hourly, in a thread."""
+    """Extension that deletes logs in *directory* after *days*. It checks hourly, in a thread."""
 
     def __init__(self, *, directory: Path, days: float) -> None:
         self._directory = directory
@@ -36,6 +36,7 @@ class LogKeeping:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build from KEEP_DAYS, and start the hourly checks."""
         settings = crawler.settings
         days = number(settings, "KEEP_DAYS", at_least=0)
         if not (days and settings["JOBDIR"]):
@@ -47,13 +48,14 @@ class LogKeeping:
                 days,
             )
         keeping = cls(directory=Path(settings["JOBDIR"]) / "logs", days=days)
-        while_crawling(crawler, keeping._begin, every=_LOOK_EVERY_SECS, at_once=True)
+        while_crawling(crawler, keeping._start, every=_INTERVAL_SECS, at_once=True)
         return keeping
 
-    def _begin(self) -> None:
-        self._looking = asyncio.ensure_future(asyncio.to_thread(self._look))
+    def _start(self) -> None:
+        self._deleting = asyncio.ensure_future(asyncio.to_thread(self._delete_old_logs))
 
-    def _look(self) -> None:
+    def _delete_old_logs(self) -> None:
+        """Delete all files that are old enough. Runs in a thread."""
         try:
             for path in sorted(self._directory.glob("*.jsonl")):
                 remove_before(path, wall_time() - self._days * _DAY)

@@ -1,7 +1,7 @@
 """Metrics of a crawl for Prometheus, from its stats, its activity and the doctor.
 
-Names follow OpenMetrics; units are seconds and bytes. Labels come from small closed sets, such as
-outcomes and processing modules, never hosts. Counters count this run.
+Names follow OpenMetrics; units are seconds and bytes. Labels have few possible values, such as
+outcomes or processing modules, never hosts. Counters start at 0 in each run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from webcrawl.crawl.process import Process
     from webcrawl.doctor.histogram import Histogram
 
-# Name, stat (a pattern whose group is the label) and help text, separated by two or more spaces.
+# Name of the metric, stat (a pattern whose group is the label), and help text. They are separated
+# by two or more spaces.
 _FAMILIES = """
 contacts_total             contacts                      Requests to hosts, including robots.txt
 outcomes_total             outcome/(?P<outcome>.+)       Finished URLs by outcome
@@ -68,14 +69,14 @@ hosts                      frontier/hosts/(?P<state>ready|held|snoozed|in_proces
 seen_urls                  seen/fingerprints             Known URLs
 """
 _ROWS = [re.split("  +", line) for line in _FAMILIES.strip().splitlines()]
-# The names of these states elsewhere.
-_WORDS = {"seen/waiting": str(UrlState.UNDECIDED), "snoozed": str(HostState.RESTING)}
+# Labels for states that have another name in the stats.
+_STATE_LABELS = {"seen/waiting": str(UrlState.UNDECIDED), "snoozed": str(HostState.RESTING)}
 _STATUS = re.compile(r"http_(\d)\d\d")
 _BOUNDS = (*(str(bound(place)) for place in range(BUCKETS - 1)), "+Inf")
 
 
 class CrawlCollector(Collector):
-    """Collector of the metrics of *process*'s crawl."""
+    """Collects the metrics of the crawl in *process*."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -86,25 +87,29 @@ class CrawlCollector(Collector):
         process.health.publish()
         crawler = process.parts.services.crawler
         stats = dict(crawler.stats.get_stats())  # a copy, because modules count in threads
+
         yield InfoMetricFamily("webcrawl", "The crawler", {"version": __version__})
         pages = Counts.of(stats).pages
         yield CounterMetricFamily(
             "webcrawl_pages_total", "Pages: URLs that returned a document", pages
         )
-        yield from _of_stats(stats)
+        yield from _metrics_of_stats(stats)
+
         if process.stop.is_open:
             now = process.health.activity()
             yield GaugeMetricFamily("webcrawl_workers", "Workers", now.workers)
             yield GaugeMetricFamily("webcrawl_workers_busy", "Workers with a request", now.on_wire)
+
         state, cause = process.health.state().name, process.health.diagnosis().cause
         states = {str(name): name == state for name in CrawlState}
         yield StateSetMetricFamily("webcrawl_state", "State of the process", states)
-        causes = {str(each): each is cause for each in Cause}
+        causes = {str(name): name is cause for name in Cause}
         yield StateSetMetricFamily("webcrawl_cause", "What limits the crawl", causes)
-        yield _histograms(latencies_of(crawler).items())
+        yield _latency_metric(latencies_of(crawler).items())
 
 
-def _of_stats(stats: Mapping[str, object]) -> Iterator[Metric]:
+def _metrics_of_stats(stats: Mapping[str, object]) -> Iterator[Metric]:
+    """Yield the metrics in ``_FAMILIES``, computed from *stats*."""
     numbers = {name: value for name, value in stats.items() if isinstance(value, int | float)}
     for name, stat, text in _ROWS:
         family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
@@ -112,23 +117,26 @@ def _of_stats(stats: Mapping[str, object]) -> Iterator[Metric]:
         if not pattern.groups:
             yield family(f"webcrawl_{name}", text, numbers.get(stat, 0))
             continue
+
         sums: dict[str, float] = {}
         for stat_name, number in numbers.items():
-            if found := pattern.fullmatch(stat_name):
-                word = _STATUS.sub(r"http_\1xx", found[1])
-                word = _WORDS.get(word, word)
-                sums[word] = sums.get(word, 0) + number
+            if match := pattern.fullmatch(stat_name):
+                label = _STATUS.sub(r"http_\1xx", match[1])
+                label = _STATE_LABELS.get(label, label)
+                sums[label] = sums.get(label, 0) + number
+
         metric = family(f"webcrawl_{name}", text, labels=[*pattern.groupindex])
-        for word, number in sums.items():
-            metric.add_metric([word], number)
+        for label, number in sums.items():
+            metric.add_metric([label], number)
         yield metric
 
 
-def _histograms(latencies: Iterable[tuple[str, Histogram]]) -> Metric:
+def _latency_metric(latencies: Iterable[tuple[str, Histogram]]) -> Metric:
+    """Return the metric with all *latencies*: pairs of name and histogram."""
     family = HistogramMetricFamily(
         "webcrawl_latency_seconds", "Durations of the parts of a request", labels=["of"]
     )
     for name, histogram in latencies:
-        sums = accumulate(histogram.counts)
-        family.add_metric([name], [*zip(_BOUNDS, sums, strict=True)], histogram.total)
+        cumulative = accumulate(histogram.counts)
+        family.add_metric([name], [*zip(_BOUNDS, cumulative, strict=True)], histogram.total)
     return family

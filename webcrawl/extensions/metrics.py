@@ -1,7 +1,7 @@
-"""Metrics and health of a crawl by HTTP: METRICS_PORT (metrics_site.py has the pages).
+"""Serves metrics and health of a crawl over HTTP on METRICS_PORT; metrics_site.py has the pages.
 
-If METRICS_PORT is in use, another port is used, because a crawl must not fail for its metrics. The
-actual port is in ``JOBDIR/ports.json`` while the crawl runs.
+If METRICS_PORT is in use, another port is used, because a crawl must not fail because of its
+metrics. The actual port is in ``JOBDIR/ports.json`` while the crawl runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Metrics:
-    """Extension that serves metrics from ``spider_opened`` to ``engine_stopped``."""
+    """Extension that serves metrics while the crawl runs."""
 
     def __init__(self, *, crawler: Crawler, host: str, port: int) -> None:
         self._crawler = crawler
@@ -46,6 +46,7 @@ class Metrics:
         return metrics
 
     def spider_opened(self) -> None:
+        """Start to listen, and log the address."""
         process = process_of(self._crawler)
         if process is None:
             return
@@ -54,6 +55,7 @@ class Metrics:
         self._listening = self._listen(site_of(process))
         if self._listening is None:
             return
+
         self._crawler.signals.connect(self.engine_stopped, signal=signals.engine_stopped)
         port = self._listening.getHost().port
         host = f"[{self._host}]" if ":" in self._host else self._host
@@ -66,7 +68,7 @@ class Metrics:
             note_port(Path(self._jobdir), "metrics", port)
 
     def _listen(self, site: Site) -> Any:
-        """Listen on METRICS_PORT or another port; return None if neither works."""
+        """Listen on METRICS_PORT or else on any port; return None if neither is possible."""
         from twisted.internet import reactor  # noqa: PLC0415  # a crawl has installed it by now
 
         listen: Any = reactor.listenTCP

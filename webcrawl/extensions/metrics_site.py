@@ -1,6 +1,6 @@
 """Pages for monitoring programs: ``/metrics``, ``/live`` and ``/ready``.
 
-Twisted's server answers in the reactor thread, which owns all state. So ``/live`` answers as long
+Twisted's server responds in the reactor thread, which owns all state. So ``/live`` responds as long
 as the event loop runs.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Answer(NamedTuple):
-    """Answer to one request."""
+    """Response to one request."""
 
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
@@ -32,7 +32,7 @@ class _Answer(NamedTuple):
 
 
 class _Pages(Resource):
-    """Resource that serves all pages of *process*'s crawl."""
+    """Resource that serves all pages about the crawl in *process*."""
 
     isLeaf = True  # noqa: N815  # the library's name
 
@@ -59,6 +59,7 @@ class _Pages(Resource):
         return answer.body
 
     def _ready(self) -> _Answer:
+        """Return the response to ``/ready``: an error while the crawl is paused or stopping."""
         state = self._process.health.state()
         if state.name in {CrawlState.PAUSED, CrawlState.STOPPING}:
             return _Answer(f"{state.in_words()}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
@@ -66,7 +67,7 @@ class _Pages(Resource):
 
 
 def site_of(process: Process) -> Site:
-    """Return the site of *process*'s crawl, ready to listen."""
+    """Return a Twisted Site with the pages about the crawl in *process*."""
     site = Site(_Pages(process))  # type: ignore[no-untyped-call]
     site.noisy = False
     return site

@@ -1,4 +1,4 @@
-"""Monitor (monitor/) of a crawl of one process; for a hive, the supervisor starts it."""
+"""Starts the monitor (monitor/) of a single-process crawl; for a hive, the supervisor does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Monitor:
-    """Extension that starts the monitor with the crawl, and ends it."""
+    """Extension that starts the monitor when the crawl starts, and ends it with the crawl."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -47,15 +47,16 @@ class Monitor:
             return
         from webcrawl.monitor.launch import MonitorProcess  # noqa: PLC0415  # it is optional
 
-        # A task, because the engine would wait for this handler before its first request.
-        self._starting = asyncio.ensure_future(_started(MonitorProcess(self._crawler.settings)))
+        # In a task, because the engine waits for this handler before it sends its first request.
+        self._starting = asyncio.ensure_future(_start(MonitorProcess(self._crawler.settings)))
 
     async def engine_stopped(self) -> None:
         if self._starting is not None:
             (await self._starting).end()
 
 
-async def _started(process: MonitorProcess) -> MonitorProcess:
+async def _start(process: MonitorProcess) -> MonitorProcess:
+    """Start *process* in a thread and return it. Errors are only logged."""
     try:
         logger.info("%s", await asyncio.to_thread(process.start))
     except (FatalError, OSError) as error:

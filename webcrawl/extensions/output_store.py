@@ -2,13 +2,14 @@
 
 The life of a file::
 
-    growing (.open) ─► finished ─► stored, its size compared ─► deleted here
+    being written (.open) ─► finished ─► uploaded, size compared ─► deleted here
 
-A thread looks for finished files and stores them one by one, so the crawl never waits for it. While
-the store cannot be used, the files stay and are retried with growing pauses; this is logged once.
-The next run moves what is left when the process ends or is killed. A file that was being stored
-when the process died is stored again under the same name. Files that are not named as in
-storage/growing_files.py stay, because their names do not show when they are finished.
+A thread looks for finished files and uploads them one by one, so the crawl never waits for it.
+While the store cannot be used, the files stay here, and uploading is retried with increasing
+pauses; this is logged once. Files that are left when the process ends or is killed are moved by the
+next run. A file that was being uploaded when the process died is uploaded again under the same
+name. Files that do not follow the naming scheme of storage/growing_files.py stay, because their
+names do not show when they are finished.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LOOK_EVERY_SECS = 2.0
+_INTERVAL_SECS = 2.0
 _FIRST_PAUSE_SECS = 1.0
 _LONGEST_PAUSE_SECS = 60.0
-# At the end of the crawl: how often to try, and for how long in all.
+# At the end of the crawl: the number of tries, and the maximum time for all of them.
 _LAST_TRIES = 3
 _FLUSH_SECS = 300.0
-# These directories have many files, none of them written by modules.
-_NOT_OF_MODULES = {"shards", "checkpoints", "logs", "critical", "damaged"}
+# Directories with many files that do not come from modules.
+_OTHER_DIRECTORIES = {"shards", "checkpoints", "logs", "critical", "damaged"}
 
 
 class OutputStore:
@@ -58,6 +59,7 @@ class OutputStore:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build from OUTPUT_STORE. Raises FatalError if the store cannot be used."""
         settings = crawler.settings
         url = settings["OUTPUT_STORE"]
         if not url:
@@ -79,33 +81,36 @@ class OutputStore:
         mover = FileMover(store=store, files=_files_of(settings))
         extension = cls(crawler=crawler, mover=mover)
         crawler.signals.connect(mover.start, signal=signals.spider_opened)
-        # Processing modules are closed by then, and have finished their last files.
+        # Processing modules are closed by then, so their last files are finished.
         crawler.signals.connect(extension.spider_closed, signal=signals.spider_closed)
-        while_crawling(crawler, extension._count, every=_LOOK_EVERY_SECS)
+        while_crawling(crawler, extension._update_stats, every=_INTERVAL_SECS)
         return extension
 
     async def spider_closed(self) -> None:
         """Move the remaining files, for a bounded time."""
-        left = await asyncio.to_thread(self._mover.finish, _FLUSH_SECS)
-        if left:
+        remaining = await asyncio.to_thread(self._mover.finish, _FLUSH_SECS)
+        if remaining:
             logger.warning(
                 "Files left for the next run to move to OUTPUT_STORE: %d (%s)",
-                left,
+                remaining,
                 self._mover.name,
                 extra={"spider": self._crawler.spider},
             )
-        self._count()
+        self._update_stats()
 
-    def _count(self) -> None:
+    def _update_stats(self) -> None:
+        """Copy the mover's counts to the stats."""
         for name, count in self._mover.counts().items():
             self._crawler.stats.set_value(name, count)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OutputFiles:
-    """Finished files of a job: WARC files in *warc*, Parquet files of modules in *jobdir*.
+    """The finished files of a job.
 
-    *folder* is the prefix of their names in the store: empty, or ending with a slash.
+    warc: the directory with the WARC files, if any.
+    jobdir: the job directory, in which modules write Parquet files.
+    folder: the prefix of the files' names in the store; "", or a string that ends with a slash.
     """
 
     warc: Path | None
@@ -113,50 +118,53 @@ class OutputFiles:
     folder: str
 
     def __iter__(self) -> Iterator[tuple[Path, str]]:
-        """Yield each file with its name in the store, oldest names first."""
+        """Yield (file, its name in the store) for each finished file, oldest first by name."""
         if self.warc is not None:
             for path in sorted(self.warc.glob("*.warc.gz")):
                 if is_whole(path):
                     yield path, f"{self.folder}warc/{path.name}"
         if self.jobdir is None:
             return
+
         for directory in sorted(self.jobdir.iterdir()):
-            if directory.is_dir() and directory.name not in _NOT_OF_MODULES:
+            if directory.is_dir() and directory.name not in _OTHER_DIRECTORIES:
                 for path in sorted(directory.rglob("*.parquet")):
                     if is_whole(path):
                         yield path, f"{self.folder}{path.relative_to(self.jobdir).as_posix()}"
 
 
 class FileMover:
-    """Thread that moves *files* to *store* until ``finish``."""
+    """Moves *files* to *store*, in a thread, until ``finish`` is called."""
 
     def __init__(self, *, store: ObjectStore, files: OutputFiles) -> None:
         self.name = store.name
         self._store = store
         self._files = files
         self._wake = threading.Event()
-        self._is_last = False  # whether to finish when ``_wake`` is set
-        self._hurry = threading.Event()  # set when no further file may be begun
-        # A daemon: a store that hangs must not keep the process from ending.
+        # Whether the next pass over the files is the last.
+        self._is_last = False
+        # Set when no other file may be started.
+        self._must_end = threading.Event()
+        # A daemon thread, because a store that hangs must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="output-store", daemon=True)
         self._moved = self._bytes = self._errors = self._pending = 0
 
     def start(self) -> None:
-        """Begin to move files, including those that an earlier run has left."""
+        """Start moving files, including those that an earlier run has left."""
         self._thread.start()
 
     def finish(self, secs: float) -> int:
-        """Move all files, for at most *secs*; return how many are left. Blocks."""
+        """Move all files, within *secs* seconds, and end. Return how many are left. Blocks."""
         if self._thread.ident is None:
             return 0
         self._is_last = True
         self._wake.set()
         self._thread.join(secs)
-        self._hurry.set()
+        self._must_end.set()
         return self._pending
 
     def counts(self) -> dict[str, int]:
-        """Return the stats of this run, and the files now pending."""
+        """Return the counts of this run and the number of pending files, keyed by stat."""
         return {
             "output_store/files": self._moved,
             "output_store/bytes": self._bytes,
@@ -165,6 +173,7 @@ class FileMover:
         }
 
     def _run(self) -> None:
+        """Move files until the last pass. Runs in the thread."""
         pause = 0.0
         tries = _LAST_TRIES
         while tries:
@@ -176,8 +185,9 @@ class FileMover:
                 if is_last:
                     return
                 pause = 0.0
-                self._wake.wait(_LOOK_EVERY_SECS)
+                self._wake.wait(_INTERVAL_SECS)
                 continue
+
             self._errors += 1
             if not pause:
                 logger.error("%s; finished files stay on this disk until it works", error)
@@ -187,19 +197,18 @@ class FileMover:
             else:
                 tries -= 1
                 pause = _FIRST_PAUSE_SECS
-                self._hurry.wait(pause)
+                self._must_end.wait(pause)
 
     def _move_all(self) -> OSError | None:
-        """Move each finished file; return the error that stopped it."""
+        """Move all finished files; return the error that stopped this, or None."""
         try:
             waiting = list(self._files)
             self._pending = len(waiting)
             for path, name in waiting:
-                if self._hurry.is_set():
+                if self._must_end.is_set():
                     break
-                with suppress(
-                    FileNotFoundError
-                ):  # another process that uses the directory has moved it
+                # Another process that uses the directory may have moved the file.
+                with suppress(FileNotFoundError):
                     self._bytes += self._store.move(path, name)
                     self._moved += 1
                 self._pending -= 1
@@ -209,6 +218,7 @@ class FileMover:
 
 
 def _files_of(settings: BaseSettings) -> OutputFiles:
+    """Return the files of the job with *settings*."""
     jobdir = Path(settings["JOBDIR"]) if settings["JOBDIR"] else None
     warc = settings["WARC_DIR"] or (jobdir / "warc" if jobdir else None)
     # Drones may write files with the same name.

@@ -1,4 +1,4 @@
-"""Periodic calls while a crawl runs."""
+"""Calls a function periodically while a crawl runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def while_crawling(
     crawler: Crawler, call: Callable[[], None], *, every: float, at_once: bool = False
 ) -> None:
-    """Call *call* every *every* seconds from ``spider_opened`` to ``spider_closed``.
+    """Call *call* every *every* seconds, from ``spider_opened`` to ``spider_closed``.
 
-    The first call is after one interval, or immediately with *at_once*.
+    The first call is made after *every* seconds, or immediately with *at_once*.
     """
     loop = create_looping_call(call)
 

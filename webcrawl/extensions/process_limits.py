@@ -1,21 +1,23 @@
 """Limits of the process: open files, malloc and the garbage collector.
 
-**Open files** follow from settings: two connections for each request in progress (FTP has one for
-commands and one for data), idle connections of http and https, a number for each shard of a hive,
-and a fixed number for the rest, as far as the system allows. The usual soft limit of 1,024 is
-lower. A crawl that reached it would count its own failures as failures of hosts.
+**Open files.** The limit is computed from settings: two connections for each request in progress
+(FTP has one for commands and one for data), idle connections of http and https, a number for each
+shard of a hive, and a fixed number for everything else. The soft limit, usually 1,024, is raised
+that far if the system allows it. Otherwise a crawl would count its own failures as failures of
+hosts.
 
 **malloc.** Freed blocks of 1 MB and more are returned to the system immediately. By default glibc
 raises this threshold up to 32 MB, and the heap never shrinks. A block above the threshold is new
 memory, which costs a page fault for each 4 kB. So the threshold is above the size of most decoded
 pages, and above the 400 kB that Lexbor allocates for any document. Up to 16 MB at the end of the
-heap are kept, because the next document needs them again. Free memory between live blocks keeps
-whole pages of the heap, after weeks half of it or more. Each checkpoint returns these pages, which
-takes 5 to 15 ms for a heap of 130 MB. Other C libraries are not changed.
+heap are kept, because the next document needs them again. Free memory between blocks in use is not
+returned by itself; after weeks it may be half of the heap or more. Each checkpoint returns it to
+the system, which takes 5 to 15 ms for a heap of 130 MB. Other C libraries than glibc are left as
+they are.
 
 **Garbage collector.** Every page creates hundreds of objects that reference counting alone frees.
-With Python's default thresholds, the collector walks again and again over the hundreds of thousands
-of objects that stay, which takes an eighth of all CPU time.
+With Python's default thresholds, the collector repeatedly visits the hundreds of thousands of
+objects that are never freed, which takes an eighth of all CPU time.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Open files of each further shard: nine for its logs, tables and SQLite, the rest for merges.
+# Open files of each shard of a hive: nine for its logs, tables and SQLite, the others for merges.
 _FILES_PER_SHARD = 24
 # Options from glibc's malloc.h, and their values.
 _MALLOC_OPTIONS = {
@@ -51,7 +53,7 @@ _GARBAGE_THRESHOLDS = (50_000, 10, 10)
 
 
 class ProcessLimits:
-    """Extension that sets malloc's options when it is made, the rest when the spider opens."""
+    """Extension that sets these limits: malloc's when it is created, others with the spider."""
 
     def __init__(self, *, open_files: int) -> None:
         self._open_files = open_files
@@ -59,9 +61,9 @@ class ProcessLimits:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the extension. Raises FatalError if the limits are too low for the settings."""
+        """Create the extension. Raises FatalError if the system's limits are too low."""
         extension = cls(open_files=_allowed_open_files(crawler.settings))
-        # Before the crawl opens its state, because that makes the heap grow.
+        # Done before the crawl opens its state, because that makes the heap grow.
         return_large_blocks()
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(extension.checkpoint, signal=checkpoint)
@@ -73,7 +75,7 @@ class ProcessLimits:
         if soft != resource.RLIM_INFINITY and soft < self._open_files:
             resource.setrlimit(resource.RLIMIT_NOFILE, (self._open_files, hard))
             logger.info("Raised the limit of open files from %d to %d", soft, self._open_files)
-        # Objects made at start-up stay to the end, so the collector can skip them.
+        # Objects created at start-up live until the end, so the collector can skip them.
         gc.freeze()
         gc.set_threshold(*_GARBAGE_THRESHOLDS)
 
@@ -88,7 +90,7 @@ class ProcessLimits:
 
 
 def return_large_blocks() -> bool:
-    """Set malloc's options for the rest of the process; return False without glibc."""
+    """Make malloc return large freed blocks to the system; return False without glibc."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
@@ -97,6 +99,10 @@ def return_large_blocks() -> bool:
 
 
 def _allowed_open_files(settings: BaseSettings) -> int:
+    """Return the number of open files that the crawl needs, as far as the system allows.
+
+    Raises FatalError if the system allows too few.
+    """
     needed = most_open_files(settings)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
@@ -106,6 +112,6 @@ def _allowed_open_files(settings: BaseSettings) -> int:
             "NET_KEEPALIVE_CONNECTIONS."
         )
     if settings.get("HIVE"):
-        # No drone holds all shards of a large hive for long, so less than this is enough.
+        # A drone seldom holds all shards of a large hive, so fewer files than this are enough.
         needed += _FILES_PER_SHARD * whole(settings, "HIVE_SHARDS", at_least=1)
     return needed if hard == resource.RLIM_INFINITY else min(needed, hard)

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class RemoteControl:
-    """Stand-in that loads Scrapy's extension of the same name."""
+    """Placeholder that loads Scrapy's extension of the same name, if it is enabled."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> ScrapysRemoteControl:
-        """Return Scrapy's extension. NotConfigured without REMOTE_CONTROL_ENABLED."""
+        """Return Scrapy's extension. Raises NotConfigured without REMOTE_CONTROL_ENABLED."""
         if not crawler.settings.getbool("REMOTE_CONTROL_ENABLED"):
             raise NotConfigured
         from scrapy.extensions.remote_control import RemoteControl  # noqa: PLC0415  # 0.2 s

@@ -1,10 +1,10 @@
-"""Filter of repeated warnings and errors in the log.
+"""Filters repeated warnings and errors out of the log.
 
 A processing module that fails on every page, or drops every page, logs a message or a traceback for
-each. So warnings and errors from one place in the code, with one type of exception, are limited:
-the first five are logged, then one a minute. A line each minute says how many were left out; the
-stat ``log/left_out`` has the total. LOG_LEVEL=DEBUG logs all of them. Other handlers of the root
-logger, such as a user's, get all messages.
+each. So warnings and errors from the same line of code, with the same type of exception, are
+limited: the first five are logged, then one per minute. Once a minute, a message says how many were
+left out; the stat ``log/left_out`` has the total. LOG_LEVEL=DEBUG logs all of them. Other handlers
+of the root logger, such as a user's, get all messages.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ logger = logging.getLogger(__name__)
 _FIRST = 5
 _SECS = 60.0
 _SHOWN_CHARACTERS = 200
-# Never filtered: Python's own warnings all come from one place, but each is shown once anyway.
+# Loggers that are never filtered. Python's own warnings all come from one line of code, but each is
+# logged only once anyway.
 _PASSED = {__name__, "py.warnings"}
 
 
 @dataclass(slots=True)
 class _Kind:
-    """Counts of the messages with one place and type of exception."""
+    """Counts of the messages from one line of code with one type of exception."""
 
     allowance: int = _FIRST
     left_out: int = 0
@@ -40,7 +41,7 @@ class _Kind:
 
 
 class Repeats:
-    """Counts that decide whether a message is logged or left out."""
+    """Decides whether a message is logged or left out, from counts of similar messages."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[Any, ...], _Kind] = {}
@@ -55,13 +56,13 @@ class Repeats:
             kind.allowance -= 1
             return True
         if not kind.left_out:
-            named = f" ({error.__name__})" if error else ""
-            kind.sample = record.getMessage().partition("\n")[0][:_SHOWN_CHARACTERS] + named
+            error_name = f" ({error.__name__})" if error else ""
+            kind.sample = record.getMessage().partition("\n")[0][:_SHOWN_CHARACTERS] + error_name
         kind.left_out += 1
         return False
 
     def next_minute(self) -> list[tuple[int, str]]:
-        """Begin a new minute; return, for each kind, the number left out and an example."""
+        """Start a new minute; return (messages left out, an example) for each kind of message."""
         left_out = []
         for key, kind in list(self._kinds.items()):
             if kind.left_out:
@@ -89,12 +90,13 @@ class RepeatedLines:
         return extension
 
     def spider_opened(self) -> None:
-        # Not earlier, because Scrapy may still replace its handler.
+        # The filter cannot be added earlier, because Scrapy may still replace its handler.
         handler = get_scrapy_root_handler()
         if handler is not None and handler.level > logging.DEBUG:
             handler.addFilter(self._repeats.admits)
 
     def _log_left_out(self) -> None:
+        """Log how many messages of each kind were left out in the last minute."""
         for count, sample in self._repeats.next_minute():
             self._crawler.stats.inc_value("log/left_out", count)
             logger.warning(

@@ -1,10 +1,10 @@
-"""Warnings about Scrapy settings that have no effect here, with the replacement.
+"""Warns about Scrapy settings that have no effect here, and names what to use instead.
 
-With the Mercator scheduler the frontier decides when a host is contacted, and Scrapy's settings for
-that have no effect. With another scheduler (Scrapy's, or that of scrapy-redis) only Scrapy's own
-downloader and robots.txt middleware respect delays and robots.txt, so they are put back.
+With the Mercator scheduler the frontier decides when a host is contacted, so Scrapy's settings for
+that have no effect. With another scheduler (Scrapy's, or that of scrapy-redis), only Scrapy's own
+downloader and robots.txt middleware respect delays and robots.txt, so they are restored.
 
-It is an extension and not an add-on, for the reasons in identification.py.
+It is an extension and not an add-on, for the reasons given in identification.py.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _ROBOTS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 
 
 # Scrapy's own middlewares change the priority of Requests that have one of these in their meta.
-_ADJUSTED = frozenset({"retry_times", "redirect_times"})
-# Keys of Request.meta.
-_IN_META = {
+_PRIORITY_KEYS = frozenset({"retry_times", "redirect_times"})
+# Keys of Request.meta without effect, and what to use instead.
+_USELESS_META = {
     "download_slot": "POLITENESS_KEY, which groups URLs that share one pause",
     "dont_obey_robotstxt": "ROBOTSTXT_OBEY, for the whole spider",
 }
 
 
 class ScrapySettings:
-    """Extension that warns of settings and Request attributes that have no effect."""
+    """Extension that warns about settings and Request attributes that have no effect."""
 
     def __init__(self, *, sentences: list[str]) -> None:
         self._sentences = sentences
@@ -57,9 +57,9 @@ class ScrapySettings:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the extension.
+        """Create the extension.
 
-        With another scheduler, put Scrapy's own parts back and raise NotConfigured.
+        With another scheduler, restore Scrapy's own parts and raise NotConfigured.
         """
         settings = crawler.settings
         warn_of_unguarded_handlers(settings)
@@ -81,17 +81,17 @@ class ScrapySettings:
             self._warn("allowed_domains has no effect on links; instead: URL_SCOPE", spider)
 
     def request_scheduled(self, request: Request, spider: Spider) -> None:
-        """Warn of attributes of an ordinary Request that have no effect here."""
-        for key in _IN_META.keys() & request.meta.keys():
+        """Warn about attributes of an ordinary Request that have no effect here."""
+        for key in _USELESS_META.keys() & request.meta.keys():
             self._warn(
-                f'meta["{key}"] has no effect in this crawl; instead: {_IN_META[key]}', spider
+                f'meta["{key}"] has no effect in this crawl; instead: {_USELESS_META[key]}', spider
             )
-        if request.priority and _ADJUSTED.isdisjoint(request.meta):
+        if request.priority and _PRIORITY_KEYS.isdisjoint(request.meta):
             sentence = "Request.priority has no effect in this crawl; instead: FRONTIER_PRIORITIZER"
             self._warn(sentence, spider)
 
     def response_received(self, response: Response, spider: Spider) -> None:
-        """Warn, once, that bodies of responses are truncated."""
+        """Warn, once, that the bodies of some responses are truncated."""
         if "truncated" in response.flags:
             self._warn(
                 "Responses that exceed PAGE_MAX_BYTES, meta['download_maxsize'] or their time "
@@ -101,36 +101,38 @@ class ScrapySettings:
             )
 
     def _warn(self, sentence: str, spider: Spider, *, example: str = "") -> None:
+        """Log *sentence*, with the URL *example* if given, unless it was logged before."""
         if sentence not in self._warned:
             self._warned.add(sentence)
-            shown = f"; for example {example}" if example else ""
-            logger.warning("%s%s", sentence, shown, extra={"spider": spider})
+            suffix = f"; for example {example}" if example else ""
+            logger.warning("%s%s", sentence, suffix, extra={"spider": spider})
 
 
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
-    """Yield a sentence for each group of settings without effect, with the replacement.
+    """Yield a warning for each group of settings without effect that names what to use instead.
 
-    *web* is true for a crawl of the web spider.
+    *web* tells whether the crawl uses the web spider.
     """
     has_live_seeds = settings.get("HIVE") or flag(settings, "LIVE_SEEDS")
     left_out = {"" if web else "web", "no live seeds" if has_live_seeds else ""}
     groups = [group for where, group in WITHOUT_EFFECT.items() if where not in left_out]
-    for names, here in chain.from_iterable(group.items() for group in groups):
-        found = [name for name in names.split() if _is_set(settings, name)]
-        if found:
-            verb = "have" if len(found) > 1 else "has"
-            yield f"{', '.join(found)} {verb} no effect in this crawl; instead: {here}"
+    for names, replacement in chain.from_iterable(group.items() for group in groups):
+        present = [name for name in names.split() if _is_set(settings, name)]
+        if present:
+            verb = "have" if len(present) > 1 else "has"
+            yield f"{', '.join(present)} {verb} no effect in this crawl; instead: {replacement}"
 
 
 def _is_set(settings: BaseSettings, name: str) -> bool:
-    """Return whether *name* differs from both Scrapy's and this project's default."""
+    """Return whether the setting *name* was set, to a value that is not a default."""
     if name == "CONCURRENT_REQUESTS_PER_DOMAIN" and settings.getint(name) == 1:
-        return False  # the frontier works like this anyway
+        return False  # this is how the frontier works anyway
     defaults = (SCRAPYS.get(name), web_spider.get(name), getattr(own_settings, name, None))
     return bool(settings.getpriority(name)) and settings[name] not in defaults
 
 
 def _restore_scrapys_parts(settings: BaseSettings) -> None:
+    """Set Scrapy's own downloader and robots.txt middleware in *settings*."""
     if issubclass(load_object(settings["DOWNLOADER"]), MercatorDownloader):
         priority = settings.getpriority("DOWNLOADER") or 0
         settings.set("DOWNLOADER", SCRAPYS["DOWNLOADER"], priority=priority)

@@ -1,4 +1,4 @@
-"""Log message with the crawl's settings, without credentials; replaces Scrapy's line."""
+"""Logs the crawl's settings without credentials, instead of Scrapy's own message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ShownSettings:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        # Hide Scrapy's line, which it logs as soon as all extensions are made.
+        # Hide Scrapy's message, which is logged as soon as all extensions are created.
         logging.getLogger("scrapy.crawler").addFilter(
             lambda record: not str(record.msg).startswith("Overridden settings")
         )

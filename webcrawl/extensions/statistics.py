@@ -1,7 +1,8 @@
-"""Progress line: a log line about the crawl every ten seconds (Mercator's background thread).
+"""Progress line: logs a line about the crawl every ten seconds (Mercator's background thread).
 
-It ends with what limits the crawl and, if there is room on a terminal, its projected end (doctor/).
-Large numbers are rounded. A line is never cut, because it may be written to a file or a program.
+The line ends with the cause that limits the crawl and, if there is room on a terminal, the crawl's
+projected end (doctor/). Large numbers are rounded. Lines are never cut, because they may go to a
+file or a program.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 # A short name, because people read the line on a terminal.
 logger = logging.getLogger("webcrawl")
 
-# Longest line that may get a projection, without the prefix of the log.
+# Maximum length of a line with a projection, without the prefix of the log.
 _MAX_CHARS = 120
 
 
 class Statistics:
-    """Extension that logs one INFO line per interval."""
+    """Extension that logs a progress line, at level INFO, every *every* seconds."""
 
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler
@@ -55,25 +56,29 @@ class Statistics:
         self._at = self._began = now()
 
     def _log(self) -> None:
+        """Log the progress line."""
         process = process_of(self._crawler)
         if process is None:
             return
-        at = now()
-        if at - self._at < self._every / 2:
+
+        time = now()
+        if time - self._at < self._every / 2:
             return  # the last call was late, so this one comes too soon after it
+
         counts = Counts.of(self._crawler.stats.get_stats())
-        secs = max(at - self._at, 0.001)
+        secs = max(time - self._at, 0.001)
         line = progress_line(
             process.health.activity(),
             process.health.diagnosis(),
             rate=(counts.pages - self._pages) / secs,
-            secs=at - self._began,
+            secs=time - self._began,
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
             visits=counts.visits,
             visit_rate=(counts.visits - self._visits) / secs,
         )
-        self._pages, self._visits, self._at = counts.pages, counts.visits, at
+        self._pages, self._visits, self._at = counts.pages, counts.visits, time
+
         projection = process.health.update_projection()
         if projection and len(line) + len(projection) + 2 <= _MAX_CHARS:
             line += f"; {projection}"
@@ -91,10 +96,10 @@ def progress_line(
     visits: int = 0,
     visit_rate: float = 0.0,
 ) -> str:
-    """Return the line without the prefix of the log.
+    """Return the progress line, without the prefix of the log.
 
     *rate* and *visit_rate* are pages and visits per second since the last line. *secs*, *pages*,
-    *given_up* (URLs) and *visits* (of URLs that were finished before) are totals of this run.
+    *given_up* (URLs) and *visits* (repeat visits) are totals of this run.
     """
     visited = ""
     if visits or state.due or state.fresh:

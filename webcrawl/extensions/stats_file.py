@@ -1,14 +1,14 @@
-"""Stats file: ``JOBDIR/stats.json``, the Scrapy stats of this run or the last one.
+"""Stats file: writes the Scrapy stats of the run to ``JOBDIR/stats.json``.
 
 It is written periodically while the crawl runs, and at its end. Each time, the numeric stats are
-also appended to ``JOBDIR/logs/stats.jsonl`` as a line of JSON, with the time as ``at`` in epoch
-seconds, for plots. Between these lines, as often as there are progress lines, are lines of the
-doctor's diagnosis (doctor/record.py), for ``scrapy doctor``.
+also appended to a history for plots, ``JOBDIR/logs/stats.jsonl``, as a line of JSON with the time
+``at`` in epoch seconds. Each time a progress line is logged, a line with the doctor's diagnosis is
+added to the history (doctor/record.py), for ``scrapy doctor``.
 
 The last stats are written at ``spider_closed``, for a crawl that ends before its engine runs. They
-are written once more at ``engine_stopped``, because CoreStats and others set stats in their
-``spider_closed`` handlers. A crawl that was never opened does not write: another process may hold
-the job directory.
+are written again at ``engine_stopped``, because CoreStats and others set stats in their
+``spider_closed`` handlers. A crawl that was never opened writes nothing, because another process
+may be using the job directory.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The size of one file of the history; with a line a minute, a month takes 400 MB.
+# The size of one file of the history. With one line per minute, a month takes 400 MB.
 _HISTORY_FILE_BYTES = 1 << 26
 
 
 class StatsFile:
-    """Extension that rewrites the file every *every* seconds; with 0, only at the end.
+    """Extension that writes the stats file every *every* seconds; with 0, only at the end.
 
-    A file of the history is also closed *max_secs* after its first line.
+    A file of the history is closed when it is full, or *max_secs* seconds after its first line.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class StatsFile:
             max_bytes=_HISTORY_FILE_BYTES,
             max_secs=max_secs,
         )
-        self._loop = create_looping_call(self._begin)
+        self._loop = create_looping_call(self._start_writing)
         self._lock = threading.Lock()  # held while a thread appends to the history
         self._writing: asyncio.Task[None] | None = None
         self._recording: asyncio.Task[None] | None = None
@@ -69,6 +69,7 @@ class StatsFile:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build for the stats file in JOBDIR, with the intervals in the settings."""
         jobdir = crawler.settings["JOBDIR"]
         if not jobdir:
             raise NotConfigured
@@ -98,8 +99,8 @@ class StatsFile:
             line = encode_line(Line(round(wall_time(), 3), process.health.record()))
             self._recording = asyncio.ensure_future(self._write_in_thread(self._append, line))
 
-    def _begin(self) -> None:
-        """Begin to write the file, unless the last write is still running."""
+    def _start_writing(self) -> None:
+        """Start writing the file, unless the last write is still running."""
         if self._writing is None or self._writing.done():
             self._writing = asyncio.ensure_future(self._write())
 
@@ -113,7 +114,7 @@ class StatsFile:
         await self._write()
 
     async def _write(self) -> None:
-        """Write the file, and the line in the history."""
+        """Write the file, and append a line to the history."""
         process = process_of(self._crawler) if self._loop.running else None
         if process is not None:
             process.health.publish()

@@ -1,4 +1,4 @@
-"""Summary of a crawl (crawl/figures/summary.py), printed at its end."""
+"""Prints the summary of a crawl (crawl/figures/summary.py) at its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webcrawl.scheduler import is_mercator
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-# Where modules store their files: a setting, or a directory in JOBDIR.
+# Where modules store their files: (setting that names it, else the directory in JOBDIR).
 _PLACES = {
     "WARC": ("WARC_DIR", "warc"),
     "LARM": ("LARM_DIR", "larm"),
@@ -47,16 +47,21 @@ class Summary:
         return extension
 
     def engine_stopped(self) -> None:
+        """Print and log the summary, unless the crawl ended with an error."""
         stats = self._crawler.stats.get_stats()
         if "finish/error" in stats:
-            return  # the command prints the error, and figures would bury it
+            return  # the command prints the error, which should not be lost among numbers
+
         settings = self._crawler.settings
         jobdir = str(settings["JOBDIR"] or "")
         places = {
             name: settings.get(setting) or f"{jobdir}/{folder}"
             for name, (setting, folder) in _PLACES.items()
         }
-        places = {name: at for name, at in places.items() if name == "WARC" or _has_files(at)}
+        places = {
+            name: place for name, place in places.items() if name == "WARC" or _has_files(place)
+        }
+
         queue = getattr(self._crawler.spider, "segment_queue", None)
         if stats.get("finish_reason") == HAS_FEW_HOSTS and queue is None:
             places["left"] = f"{jobdir}/{REMAINDER}: the URLs that are left, as a seed list"
@@ -66,6 +71,7 @@ class Summary:
 
 
 def _has_files(place: str) -> bool:
+    """Return whether *place* is a directory that is not empty."""
     with suppress(OSError):
         return any(Path(place).iterdir())
     return False

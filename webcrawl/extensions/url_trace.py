@@ -1,4 +1,4 @@
-"""Recording of a URL trace (URL_TRACE)."""
+"""Records a URL trace: all links of a crawl, in the file URL_TRACE."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class UrlTraceRecorder:
         return cls(crawler=crawler, trace=UrlTrace(path=Path(directory) / settings["URL_TRACE"]))
 
     def _opened(self) -> None:
+        """Open the trace, and record all links that are submitted from now on."""
         process, trace = process_of(self._crawler), self._trace
         if process is None:
             return
@@ -58,7 +59,8 @@ class UrlTraceRecorder:
 class _TracedLinks:
     """Sink that passes links on to *sink* and records them.
 
-    A link is recorded as leaving if *place_of* differs for its host and its page's host.
+    *place_of* returns the shard of a host, or the host itself. A link is recorded as leaving if its
+    host and its page's host are in different places.
     """
 
     def __init__(self, sink: LinkSink, trace: UrlTrace, place_of: Callable[[str], object]) -> None:
@@ -69,6 +71,6 @@ class _TracedLinks:
     def submit(self, batch: LinkBatch) -> None:
         self._sink.submit(batch)
         place_of, source = self._place_of, batch.source
-        here = place_of(host_of(source.url))
-        leave = [bool(source.url) and place_of(host) != here for host in batch.hosts]
-        self._trace.add(batch.fingerprints, leave, source.at)
+        source_place = place_of(host_of(source.url))
+        is_leaving = [bool(source.url) and place_of(host) != source_place for host in batch.hosts]
+        self._trace.add(batch.fingerprints, is_leaving, source.at)

@@ -1,9 +1,10 @@
-"""Host rules: what the operator's files and commands say about hosts and domains.
+"""Host rules: the operator's rules for hosts and domains, from files and commands.
 
-They have two sources: EXCLUSION_FILE and HOSTS_POLICY_FILE, each read as a whole when it changes,
-and commands to the running crawl, which add one rule at a time. A command applies to a host, to a
-domain and all hosts below it, or, as "", to all hosts; the longest matching name applies. A host is
-excluded if a file or a command says so. A pace multiplies the pause that the files ask for.
+The files are EXCLUSION_FILE and HOSTS_POLICY_FILE, which are read again as a whole when they
+change. Commands to the running crawl add one rule at a time. A command applies to a host, to a
+domain with all its subdomains, or, with the name "", to all hosts; the longest matching name
+applies. A host is excluded if a file or a command says so. Commands that set a pace multiply the
+pauses that follow from the files.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.net.http.request import Additions
     from webcrawl.storage.watched_rules import RulesFile
 
-#: Commands about hosts, with the topic of their rules; "" stands for the gate that a rule names.
+#: Commands about hosts, with the topic of their rules; "" if the topic is the gate that they name.
 COMMANDS = {
     "exclude": "exclude",
     "allow": "exclude",
@@ -40,21 +41,21 @@ _ENDING_COMMANDS = frozenset({"allow", "usual", "hold"})
 
 
 class CommandRule(NamedTuple):
-    """A rule set by a command: *source* is the command in words, *times* the factor for pauses."""
+    """A rule set by a command: *source* describes the command, *times* is the factor for pauses."""
 
     source: str
     times: float
 
 
 class HostRules:
-    """The rules of two files and of commands. Asked for each URL: only ``open`` blocks."""
+    """The rules from two files and from commands. Used for each URL, so only ``open`` blocks."""
 
     def __init__(
         self, *, exclusions: RulesFile[ExclusionRules], policies: RulesFile[HostTables]
     ) -> None:
         self.exclusions = exclusions
         self.policies = policies
-        # By topic ("exclude", "pace" or the name of a gate), then by host.
+        # Keyed by topic ("exclude", "pace" or the name of a gate), then by host.
         self._commands: dict[str, dict[str, CommandRule]] = {}
 
     @classmethod
@@ -63,16 +64,17 @@ class HostRules:
         return cls(exclusions=exclusion_file(settings), policies=policy_file(settings))
 
     def open(self) -> None:
-        """Read both files. Blocks. Raises FatalError for one that cannot be used."""
+        """Read both files. Blocks. Raises FatalError for a file that cannot be used."""
         self.exclusions.open()
         self.policies.open()
 
     def command(
         self, name: str, host: str, *, source: str, reason: str = "", times: float = 1.0
     ) -> None:
-        """Set the rule of the command *name*, one of COMMANDS, or end that of its opposite.
+        """Apply the command *name*, one of COMMANDS: set a rule for *host*, or end one.
 
-        *reason* is the name of a gate.
+        *source* describes the command. *reason* is the name of a gate, for commands about a gate.
+        *times* is the factor for pauses.
         """
         rules = self._commands.setdefault(reason or COMMANDS[name], {})
         if name in _ENDING_COMMANDS:
@@ -90,49 +92,50 @@ class HostRules:
             return self.exclusions.setting
         if not self._commands:
             return ""
-        rule = self._command("exclude", plain_address(host) if ":" in host else host)
+        rule = self._command_rule("exclude", plain_address(host) if ":" in host else host)
         return "" if rule is None else rule.source
 
     @property
     def has_delays(self) -> bool:
-        """Whether a file or a command may affect the pauses of some host."""
+        """Return whether a file or a command may affect the pauses of any host."""
         return bool(self.policies.rules.tables or self._commands.get("pace"))
 
     def pace_of(self, host: str) -> float:
         """Return the factor that commands set for the pauses of *host*."""
-        rule = self._command("pace", host)
+        rule = self._command_rule("pace", host)
         return 1.0 if rule is None else rule.times
 
     def lets_pass(self, gate: str, url: str) -> bool:
         """Return whether a command lets *url* pass *gate*."""
-        return gate in self._commands and self._command(gate, host_of(url)) is not None
+        return gate in self._commands and self._command_rule(gate, host_of(url)) is not None
 
     def commands_for(self, host: str) -> list[str]:
         """Return the sources of all command rules that apply to *host*."""
-        found = (self._command(topic, host) for topic in self._commands)
-        return [rule.source for rule in found if rule is not None]
+        rules = (self._command_rule(topic, host) for topic in self._commands)
+        return [rule.source for rule in rules if rule is not None]
 
-    def _command(self, topic: str, host: str) -> CommandRule | None:
+    def _command_rule(self, topic: str, host: str) -> CommandRule | None:
+        """Return the rule of *topic* that applies to *host*; None if there is none."""
         rules = self._commands.get(topic)
         name = domain_among(rules, host) if rules else None
         return rules[name] if rules and name is not None else None
 
     def table_of(self, host: str) -> str:
-        """Return the name of the table of HOSTS_POLICY_FILE for *host*; "" if none applies."""
+        """Return the name of the table in HOSTS_POLICY_FILE for *host*; "" if none applies."""
         rules = self.policies.rules
         return rules.name_of(host) if rules.tables else ""
 
     def host_policy(self, host: str) -> HostPolicy:
-        """Return the table that applies to *host*."""
+        """Return the table in HOSTS_POLICY_FILE that applies to *host*."""
         rules = self.policies.rules
         return rules.tables.get(rules.name_of(host), NO_POLICY) if rules.tables else NO_POLICY
 
     def url_policy(self, url: str) -> HostPolicy:
-        """Return the table that applies to the host of *url*."""
+        """Return the table in HOSTS_POLICY_FILE that applies to the host of *url*."""
         return self.host_policy(host_of(url)) if self.policies.rules.tables else NO_POLICY
 
     def parts_of(self, host: str) -> int:
-        """Return the number of parts of *host*, 1 if it is undivided."""
+        """Return the number of parts into which *host* is divided; 1 if it is undivided."""
         return self.host_policy(host).parallel
 
     def added_for(self, url: str) -> Additions:

@@ -1,10 +1,10 @@
 """Retry policy: the table of outcomes with their tries, waits and effect on the host.
 
 The table is written for the default settings; FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS and
-POLITENESS_MAX_FAILURES scale its columns. A failure that passes quickly is retried soon, one that
-needs an administrator is retried later, and one that costs a worker a minute is not retried often.
-An outcome without a rule is final and says nothing about its host. docs/reference/stats.md has the
-same table; a test compares them.
+POLITENESS_MAX_FAILURES scale its columns. A failure that usually passes quickly is retried soon,
+one that needs an administrator is retried later, and one that costs a worker a minute is not
+retried often. An outcome without a rule is final and does not count for its host.
+docs/reference/stats.md has the same table; a test compares them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 
 class Rule(NamedTuple):
-    """The rule of one outcome: *tries* more tries, each at least *wait* seconds later.
+    """The rule for one outcome.
 
-    After *failures* such failures in a row the host is given up for a while; 0 means that the
-    outcome says nothing about the host.
+    tries: number of further tries.
+    wait: minimum number of seconds before each of them.
+    failures: number of such failures in a row after which the host is given up for a while; 0 if
+        the outcome does not count for the host.
     """
 
     tries: int
@@ -47,7 +49,7 @@ BUG = "other"
 _TIMES = 2
 _BACKOFF = 10.0
 _FAILURES = 8
-# For an outcome ``http_NNN`` that is not in the table, ``http_Nxx`` applies if it is.
+# For an outcome ``http_NNN`` that is not in the table, ``http_Nxx`` applies if it is in the table.
 _TABLE = {
     "dns_failed": Rule(2, 10, 8),
     "connect_refused": Rule(2, 10, 8),
@@ -56,24 +58,24 @@ _TABLE = {
     "connect_timeout": Rule(2, 60, 4),
     # The same handshake would fail again; the host's other scheme may work.
     "tls_failed": Rule(0, 10, 8),
-    # The server is overloaded; an answer that came too slowly will take as long again.
+    # The server is overloaded; a response that was too slow will take as long again.
     "first_byte_timeout": Rule(2, 30, 8),
     "timeout": Rule(1, 30, 8),
     "too_slow": Rule(1, 30, 8),
     "connection_lost": Rule(2, 10, 8),
     "incomplete": Rule(2, 0, 0),
     "http_408": Rule(2, 10, 0),
-    # The answer is about this crawler, not about the URL.
+    # The response is about this crawler, not about the URL.
     "http_429": Rule(4, 30, 8),
     "http_503": Rule(2, 10, 8),
-    # Waiting does not pass a challenge, and each request is one more sign of a robot.
+    # Waiting does not help against a challenge, and each request is one more sign of a robot.
     CHALLENGED: Rule(1, 300, 3),
     # Some pages of a host are for members only. The host is slowed down, but never given up.
     WALLED: _FINAL,
-    # The server does not support the request, and will not learn to.
+    # The server does not support the request, which will not change soon.
     "http_501": _FINAL,
     "http_505": _FINAL,
-    # A server behind a gateway does not answer, but others behind it may.
+    # A server behind a gateway does not respond, but others behind it may.
     "http_502": Rule(2, 10, 0),
     "http_504": Rule(2, 10, 0),
     "http_5xx": Rule(2, 0, 0),
@@ -92,8 +94,8 @@ class RetryPolicy:
     """The rules of all outcomes.
 
     *times* is how often a URL is usually retried, *backoff* the usual wait in seconds, and
-    *max_failures* the number of consecutive failures a host may have. *rules* override what follows
-    from these.
+    *max_failures* the number of consecutive failures that a host may have. These scale the table;
+    *rules* replace single rules of it.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class RetryPolicy:
         self._max_failures = max_failures
         self._rules = {
             name: Rule(
-                # One try stays one, however many tries the settings allow.
+                # A single try is not scaled up, however many tries the settings allow.
                 min(tries, times) if tries < _TIMES else tries * times // _TIMES,
                 wait * backoff / _BACKOFF,
                 math.ceil(failures * max_failures / _FAILURES),
@@ -116,15 +118,15 @@ class RetryPolicy:
             for name, (tries, wait, failures) in _TABLE.items()
         }
         self._rules.update(rules or {})
-        # Rules of the outcomes that were asked for, which may have three digits.
+        # Cache of the rules for the outcomes looked up so far, including those like http_NNN.
         self._by_outcome: dict[str, Rule] = {}
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
         """Build from the FRONTIER_RETRY_TIMES, POLITENESS_* and RETRY_POLICY settings.
 
-        The two are POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES. Raises FatalError for a bad
-        value.
+        The POLITENESS_* settings are POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES. Raises
+        FatalError for a bad value.
         """
         return cls(
             times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
@@ -135,35 +137,36 @@ class RetryPolicy:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The outcomes that have a rule of their own."""
+        """Return the outcomes that have a rule of their own."""
         return tuple(self._rules)
 
     def rule(self, outcome: str) -> Rule:
         """Return the rule for *outcome*, a name of webcrawl.crawl.lease.outcome_log."""
         rule = self._by_outcome.get(outcome)
         if rule is None:
-            of_class = f"{outcome[:6]}xx" if outcome.startswith("http_") else ""
-            rule = self._rules.get(outcome) or self._rules.get(of_class, _FINAL)
+            class_name = f"{outcome[:6]}xx" if outcome.startswith("http_") else ""
+            rule = self._rules.get(outcome) or self._rules.get(class_name, _FINAL)
             self._by_outcome[outcome] = rule
         return rule
 
     def most_failures(self, outcome: str) -> int:
         """Return the number of consecutive failures after which a host is given up.
 
-        They may be of any kind, the last with *outcome*; for some outcomes the number is higher
-        than usual.
+        The failures may be of any kind, and the last one has *outcome*. For some outcomes the
+        number is higher than usual.
         """
         return max(self._max_failures, self.rule(outcome).failures)
 
 
 def _rules_from_settings(settings: BaseSettings) -> dict[str, Rule]:
-    """Return the rules of RETRY_POLICY; raises FatalError for a bad value."""
-    given = dictionary(settings, "RETRY_POLICY")
-    return {name: _rule(name, values) for name, values in given.items()}
+    """Return the rules in RETRY_POLICY; raise FatalError for a bad value."""
+    policy = dictionary(settings, "RETRY_POLICY")
+    return {name: _rule(name, values) for name, values in policy.items()}
 
 
 def _rule(name: Any, values: Any) -> Rule:
-    settable = [known for known in _TABLE if known != BUG and not known.startswith("http_")]
+    """Return the rule for the outcome *name*, from its *values* in RETRY_POLICY."""
+    settable = [outcome for outcome in _TABLE if outcome != BUG and not outcome.startswith("http_")]
     if name not in settable and not (isinstance(name, str) and _HTTP.fullmatch(name)):
         raise FatalError(
             f"RETRY_POLICY has {name!r}, which is not an outcome that can be retried. Use "

@@ -1,1 +1,1 @@
-"""Revisits: what is remembered about a finished URL's document, and what a visit finds."""
+"""Repeat visits: which finished URLs are fetched again, when, and what has changed."""

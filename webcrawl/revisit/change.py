@@ -1,8 +1,9 @@
-"""Change: the parts of a document that a visit compares with the visit before.
+"""Change detection: the parts of a document that are compared with those at the last visit.
 
-Bytes are not compared, as a new date or advertisement is not a change. The text and the targets of
-its links count (page_intake.py), and whether it asks not to be indexed. The text is the main text
-if a processing module needs that, too; otherwise it is all visible words without digits.
+Bytes are not compared, because a new date or advertisement is not a change. What counts is the
+text, the targets of the links (page_intake.py), and whether the page asks not to be indexed. The
+text is the main text if a processing module also needs that; otherwise it is all visible words
+without digits.
 """
 
 from __future__ import annotations
@@ -31,21 +32,22 @@ _READERS = frozenset(
 def text_fingerprint_of(settings: BaseSettings) -> Callable[[Page], int]:
     """Return a function that computes the fingerprint of a page's text.
 
-    It uses TEXT_EXTRACTOR, which takes 2 ms, if a module that uses the main text is in
-    ITEM_PIPELINES. Raises FatalError like ``main_text.reader``.
+    The function uses TEXT_EXTRACTOR, which takes 2 ms, if a module in ITEM_PIPELINES uses the main
+    text. Raises FatalError like ``main_text.reader``.
     """
     modules = settings.getdict("ITEM_PIPELINES")
-    kinds = [component("ITEM_PIPELINES", one) for one in modules if modules[one] is not None]
-    if _READERS.isdisjoint(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds):
+    classes = [component("ITEM_PIPELINES", key) for key in modules if modules[key] is not None]
+    if _READERS.isdisjoint(f"{cls.__module__}.{cls.__qualname__}" for cls in classes):
         return lambda page: _fingerprint(page, _words(page))
     read = reader(settings)
     return lambda page: _fingerprint(page, read(page).text.encode())
 
 
 def _words(page: Page) -> bytes:
-    """Return all words of *page*, or its bytes if it is not text."""
+    """Return the visible words of *page*, or its body if it is not text."""
     return b" ".join(words_of(page.body)) if page.content_type in _TEXT else page.body
 
 
 def _fingerprint(page: Page, text: bytes) -> int:
+    """Return the fingerprint of *text*, and of whether *page* asks not to be indexed."""
     return document_fingerprint(b"noindex " + text if page.robots.noindex else text)

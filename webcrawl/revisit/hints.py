@@ -1,13 +1,14 @@
-"""Hints: changes of documents that another source reports, such as a sitemap.
+"""Hints: reports by another source, such as a sitemap, that a document has changed.
 
-A hint is followed by a separate visit, about which only one thing is known at first: that the URL
-was fetched before. Looking up more would be a search among all URLs. The result waits in the host
-records, by the URL's fingerprint, until the URL is due, and then replaces a visit. At that point,
-or at the next hint for the URL, it is known whether the hint was right. Hints of a host that is
-mostly wrong are hardly followed any more. A host has at most as many visits because of hints as
-URLs of it have come due. No hint for a URL is followed within REVISIT_MIN_SECS of the last one.
+A hint leads to a separate visit of the URL. All that is known then is that the URL was fetched
+before, because finding its history would mean searching all URLs. The result is stored in the host
+records under the URL's fingerprint. When the URL is due, the result replaces its regular visit. At
+that point, or at the next hint for the URL, it becomes known whether the hint was right. If most
+hints of a host are wrong, few of its hints are followed. A host gets at most as many visits because
+of hints as it had URLs come due. After a hint for a URL was followed, no other hint for the URL is
+followed within REVISIT_MIN_SECS.
 
-A crash can lose a hint, or cause a visit that was not needed.
+A crash can lose a hint, or cause an unnecessary visit.
 """
 
 from __future__ import annotations
@@ -38,26 +39,31 @@ if TYPE_CHECKING:
     from webcrawl.revisit.visit import Visit
     from webcrawl.revisit.visits import Visits
 
-# Hints of a host that may be followed before its first URL is due; the maximum that it accumulates.
-_INITIAL, _MAX_LEFT = 64, 1024
+# Number of a host's hints that may be followed before its first URL is due, and the maximum number
+# that may be followed later.
+_INITIAL_ALLOWANCE, _MAX_ALLOWANCE = 64, 1024
 
 
-class _Copy(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Result of the last visit because of a hint, and whether all such hints are judged."""
+class _HintResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Result of the last visit of a URL because of a hint.
+
+    *is_judged* tells whether it was counted as right or wrong already.
+    """
 
     document: History
     is_judged: bool
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgpack_decoder(_Copy)
+_decode = msgpack_decoder(_HintResult)
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Hints:
-    """The hints of one shard.
+    """Follows the hints for the URLs of one shard.
 
-    *knows* tells whether a URL with a fingerprint was submitted before, with a few reads of 8 kB.
+    *knows* returns whether a URL with a fingerprint was submitted before; it reads a few blocks of
+    8 kB.
     """
 
     records: HostRecords
@@ -70,109 +76,123 @@ class Hints:
     )
 
     def follow(self, entry: Entry, name: int) -> None:
-        """Visit *entry*, whose document has changed according to a hint, if that is worthwhile.
+        """Have *entry* visited, whose document has changed according to a hint, if worthwhile.
 
-        It is not if its host's hints are mostly wrong, or if the URL is new. *name* is the
-        fingerprint with which the URL was submitted, if it ever was.
+        It is not worthwhile if the URL is new, or if most hints of its host are wrong. *name* is
+        the fingerprint with which the URL is submitted.
         """
         record, now = self.records.get(entry.host), int(self.clock())
-        followed, judged, right, left = _counts_of(record)
-        if not left or (2 * right < judged < followed):
+        followed, judged, right, allowance = _counts_of(record)
+        # If most hints were wrong, one more is followed only when all others have been judged.
+        if not allowance or (2 * right < judged < followed):
             return
-        copy = self._stored_copy(entry) or _Copy(History(), is_judged=False)
-        history = replace(copy.document, hinted_at=now)
-        is_too_soon = now - copy.document.hinted_at < self.visits.shortest
+
+        last = self._stored_result(entry) or _HintResult(History(), is_judged=False)
+        history = replace(last.document, hinted_at=now)
+        is_too_soon = now - last.document.hinted_at < self.visits.shortest
         if is_too_soon or not self.knows(name):
             return
-        record.hints = [followed + 1, judged, right, left - 1]
+
+        record.hints = [followed + 1, judged, right, allowance - 1]
         self.records.put(record)
         self._counts["followed"] += 1
-        self._store(entry, history, is_judged=copy.is_judged)
+        self._store(entry, history, is_judged=last.is_judged)
         self.frontier.push([encode(replace(entry, history=encode_history(history)))])
 
     def note_visit(self, entry: Entry, visit: Visit) -> None:
         """Record the result of *visit*, which was made because of a hint."""
-        before, change, copy = visit.before, visit.change, self._stored_copy(entry)
+        before, change, last = visit.before, visit.change, self._stored_result(entry)
         if change not in (CHANGED, UNCHANGED):
             self._judge(entry, is_right=None)
             return
+
+        # If the earlier document is known, this hint can be judged now. Otherwise it is judged when
+        # the URL is due.
         is_judged = bool(before and before.content)
-        if is_judged and copy is not None:
+        if is_judged and last is not None:
             self._judge(entry, is_right=change == CHANGED)
-            is_judged = copy.is_judged
+            is_judged = last.is_judged
         self._store(entry, replace(visit.after, at=int(self.clock())), is_judged=is_judged)
 
     def select_visits(self, batch: Sequence[bytes]) -> list[bytes]:
-        """Return the encoded entries of *batch*, which are due, that must be visited.
+        """Return the entries of *batch* that must be visited. All of them are encoded and due.
 
-        For the others a hint has brought the result since their last visit, and they become due
-        again.
+        The other entries were visited because of a hint since their last regular visit. The result
+        of that visit is used, and the entries are scheduled again.
         """
         to_visit = []
         for data in batch:
             entry = decode(data)
             record = self.records.get(entry.host)
             if record.hints:
+                # The allowance of the host grows with each of its URLs that comes due.
                 record.hints = counts = _counts_of(record)
-                counts[3] = min(counts[3] + 1, _MAX_LEFT)
+                counts[3] = min(counts[3] + 1, _MAX_ALLOWANCE)
                 self.records.put(record)
-            copy, known = self._stored_copy(entry), history_of(entry)
-            if copy is None or known is None:
+
+            result, history = self._stored_result(entry), history_of(entry)
+            if result is None or history is None:
                 to_visit.append(data)
                 continue
-            latest = copy.document
+
+            latest = result.document
             times = History(at=latest.at, hinted_at=latest.hinted_at)
             self._store(entry, times, is_judged=True)
-            if latest.at <= known.at:
-                if latest.at and not copy.is_judged:
+            if latest.at <= history.at:
+                if latest.at and not result.is_judged:
                     self._judge(entry, is_right=None)
                 to_visit.append(data)
                 continue
-            is_same = known.holds_document and (
-                latest.content in (0, known.content)
-                or (latest.text, latest.links) == (known.text, known.links) != (0, 0)
+
+            is_same = history.holds_document and (
+                latest.content in (0, history.content)
+                or (latest.text, latest.links) == (history.text, history.links) != (0, 0)
             )
-            if not copy.is_judged:
+            if not result.is_judged:
                 self._judge(entry, is_right=not is_same)
-            found = UNCHANGED if is_same else CHANGED
+
+            change = UNCHANGED if is_same else CHANGED
             if latest.content:
-                known = known.with_document(latest)
-            self.frontier.count_answer(known.at, latest.at)
-            later, at = self.visits.after(entry, known, found, latest.at)
-            self.frontier.due.push(encode(later), at)
+                history = history.with_document(latest)
+            self.frontier.count_answer(history.at, latest.at)
+            later, due_at = self.visits.after(entry, history, change, latest.at)
+            self.frontier.due.push(encode(later), due_at)
         return to_visit
 
-    def _stored_copy(self, entry: Entry) -> _Copy | None:
-        data = self.records.hints.get(_name(entry))
+    def _stored_result(self, entry: Entry) -> _HintResult | None:
+        data = self.records.hints.get(_key_of(entry))
         return _decode(data) if data else None
 
     def _store(self, entry: Entry, document: History, *, is_judged: bool) -> None:
-        self.records.hints.put(_name(entry), _encode(_Copy(document, is_judged)))
+        self.records.hints.put(_key_of(entry), _encode(_HintResult(document, is_judged)))
 
     def _judge(self, entry: Entry, *, is_right: bool | None) -> None:
-        """Count whether a hint that was followed was right; None if that is unknown."""
+        """Count a hint that was followed as right or wrong; None if that cannot be known."""
         record = self.records.get(entry.host)
         counts = _counts_of(record)
         if counts[0] <= counts[1]:  # the hint was not counted as followed
             return
+
         if is_right is None:
-            counts[0] -= 1
+            counts[0] -= 1  # followed
         else:
-            counts[1] += 1
+            counts[1] += 1  # judged
             counts[2] += is_right
             self._counts["right" if is_right else "wrong"] += 1
+
         record.hints = counts
         self.records.put(record)
 
     def stats(self) -> dict[str, int]:
-        """Return the counters, by their names in the crawl's stats."""
+        """Return the counters, keyed by their names in the crawl's stats."""
         return {f"hints/{name}": count for name, count in self._counts.items()}
 
 
 def _counts_of(record: HostRecord) -> list[int]:
-    """Return the numbers of hints followed, judged and right, and how many may be followed now."""
-    return record.hints + [0, 0, 0, _INITIAL][len(record.hints) :]
+    """Return the numbers of hints followed, judged, right, and that may still be followed now."""
+    return record.hints + [0, 0, 0, _INITIAL_ALLOWANCE][len(record.hints) :]
 
 
-def _name(entry: Entry) -> str:
+def _key_of(entry: Entry) -> str:
+    """Return the key of *entry* among the stored results."""
     return hexadecimal(fingerprint(entry.url))

@@ -1,7 +1,8 @@
 """Download history of a URL: what is known about its document when it is fetched again.
 
-It is in the URL's entry, opaque to the frontier. An entry with a history is a *visit*: a fetch of a
-URL that was finished before (Mercator, section 3.1). Built from the log of finished URLs.
+It is stored in the URL's entry, and not used by the frontier. An entry with a history is a *visit*:
+a fetch of a URL that was finished before (Mercator, section 3.1). Histories can also be built from
+the log of finished URLs.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry
     from webcrawl.urls import Link
 
-#: What a visit has found, if not UNCHANGED: another document, a redirect, no document any more, or
-#: no useful answer.
+#: Results of a visit besides UNCHANGED: another document, a redirect, no document any more, and no
+#: useful response.
 CHANGED, MOVED, GONE, FAILED = "changed", "moved", "gone", "failed"
 
 _GONE = frozenset({"http_404", "http_410"})
@@ -35,7 +36,7 @@ _DOCUMENT_FIELDS = (
 _DAY = 86_400
 # Maximum length of both validators together; longer ones are ignored.
 _MAX_VALIDATORS = 128
-# 64 bits, the maximum of msgpack.
+# At most 64 bits, the limit of msgpack.
 _Fingerprint: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -44,18 +45,19 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     It takes at most 67 bytes plus the validators. Times are epoch seconds.
 
-    stored_at: when its last copy was fetched; 0 if there is none.
+    stored_at: when the last copy was fetched; 0 if there is none.
     content: fingerprint of that copy; 0 if unknown.
-    is_duplicate: another URL's document had the same bytes.
-    etag, modified: its validators, as they were sent.
-    links, text: fingerprints of its links and its text; 0 if unknown.
-    at, interval: the last visit with a useful answer, and the seconds from that to the next one.
-    visits, changes: number of visits, and how many found a change.
-    changed_secs, same_secs: total time before visits that found a change, and before the others.
-    failures: consecutive visits without a useful answer.
-    denied_at: since when robots.txt denies it; 0 if it does not.
-    hinted_at: when another source reported a change; only for a visit for that reason, whose URL
-        is also due separately. 0 for other visits.
+    is_duplicate: whether another URL's document had the same bytes.
+    etag, modified: validators of that copy, as they were sent.
+    links, text: fingerprints of the document's links and text; 0 if unknown.
+    at: when the last visit with a useful response was made.
+    interval: seconds from that visit to the next one.
+    visits, changes: number of visits, and of visits that found a change.
+    changed_secs, same_secs: total time before visits that found a change, and before other visits.
+    failures: number of consecutive visits without a useful response.
+    denied_at: since when robots.txt has denied the URL; 0 if it does not.
+    hinted_at: when another source reported a change. Only set for a visit for that reason, whose
+        URL also has a regular visit; 0 for other visits.
     """
 
     stored_at: Epoch = 0.0
@@ -76,42 +78,42 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     hinted_at: Count = 0
 
     def headers(self) -> dict[str, str]:
-        """Return the fields that make a request conditional (RFC 9110, section 13.1).
+        """Return the header fields that make a request conditional (RFC 9110, section 13.1).
 
         There are none if the document is unknown, for example because a processing module failed on
         it.
         """
         fields = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
-        given = fields if self.holds_document else {}
-        return {name: value for name, value in given.items() if value and _is_plain(value)}
+        usable = fields if self.holds_document else {}
+        return {name: value for name, value in usable.items() if value and _is_plain(value)}
 
     @property
     def holds_document(self) -> bool:
-        """Whether the URL had a document at its last visit, and its bytes are known."""
+        """Return whether the URL had a document at its last visit whose fingerprint is known."""
         return bool(self.content and self.stored_at)
 
     def is_denied(self, now: float) -> bool:
-        """Return whether robots.txt has denied the URL for a day, *now* in epoch seconds."""
+        """Return whether robots.txt has denied the URL for a day or longer at the time *now*."""
         return 0 < self.denied_at <= now - _DAY
 
     @property
     def is_lost(self) -> bool:
-        """Whether the URL had a document until robots.txt denied it for a day."""
+        """Return whether the URL had a document, but robots.txt has denied it for a day."""
         return bool(self.denied_at and self.content and not self.stored_at)
 
     def with_document(self, copy: History) -> History:
-        """Return this history with the document of *copy* as the last one."""
+        """Return this history, with the document in *copy* as the last one."""
         return replace(self, **{name: getattr(copy, name) for name in _DOCUMENT_FIELDS})
 
     def without_document(self) -> History:
-        """Return this history after a visit that found the document moved or gone.
+        """Return this history without its document, after a visit that found it moved or gone.
 
-        If the document comes back that is a change, even if it is the same.
+        If the document comes back, that counts as a change, even if it is the same.
         """
         return replace(self, stored_at=0.0, etag="", modified="", links=0, text=0)
 
     def facts(self) -> dict[str, Any]:
-        """Return its fields for the log of finished URLs."""
+        """Return the fields about the document for the log of finished URLs."""
         return {
             "stored": self.stored_at,
             "content": hexadecimal(self.content) if self.content else "",
@@ -134,7 +136,7 @@ def encode_history(history: History) -> bytes:
 
 
 def history_of(entry: Entry) -> History | None:
-    """Return the history of *entry*; None if its URL was never finished, or it cannot be read."""
+    """Return the history of *entry*; None if it has none, or if it cannot be decoded."""
     try:
         return decode_history(entry.history) if entry.history else None
     except UndecodableError:
@@ -142,12 +144,12 @@ def history_of(entry: Entry) -> History | None:
 
 
 def links_fingerprint(links: Sequence[Link]) -> int:
-    """Return the fingerprint of the targets of *links*, in any order. 20 us for 50."""
+    """Return the fingerprint of the targets of *links*, whatever their order. 20 us for 50."""
     return document_fingerprint(" ".join(sorted({link.url for link in links})).encode())
 
 
 def visited(outcome: str) -> str:
-    """Return what a visit that ended with *outcome* has found; "" for a document."""
+    """Return the result of a visit that ended with *outcome*; "" if it found a document."""
     if is_document(outcome):
         return ""
     if outcome in _GONE:
@@ -156,21 +158,22 @@ def visited(outcome: str) -> str:
 
 
 def validators(headers: Headers) -> dict[str, str]:
-    """Return the fields ``etag`` and ``modified`` of an answer with *headers*, as they were sent.
+    """Return the fields ``etag`` and ``modified`` of a response with *headers*, as they were sent.
 
-    Empty if they have more than 128 bytes together; those that cannot be sent are left out.
+    Empty if they have more than 128 bytes together. A field that cannot be sent back is left out.
     """
-    # The methods of Headers are avoided, as they would normalize the name again.
-    found = [
+    # The methods of Headers would normalize the name again, so they are bypassed.
+    fields = [
         (name, values[-1])
         for name, field in (("etag", b"Etag"), ("modified", b"Last-Modified"))
         if (values := dict.get(headers, field))
     ]
-    if not found or sum(len(value) for _, value in found) > _MAX_VALIDATORS:
+    if not fields or sum(len(value) for _, value in fields) > _MAX_VALIDATORS:
         return {}
-    texts = [(name, value.decode("latin-1")) for name, value in found]
+    texts = [(name, value.decode("latin-1")) for name, value in fields]
     return {name: text for name, text in texts if _is_plain(text)}
 
 
 def _is_plain(value: str) -> bool:
+    """Return whether *value* is printable ASCII, so that it can be sent in a header field."""
     return value.isascii() and value.isprintable()

@@ -27,19 +27,20 @@ _LONGER, _SHORTER = 0.4, 0.2
 # What is assumed about a page before its first visit: half a change, in half of the first interval.
 _PRIOR = 0.5
 _MAX_HOSTS = 1 << 16
-# By how much a host's threshold moves with a visit, and the maximum for which an interval counts,
-# in multiples of *secs*. With a lower maximum a host would get too few visits, as many are longer.
+# How far a visit may move the threshold of its host.
 _STEP = 0.05
+# Longer intervals than this multiple of *secs* count as this long. With a lower maximum a host
+# would get too few visits, because many intervals are longer.
 _LONGEST = 5.0
 
 
 class RevisitPolicy(Protocol):
-    """Interface of a revisit policy. Called in the event loop for each URL that was answered."""
+    """Interface of a revisit policy. Called in the event loop after each useful visit of a URL."""
 
     def interval(self, history: History, found: str, *, host: str, importance: float) -> float:
         """Return the seconds until the next visit of a URL of *host* with *history*.
 
-        *found* is what the last visit found (revisit/history.py), empty for the first fetch.
+        *found* is the result of the last visit (revisit/history.py), "" for the first fetch.
         *importance* is above 0 and at most 1, according to RANKS_FILE. REVISIT_MIN_SECS and
         REVISIT_MAX_SECS limit the result.
         """
@@ -58,7 +59,7 @@ class Uniform:
         return cls(positive(crawler.settings, "REVISIT_FIRST_SECS"))
 
     def interval(self, history: History, found: str, *, host: str, importance: float) -> float:  # noqa: ARG002  # the interface
-        """Return a constant; see ``RevisitPolicy.interval``."""
+        """Return the constant interval; see ``RevisitPolicy.interval``."""
         return self._secs
 
 
@@ -73,12 +74,12 @@ class Adaptive(Uniform):
 
 
 class Greedy(Uniform):
-    """Policy that makes visits where they are worth most, on average one per page every *secs*.
+    """Policy that visits pages where it is worth most: on average, each page once every *secs*.
 
-    The value of a visit is what it adds to the time for which a page is fresh, times the page's
-    importance. A visit is due when its value reaches the host's threshold. The threshold moves
-    until the host has as many visits as it may. Thresholds are in memory, and are found again after
-    a restart.
+    The value of a visit is the time for which it keeps the page fresh, times the page's importance.
+    A visit is due when its value reaches the host's threshold. The threshold is adjusted until the
+    host gets that number of visits on average. Thresholds are in memory only, and adjust again
+    after a restart.
     """
 
     def __init__(self, secs: float) -> None:
@@ -86,7 +87,7 @@ class Greedy(Uniform):
         self._thresholds: dict[str, float] = {}
 
     def interval(self, history: History, found: str, *, host: str, importance: float) -> float:  # noqa: ARG002  # the interface
-        """Return when a visit reaches the host's threshold; see ``RevisitPolicy.interval``."""
+        """Return the seconds until a visit is worth it; see ``RevisitPolicy.interval``."""
         rate = change_rate(history, prior_secs=self._secs)
         threshold = self._thresholds.pop(host, None) or importance * worth(rate, self._secs)
         secs = _secs_until_worth(rate, threshold / importance, max_secs=100 * self._secs)
@@ -102,8 +103,8 @@ class Greedy(Uniform):
 def change_rate(history: History, *, prior_secs: float) -> float:
     """Return the most likely number of changes of a document per second, given *history*.
 
-    It is exact for visits whose intervals before a change are equal. For a document without visits,
-    one change in *prior_secs* is assumed to be as likely as none.
+    The result is exact if all intervals before a change are equal. For a document without visits, a
+    change within *prior_secs* is assumed to be as likely as none.
     """
     changes = history.changes + _PRIOR
     changed_secs = history.changed_secs + _PRIOR * prior_secs
@@ -114,17 +115,21 @@ def change_rate(history: History, *, prior_secs: float) -> float:
 def worth(rate: float, secs: float) -> float:
     """Return the value of a visit *secs* after the last one, in seconds of freshness.
 
-    The page changes *rate* times a second (arXiv 2502.02430, section 4).
+    *rate* is the page's number of changes per second (arXiv 2502.02430, section 4).
     """
-    expected = rate * secs
-    return (1 - math.exp(-expected) * (1 + expected)) / rate
+    expected_changes = rate * secs
+    return (1 - math.exp(-expected_changes) * (1 + expected_changes)) / rate
 
 
 def _secs_until_worth(rate: float, threshold: float, *, max_secs: float) -> float:
-    """Return after how many seconds, at most *max_secs*, a visit is worth *threshold*."""
+    """Return after how many seconds a visit is worth *threshold*, but at most *max_secs*.
+
+    *rate* is the page's number of changes per second.
+    """
     low, high = 0.0, max_secs
     if worth(rate, max_secs) <= threshold:
         return max_secs
+
     for _ in range(40):
         middle = (low + high) / 2
         if worth(rate, middle) < threshold:

@@ -1,11 +1,12 @@
-"""Validators (ETag, Last-Modified), sent back to a host while they are useful and truthful.
+"""Validators (ETag, Last-Modified), sent back to a host as long as they are useful and truthful.
 
-One visit in ten does without them, chosen by a hash of its entry. A host's validators are dropped
-for good in three cases:
+One visit in ten does not use them, chosen by a hash of its entry. A host's validators are no longer
+used in three cases:
 
-- Eight unchanged documents were sent in full before the first 304.
-- A changed document has the same validators as before (only the text counts if they are weak).
-- Three changes were found, all by visits without validators: the host answers 304 to everything.
+- The host sent eight unchanged documents in full before its first 304 response.
+- A changed document has the same validators as before. If they are weak, only a changed text
+  counts.
+- Three changes were found, all by visits without validators: the host always responds with 304.
 """
 
 from __future__ import annotations
@@ -27,52 +28,57 @@ if TYPE_CHECKING:
     from webcrawl.revisit.visit import Answer
 
 _NOT_MODIFIED = 304
-# Unchanged documents that a host sends whole before its validators are dropped.
+# Number of unchanged documents that a host may send in full before its validators are dropped.
 _TRIES = 8
-# Changes found only without validators. One of a thousand honest hosts has as many by chance.
-_HIDDEN = 3
+# Validators are dropped after this many changes, all found without validators. That happens by
+# chance to one of a thousand honest hosts.
+_MAX_HIDDEN = 3
+# One of this many visits does not use validators.
 _ONE_IN = 10
 
 
-def conditions(entry: Entry, known: History, records: HostRecords) -> dict[str, str]:
-    """Return the conditional fields of the request for *entry*, whose document is *known*.
+def conditional_headers(entry: Entry, history: History, records: HostRecords) -> dict[str, str]:
+    """Return the conditional header fields of a request for *entry* with this *history*.
 
-    There are none if it should be sent in full whether it has changed or not.
+    There are none if the document should be sent in full even if it has not changed.
     """
-    is_whole = key(entry) % _ONE_IN == 0 or _are_dropped(records.get(entry.host).validators)
-    return {} if is_whole else known.headers()
+    is_unconditional = key(entry) % _ONE_IN == 0 or _are_dropped(records.get(entry.host).validators)
+    return {} if is_unconditional else history.headers()
 
 
-def keep_useful(
-    known: History,
+def without_useless_validators(
+    history: History,
     records: HostRecords,
     entry: Entry,
     *,
     before: History | None,
     answer: Answer,
 ) -> History:
-    """Return *known*, without validators if those of the host of *entry* are useless.
+    """Return *history*, without its validators if those of the host of *entry* are useless.
 
-    That depends on the last *answer* and on what was known *before* it.
+    The decision is updated from the last *answer* and the history *before* it.
     """
     record = records.get(entry.host)
     if before is not None and before.headers() and not _are_dropped(record.validators):
+        # Numbers of 304 responses, of unchanged documents sent in full, and of hidden changes.
         useful, useless, hidden = (*record.validators, 0, 0, 0)[:3]
-        is_whole, is_lie = not conditions(entry, before, records), False
+        is_unconditional, is_wrong = not conditional_headers(entry, before, records), False
         name = "etag" if before.etag else "modified"
-        if answer.change == UNCHANGED and not (is_whole or useful):
+        if answer.change == UNCHANGED and not (is_unconditional or useful):
             useful += answer.status == _NOT_MODIFIED
             useless += answer.status != _NOT_MODIFIED
         elif answer.change == CHANGED and answer.validators.get(name) == getattr(before, name):
-            is_lie = bool(before.text or before.etag.startswith('"'))
+            is_wrong = bool(before.text or before.etag.startswith('"'))
         elif answer.change == CHANGED:
-            hidden = hidden + 1 if is_whole else -_ONE_IN
-            is_lie = hidden == _HIDDEN
-        record.validators = [0, _TRIES] if is_lie else [useful, useless, hidden]
+            # A change found by a conditional request shows that the host responds truthfully.
+            hidden = hidden + 1 if is_unconditional else -_ONE_IN
+            is_wrong = hidden == _MAX_HIDDEN
+        record.validators = [0, _TRIES] if is_wrong else [useful, useless, hidden]
         records.put(record)
-    return replace(known, etag="", modified="") if _are_dropped(record.validators) else known
+
+    return replace(history, etag="", modified="") if _are_dropped(record.validators) else history
 
 
 def _are_dropped(counts: Sequence[int]) -> bool:
-    """Return whether *counts*, of a host's record, say that its validators were dropped."""
+    """Return whether a host's validators are no longer used, from the *counts* in its record."""
     return bool(counts) and not counts[0] and counts[1] >= _TRIES

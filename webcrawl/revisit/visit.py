@@ -1,7 +1,7 @@
-"""Visit: the result of a fetch, on which the next one depends; decided once.
+"""Visit: the result of fetching a URL, and when to fetch it next. Decided once for each fetch.
 
-It is used by the log of finished URLs, the frontier and the hints. It is made when everything about
-the answer is known: after its page was read, or when nothing was sent.
+It is used by the log of finished URLs, the frontier and the hints. It is decided when all facts
+about the response are known: after the page was parsed, or when nothing was sent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from webcrawl.revisit.history import FAILED, GONE, History, visited
-from webcrawl.revisit.validators import keep_useful
+from webcrawl.revisit.validators import without_useless_validators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 
 class Answer(NamedTuple):
-    """Facts of an answer that a visit depends on.
+    """Facts about a response on which a visit depends.
 
-    status: its HTTP status. change: UNCHANGED or CHANGED if it is a document, or says that the
-    document is the same; else "". is_same: the document has the same bytes as at the last visit.
-    validators: the fields ``etag`` and ``modified`` of a History. copy: the document, as the fields
-    of a History; None if there is none.
+    status: the HTTP status.
+    change: UNCHANGED or CHANGED if the response is a document or says "not modified"; "" otherwise.
+    is_same: whether the document has the same bytes as at the last visit.
+    validators: the fields ``etag`` and ``modified`` of a History.
+    copy: the document, as a History with the fields about it; None if there is no document.
     """
 
     status: int
@@ -38,11 +39,12 @@ class Answer(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """Result of a fetch of a URL, and when the next one is due.
+    """Result of fetching a URL, and when the next visit is due.
 
-    before: its history until then; None if it was not finished before. change: UNCHANGED, CHANGED,
-    MOVED, GONE or FAILED; "" for a document at its first fetch. after: its history from now on.
-    due: the entry of its next visit, and when that is due in epoch seconds; None if it has none.
+    before: the history of the URL before the visit; None at the first fetch.
+    change: UNCHANGED, CHANGED, MOVED, GONE or FAILED; "" for a document at its first fetch.
+    after: the history of the URL after the visit.
+    due: the entry of the next visit and when it is due, epoch seconds; None if there is none.
     """
 
     before: History | None
@@ -61,27 +63,31 @@ def decide(
     records: HostRecords,
     visits: Visits | None,
 ) -> Visit:
-    """Return the visit of *entry* that ended *at* epoch seconds with *outcome*.
+    """Return the visit of *entry* that ended with *outcome* at the epoch seconds *at*.
 
-    *answer* is None if there was none. *records* count whether validators are useful. *visits* sets
-    the next visit. A visit because of a hint has none, as its URL is due separately.
+    *answer* is None if there was no response. *before* is the history before the visit. *records*
+    count whether validators are useful. *visits* schedules the next visit; a visit because of a
+    hint gets none, because its URL also has a regular visit.
     """
     change = visited(outcome)
     if before is not None:
         change = (answer and answer.change) or change or FAILED
         if outcome == "robots_denied" and before.is_denied(at):
             change = GONE
-    after = _after(before, answer)
-    known, due = after, None
+
+    after = _history_after(before, answer)
+    history, due = after, None
     if answer is not None and (before is not None or visits is not None):
-        known = keep_useful(after, records, entry, before=before, answer=answer)
+        history = without_useless_validators(after, records, entry, before=before, answer=answer)
     if visits is not None and not after.hinted_at:
-        due = visits.next(entry, known, change, outcome=outcome, at=at)
+        due = visits.next(entry, history, change, outcome=outcome, at=at)
+
     return Visit(before, change, after, due)
 
 
-def _after(before: History | None, answer: Answer | None) -> History:
-    if before is None:  # the other fields are those of a new history
+def _history_after(before: History | None, answer: Answer | None) -> History:
+    """Return the history of a URL after *answer*, with the last copy of its document."""
+    if before is None:
         return (answer and answer.copy) or History()
     if answer is None:
         return before

@@ -1,9 +1,9 @@
-"""Visits: when a finished URL is due again, and the entry with the history of its document.
+"""Visits: schedules the next visit of a finished URL, and updates the history in its entry.
 
-A fetch that says nothing about a document (a challenge, a soft error, an outage) is not a visit.
-The history stays, and the URL is due again after a quarter of its interval, doubled each time. URLs
-that have moved or are gone fade: their interval doubles with each visit. So do URLs that robots.txt
-has denied for a day.
+A fetch that shows nothing about the document (a challenge, a soft error, an outage) does not count
+as a visit. The history is kept, and the URL is due again after a quarter of its interval, doubled
+each time. URLs that have moved or are gone are visited less and less: their interval doubles with
+each visit. So does that of URLs that robots.txt has denied for a day.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from webcrawl.revisit.history import History
 
 _DAY = 86_400
-# Limits of intervals in seconds: the frontier only knows the hour of a visit (due.py), and times
-# beyond the year 9892 cannot be stored.
+# Limits of intervals in seconds: the frontier stores only the hour of a visit (due.py), and cannot
+# store times beyond the year 9892.
 _SHORTEST = 3600.0
 _LONGEST = 100 * 365.0 * _DAY
 _MAX_DOUBLINGS = 10
@@ -47,11 +47,13 @@ _FINAL_OUTCOMES = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Visits:
-    """Scheduler of the next visits of URLs.
+    """Schedules the next visits of URLs.
 
-    The intervals of *policy* are limited to *shortest* and *longest* seconds; *first* is that of a
-    URL without a useful answer. *importance* returns that of a URL, for policies. *clock* returns
-    epoch seconds.
+    policy: chooses the intervals.
+    first: interval of a URL that never had a useful response, in seconds.
+    shortest, longest: limits of all intervals, in seconds.
+    importance: returns the importance of a URL, for the policy.
+    clock: returns epoch seconds.
     """
 
     policy: RevisitPolicy
@@ -69,8 +71,8 @@ class Visits:
         settings = crawler.settings
         name = "REVISIT_POLICY"
         first, shortest, longest = (
-            number(settings, f"REVISIT_{one}_SECS", at_least=_SHORTEST)
-            for one in ("FIRST", "MIN", "MAX")
+            number(settings, f"REVISIT_{limit}_SECS", at_least=_SHORTEST)
+            for limit in ("FIRST", "MIN", "MAX")
         )
         if shortest > longest:
             raise FatalError("REVISIT_MIN_SECS must be at most REVISIT_MAX_SECS.")
@@ -85,71 +87,81 @@ class Visits:
         )
 
     def next(
-        self, entry: Entry, known: History, found: str, *, outcome: str, at: float | None = None
+        self, entry: Entry, history: History, change: str, *, outcome: str, at: float | None = None
     ) -> tuple[Entry, float] | None:
-        """Return the entry of the next visit of *entry* and when it is due, or None.
+        """Return the entry of the next visit of *entry*, and when it is due; None for no visit.
 
-        *known* is the history of its document after it was fetched *at* epoch seconds (None: now).
-        *found* is what was found, empty for a new document, and *outcome* its outcome.
+        *history* has the document of the last fetch, which ended at the epoch seconds *at* (None:
+        now). *change* is the result of that visit, "" for a new document, *outcome* its outcome.
         """
         if entry.extra or entry.kind in NO_URLS or outcome in _FINAL_OUTCOMES:
             return None
+
         now = int(self.clock() if at is None else at)
         if outcome == "robots_denied":
-            known, secs = replace(known, denied_at=known.denied_at or now), float(_DAY)
-            if found == GONE:
-                known, secs = self._faded(known)
-        elif found == FAILED:
-            quarter = (known.interval or self.first) / 4
-            secs = quarter * 2.0 ** min(known.failures, _MAX_DOUBLINGS)
-            known = replace(known, failures=known.failures + 1)
+            history, secs = replace(history, denied_at=history.denied_at or now), float(_DAY)
+            if change == GONE:
+                history, secs = self._with_longer_interval(history)
+        elif change == FAILED:
+            quarter = (history.interval or self.first) / 4
+            secs = quarter * 2.0 ** min(history.failures, _MAX_DOUBLINGS)
+            history = replace(history, failures=history.failures + 1)
         else:
-            return self.after(entry, _visited(known, now, found), found, now)
-        return self._later(entry, known, secs, now)
+            return self.after(entry, _with_visit(history, now, change), change, now)
 
-    def after(self, entry: Entry, known: History, found: str, now: int) -> tuple[Entry, float]:
-        """Return the next visit like ``next``, after a visit that gave a document.
+        return self._due_in(entry, history, secs, now)
 
-        Visits because of a hint come here directly, as they do not show how often the document
-        changes.
+    def after(self, entry: Entry, history: History, change: str, now: int) -> tuple[Entry, float]:
+        """Return the next visit like ``next``, after a visit with a useful response.
+
+        For visits because of a hint this is called directly, because they do not show how often the
+        document changes.
         """
-        known = replace(known, at=now, failures=0, denied_at=0)
-        if found in (MOVED, GONE):
-            known, secs = self._faded(known)
-        elif entry.kind == _SITEMAP:  # because of its hints
-            secs = _LONGER * known.interval if found == UNCHANGED else self.shortest
+        history = replace(history, at=now, failures=0, denied_at=0)
+        if change in (MOVED, GONE):
+            history, secs = self._with_longer_interval(history)
+        elif entry.kind == _SITEMAP:  # visited often, because its hints are useful
+            secs = _LONGER * history.interval if change == UNCHANGED else self.shortest
         else:
             secs = self.policy.interval(
-                known, found, host=entry.host, importance=self.importance(entry.url)
+                history, change, host=entry.host, importance=self.importance(entry.url)
             )
-        known = replace(known, interval=round(self._bounded(secs)))
-        return self._later(entry, known, secs, now)
 
-    def _faded(self, known: History) -> tuple[History, float]:
-        """Return *known* without its document, and the doubled seconds until the next visit."""
-        secs = self._bounded(2.0 * (known.interval or self.first))
-        return replace(known.without_document(), interval=round(secs)), secs
+        history = replace(history, interval=round(self._bounded(secs)))
+        return self._due_in(entry, history, secs, now)
 
-    def _later(self, entry: Entry, known: History, secs: float, now: int) -> tuple[Entry, float]:
-        later = replace(entry, attempts=0, chain=b"", history=encode_history(known))
-        return later, now + self._bounded(secs)
+    def _with_longer_interval(self, history: History) -> tuple[History, float]:
+        """Return *history* without its document, and its doubled interval in seconds."""
+        secs = self._bounded(2.0 * (history.interval or self.first))
+        return replace(history.without_document(), interval=round(secs)), secs
+
+    def _due_in(self, entry: Entry, history: History, secs: float, now: int) -> tuple[Entry, float]:
+        """Return the entry of a visit that is due *secs* seconds after *now*, and that time."""
+        next_visit = replace(entry, attempts=0, chain=b"", history=encode_history(history))
+        return next_visit, now + self._bounded(secs)
 
     def _bounded(self, secs: float) -> float:
         return min(max(secs, self.shortest), self.longest)
 
 
-def _visited(known: History, now: int, found: str) -> History:
-    """Return *known* after a visit that *found* something; about the last 64 visits count."""
-    secs = max(now - known.at, 0) if known.at else 0
-    if known.visits >= _MAX_VISITS:
-        known = replace(
-            known,
-            visits=known.visits // 2,
-            changes=known.changes // 2,
-            changed_secs=known.changed_secs // 2,
-            same_secs=known.same_secs // 2,
+def _with_visit(history: History, now: int, change: str) -> History:
+    """Return *history* after one more visit, made at the time *now* with the result *change*.
+
+    Old visits count less and less: after 64 visits, all counts are halved.
+    """
+    secs = max(now - history.at, 0) if history.at else 0
+    if history.visits >= _MAX_VISITS:
+        history = replace(
+            history,
+            visits=history.visits // 2,
+            changes=history.changes // 2,
+            changed_secs=history.changed_secs // 2,
+            same_secs=history.same_secs // 2,
         )
-    known = replace(known, visits=known.visits + 1)
-    if found == CHANGED:
-        return replace(known, changes=known.changes + 1, changed_secs=known.changed_secs + secs)
-    return replace(known, same_secs=known.same_secs + secs)
+
+    history = replace(history, visits=history.visits + 1)
+    if change == CHANGED:
+        return replace(
+            history, changes=history.changes + 1, changed_secs=history.changed_secs + secs
+        )
+    return replace(history, same_secs=history.same_secs + secs)

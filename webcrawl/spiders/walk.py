@@ -1,20 +1,20 @@
-"""The random walk spider: near-uniform samples of the URLs of the web.
+"""The random walk spider: takes near-uniform samples of the URLs of the web.
 
     scrapy crawl walk -a seeds=seeds.txt -a steps=10000 -O sample.jsonl
 
 It implements Henzinger, Heydon, Mitzenmacher and Najork, "On Near-Uniform URL Sampling" (WWW9,
-2000), which ran on Mercator. Walkers follow random links. With a probability of 1/7, or where no
-link leads on, a walker restarts at a random page of a random visited host. Each visited URL is one
-item.
+2000), which ran on Mercator. Walkers follow random links. With a probability of 1/7, or if there is
+no link to follow, a walker restarts at a random page of a random visited host. Each visited URL
+becomes an item.
 
-The shares that are logged at the end use the paper's second method. A visited URL counts once for
-itself. For the URLs that were only seen as links, it also counts by the inverse of its PageRank
-among the visited URLs. The errors are those of a sample of hosts, plus how far the weights moved
-the shares.
+The shares of hosts and content types that are logged at the end use the paper's second method. The
+visited URLs count once each for themselves. For the URLs that were only seen as links, each visited
+URL counts by the inverse of its PageRank among the visited URLs. The errors are those of a sample
+of hosts, plus the difference that the weights make to the shares.
 
-Requests bypass the eliminator, but wait for their hosts like all others. What was visited is kept
-in memory and in each checkpoint: 200 bytes a URL and 8 a link. After kill -9 the walk continues
-from the last checkpoint.
+Requests bypass the eliminator, but wait for their hosts like all others. The walk is kept in memory
+and in each checkpoint: 200 bytes per URL and 8 per link. After kill -9 it continues from the last
+checkpoint.
 """
 
 from __future__ import annotations
@@ -57,17 +57,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_RESTARTS = 1 / 7
+_RESTART_PROBABILITY = 1 / 7
 _MAX_LINKS = 1000
-# Lines read from the seed list, one URL each.
+# Maximum number of lines read from the seed list, with one URL each.
 _MAX_SEEDS = 100_000
 
 
 class _Walk(msgspec.Struct):
     """State of a walk.
 
-    Steps begun; the content types of the visited URLs; these URLs by host; fingerprints of their
-    links, 8 bytes each.
+    steps: number of steps that were started.
+    types: content types of the visited URLs.
+    hosts: visited URLs by host.
+    links: fingerprints of the links of the visited URLs, 8 bytes each.
     """
 
     steps: int = 0
@@ -80,7 +82,7 @@ _decode = msgpack_decoder(_Walk)
 
 
 class RandomWalkSpider(Spider):
-    """The spider ``walk``: *walkers* (100) take *steps* (10,000) in all, from the file *seeds*."""
+    """The spider ``walk``: *walkers* (100) take *steps* (10,000) in all, starting at *seeds*."""
 
     name = "walk"
 
@@ -97,9 +99,9 @@ class RandomWalkSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, seeds: str = "", **given: str) -> Self:
-        """Build the spider.
+        """Build the spider; *seeds* is the name of a file.
 
-        Raises FatalError for invalid arguments, and in a hive: drones share no walk.
+        Raises FatalError for invalid arguments, and in a hive, because drones cannot share a walk.
         """
         values = BaseSettings({"walkers": "100", "steps": "10000", **given})
         lines = Path(seeds).read_text().split()[:_MAX_SEEDS] if Path(seeds).is_file() else []
@@ -110,7 +112,7 @@ class RandomWalkSpider(Spider):
         return super().from_crawler(crawler, seeds=urls, settings=crawler.settings, **counts)
 
     async def start(self) -> AsyncIterator[Any]:
-        """Start the walkers, unless the crawl is resumed and they are already on their way."""
+        """Start the walkers, unless the crawl is resumed and their requests are waiting."""
         scheduler = cast("MercatorScheduler", self.crawler.engine.scheduler)
         if saved := scheduler.attach("walk", self):
             self._walk = _decode(saved)
@@ -119,32 +121,34 @@ class RandomWalkSpider(Spider):
                 yield request
 
     def snapshot(self) -> bytes:
-        """Return the walk so far, for a checkpoint."""
+        """Return the encoded state of the walk, for a checkpoint."""
         return msgspec.msgpack.encode(self._walk)
 
     def written(self) -> list[Path]:
-        """Return no files: everything is in the snapshot."""
+        """Return an empty list, because the whole state is in the snapshot."""
         return []
 
     def forget(self) -> None:
-        """Delete nothing."""
+        """Do nothing, because there are no files to delete."""
 
     def parse(self, response: Response, **_: Any) -> Iterator[Any]:
         """Yield the item of a new URL, and the walker's next step."""
-        kind, charset = content_type_of(response.headers.getlist("Content-Type"))
+        content_type, charset = content_type_of(response.headers.getlist("Content-Type"))
         url, host = response.url, host_of(response.url)
         walk = self._walk
         if url not in walk.types:
-            walk.types[url] = kind
+            walk.types[url] = content_type
             walk.hosts.setdefault(host, []).append(url)
-            yield {"url": url, "host": host, "content_type": kind}
+            yield {"url": url, "host": host, "content_type": content_type}
+
         links: list[str] = []
-        if kind in HTML_TYPES:
-            found = self._extract(response.body, url=url, charset=charset).links
-            links = [link.url for link in found if "nofollow" not in link.rel]
+        if content_type in HTML_TYPES:
+            found_links = self._extract(response.body, url=url, charset=charset).links
+            links = [link.url for link in found_links if "nofollow" not in link.rel]
             links = [link for link in links if self._filters.refusal(link, 0, host) is None]
+
         walk.links[url] = array("Q", fingerprints({*links})).tobytes()
-        continues = links and self._rng.random() >= _RESTARTS
+        continues = links and self._rng.random() >= _RESTART_PROBABILITY
         yield from self._step(links) if continues else self.restart()
 
     def restart(self, _: object = None) -> Iterator[Request]:
@@ -153,6 +157,7 @@ class RandomWalkSpider(Spider):
         yield from self._step(hosts[self._rng.choice([*hosts])] if hosts else self._seeds)
 
     def _step(self, urls: list[str]) -> Iterator[Request]:
+        """Yield a Request for a random one of *urls*, unless all steps were taken."""
         if self._walk.steps < self._steps:
             self._walk.steps += 1
             step = {"step": self._walk.steps}  # makes each Request unique
@@ -164,23 +169,28 @@ class RandomWalkSpider(Spider):
         walk, urls = self._walk, [*self._walk.types]
         if not urls:
             return
+
+        # The links between visited URLs, as pairs of indexes.
         links = [np.frombuffer(walk.links.get(url, b""), np.uint64) for url in urls]
         sources = np.repeat(np.arange(len(urls)), [*map(len, links)])
         targets = np.concatenate(links)
-        names, places = np.unique(np.array(fingerprints(urls), np.uint64), return_index=True)
-        found = np.searchsorted(names, targets) % len(names)
-        between = names[found] == targets
-        inverse = 1 / rank(sources[between], places[found[between]], len(urls)).pagerank
+        visited, indexes = np.unique(np.array(fingerprints(urls), np.uint64), return_index=True)
+        positions = np.searchsorted(visited, targets) % len(visited)
+        is_visited = visited[positions] == targets
+
+        # Weights of the visited URLs, as the module's docstring says.
+        inverse = 1 / rank(sources[is_visited], indexes[positions[is_visited]], len(urls)).pagerank
         inverse /= inverse.sum()
-        coverage = len(names) / len(np.union1d(names, targets))
+        coverage = len(visited) / len(np.union1d(visited, targets))
         weights = coverage / len(urls) + (1 - coverage) * inverse
+
         hosts = [*map(host_of, urls)]
-        groups = np.unique(hosts, return_inverse=True)[1]
+        host_numbers = np.unique(hosts, return_inverse=True)[1]
         logger.info("visited %.1f %% of the URLs seen", 100 * coverage)
-        for what, values in (("content type", [*walk.types.values()]), ("host", hosts)):
+        for property_name, values in (("content type", [*walk.types.values()]), ("host", hosts)):
             for name, _ in Counter(values).most_common(10):
-                has = np.array([value == name for value in values])
-                share, moved = weights @ has, has.mean() - inverse @ has
-                by_host = np.bincount(groups, weights * (has - share))
-                error = ((1 - coverage) * (by_host @ by_host + moved**2)) ** 0.5
-                logger.info("%s %s: %.1f %% ± %.1f", what, name, 100 * share, 100 * error)
+                has_value = np.array([value == name for value in values])
+                share, shift = weights @ has_value, has_value.mean() - inverse @ has_value
+                by_host = np.bincount(host_numbers, weights * (has_value - share))
+                error = ((1 - coverage) * (by_host @ by_host + shift**2)) ** 0.5
+                logger.info("%s %s: %.1f %% ± %.1f", property_name, name, 100 * share, 100 * error)

@@ -1,9 +1,9 @@
-"""The web spider: turns seeds into Pages and batches of links.
+"""The web spider: reads seeds, submits the links of documents, and returns a Page for each.
 
     scrapy crawl web -a seeds=seeds/top1m.csv
 
-It does steps 3 to 8 of Mercator's worker (figure 1). The scheduler and the downloader have fetched
-the document. The crawl's intake tests it, submits its links, and returns the Page for the
+It does steps 3 to 8 of Mercator's worker (figure 1). When the scheduler and the downloader have
+fetched a document, the crawl's intake tests it, submits its links, and returns the Page for the
 processing modules (item pipelines).
 """
 
@@ -54,20 +54,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Above the project's priority: Scrapy applies the project's settings again when the crawl starts.
-_WIRING = SETTINGS_PRIORITIES["project"] + 1
+# Above the project's priority, because Scrapy applies the project's settings again when the crawl
+# starts.
+_BASE_PRIORITY = SETTINGS_PRIORITIES["project"] + 1
 _SEEDS_PER_BATCH = 500
 _NOTHING: tuple[Any, ...] = ()
 # How often an offline crawl checks whether few hosts are left.
-_HOSTS_LOOK_SECS = 0.1
+_FEW_HOSTS_INTERVAL_SECS = 0.1
 
 
 class WebSpider(Spider):
     """The spider ``web``, which crawls from seed lists.
 
-    ``-a seeds=`` names the lists, joined by commas: see seeds/README.md. With ``-a offline=1`` it
-    names a queue (``scrapy queue-build``) or one segment; only what they list is fetched, and no
-    links are followed. ``-a min_hosts=N``: the next segment is read when fewer hosts are left.
+    ``-a seeds=`` names the lists, separated by commas: see seeds/README.md. With ``-a offline=1``
+    it names a queue (``scrapy queue-build``) or one of its segments; only the URLs in them are
+    fetched, and no links are followed. With ``-a min_hosts=N``, the next segment is read when fewer
+    than N hosts are left.
     """
 
     name = "web"
@@ -82,23 +84,26 @@ class WebSpider(Spider):
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
-        """Set ``web_spider`` of settings.py where nothing more specific is set.
+        """Apply ``web_spider`` of settings.py to *settings* that are not set more specifically.
 
-        More specific are the project, an add-on, the ``custom_settings`` of a derived spider, and
-        the command line.
+        The settings of the project, an add-on, the ``custom_settings`` of a derived spider and the
+        command line take precedence.
         """
-        # Scrapy's tools need no job and no modules.
+        # Scrapy's tools, such as ``scrapy parse``, need neither a job nor modules.
         is_tool = settings["SCHEDULER"] == default_settings.SCHEDULER
         for name, value in ({} if is_tool else web_spider).items():
-            # The project's settings contain the wiring, too; what users add comes on top of it.
-            settings.set(name, value, priority=_WIRING if name.endswith("_BASE") else "addon")
+            # Settings that end with _BASE list internal components, so they override the project's.
+            # Users add components with the other settings.
+            settings.set(
+                name, value, priority=_BASE_PRIORITY if name.endswith("_BASE") else "addon"
+            )
         super().update_settings(settings)
 
     @classmethod
     def handles_request(cls, request: Request) -> bool:  # noqa: ARG003  # Scrapy's interface
-        """Return False, because this spider belongs to no site.
+        """Return False, because this spider is not made for one site.
 
-        Scrapy's commands look for the spider of a URL's site.
+        Scrapy's commands call this to find the spider for a URL.
         """
         return False
 
@@ -119,31 +124,35 @@ class WebSpider(Spider):
         """
         settings = crawler.settings
         if _job and (settings.getpriority("JOBDIR") or 0) < SETTINGS_PRIORITIES["project"]:
-            own = Path(settings["JOBDIR"]).with_name(_job)
-            settings.set("JOBDIR", str(own), priority="spider")
+            jobdir = Path(settings["JOBDIR"]).with_name(_job)
+            settings.set("JOBDIR", str(jobdir), priority="spider")
+
         # Scrapyd's other arguments also begin with an underscore.
         names = ", ".join(sorted(name for name in unknown if not name.startswith("_")))
         if names:
-            here = {*filter(None, (OF_OTHER_CRAWLERS.get(one.upper()) for one in unknown))}
+            hints = {*filter(None, (OF_OTHER_CRAWLERS.get(name.upper()) for name in unknown))}
             raise FatalError(
                 f"The web spider has no argument {names}; it takes seeds=FILE, offline=1 and "
-                f"min_hosts=N{'; here: ' if here else ''}{'; '.join(sorted(here))}."
+                f"min_hosts=N{'; here: ' if hints else ''}{'; '.join(sorted(hints))}."
             )
         if offline not in {"", "0", "1"}:
             raise FatalError(f"offline must be 0 or 1, not {offline!r}.")
-        fewest = whole(BaseSettings({"min_hosts": min_hosts}), "min_hosts", at_least=1)
+        min_host_count = whole(BaseSettings({"min_hosts": min_hosts}), "min_hosts", at_least=1)
+
         if not is_mercator(load_object(settings["SCHEDULER"])):
-            # One of Scrapy's tools: it parses a page, without a crawl.
+            # Used by one of Scrapy's tools, which parses a page without a crawl.
             reader = SeedReader(sources=[], spool_dir=Path(), stdin=io.BytesIO())
             return super().from_crawler(crawler, seeds=reader)
         if not crawler.settings["JOBDIR"]:
             raise FatalError("JOBDIR is empty: the web spider needs a directory for its crawl.")
+
         sources = split_sources(seeds)
         if not sources and not flag(settings, "LIVE_SEEDS"):
             raise FatalError(
                 "No seeds: name a seed list with -a seeds=FILE, for example "
                 "-a seeds=seeds/top1m.csv, or set LIVE_SEEDS=1."
             )
+
         queue = None
         if offline not in {"", "0"}:
             for name in ("HIVE", "OUTPUT_STORE", "LIVE_SEEDS"):
@@ -152,12 +161,14 @@ class WebSpider(Spider):
                         "offline=1 is for one process that stores its pages here and fetches only "
                         f"its queue: leave {name} empty."
                     )
-            queue = SegmentQueue.of(sources, fewest)
+            queue = SegmentQueue.of(sources, min_host_count)
             sources = queue.names()
-            # URLs were compared when the segment was made, and the target of a redirect may be
-            # equivalent to its source. All URLs of a segment are wanted, and no links are counted.
+            # All URLs of a segment are fetched. They were compared with each other when the segment
+            # was made, and equivalences could even drop the target of a redirect. Reputation cannot
+            # be computed without links.
             overrides = {"URL_EQUIVALENCES": "", "REPUTATION_BASE_PAGES": 0}
             settings.setdict(overrides, priority="cmdline")
+
         reader = SeedReader(
             sources=sources,
             spool_dir=Path(crawler.settings["JOBDIR"]) / "seeds",
@@ -166,10 +177,10 @@ class WebSpider(Spider):
         return super().from_crawler(crawler, seeds=reader, queue=queue)
 
     async def start(self) -> AsyncIterator[Any]:
-        """Feed the seeds to the eliminator, batch by batch, as fast as it accepts them.
+        """Submit the seeds to the eliminator, batch by batch, as fast as it accepts them.
 
-        Yields nothing: a seed is a link, not a Request. The cursor is saved with every checkpoint,
-        so a resumed crawl continues where it stopped reading.
+        Yields nothing, because seeds are handled like links and not as Requests. The cursor is
+        saved with every checkpoint, so a resumed crawl continues reading there.
         """
         try:
             process = self._checked_process()
@@ -183,7 +194,7 @@ class WebSpider(Spider):
             yield item
 
     async def _read_seeds(self, state: StateDirectory, process: Process) -> None:
-        """Read the seeds from the cursor in *state*, and save the cursor there.
+        """Read the seeds, starting at the cursor in *state*, and save the cursor there.
 
         Raises FatalError.
         """
@@ -191,16 +202,19 @@ class WebSpider(Spider):
         if not self._seeds.has_sources:
             intake.note_all_seeds_read()
             return
+
         # Reading standard input may block for long.
         await _in_daemon_thread(partial(self._seeds.open, state.saved("seeds")))
         state.attach("seeds", self._seeds)
         self._count_seeds()  # of earlier runs
-        if queue is not None and state.resumed:  # the frontier has its URLs
+        if queue is not None and state.resumed:
+            # The URLs in this file are still in the frontier.
             queue.remainder(state.path).unlink(missing_ok=True)
+
         # The engine does not stop this loop when it closes.
         while intake.may_read_seeds(state):
             if queue is not None and not queue.should_continue(self._seeds, shards):
-                await asyncio.sleep(_HOSTS_LOOK_SECS)
+                await asyncio.sleep(_FEW_HOSTS_INTERVAL_SECS)
                 continue
             if self._seeds.exhausted:
                 intake.note_all_seeds_read()
@@ -210,11 +224,12 @@ class WebSpider(Spider):
             intake.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             self._count_seeds()
             await asyncio.sleep(0)
-            # The crawl makes room in its background work.
-            while intake.is_full and intake.may_read_seeds(state):  # noqa: ASYNC110  # as said
+            # Wait until the crawl's background work has made room for more seeds.
+            while intake.is_full and intake.may_read_seeds(state):  # noqa: ASYNC110  # as above
                 await asyncio.sleep(0.1)
 
     def _count_seeds(self) -> None:
+        """Update the stats about seeds."""
         self.crawler.stats.set_value("seeds/read", self._seeds.seeds_read)
         self.crawler.stats.set_value("seeds/bad", self._seeds.seeds_bad)
         if damaged := self._seeds.damaged:
@@ -223,29 +238,32 @@ class WebSpider(Spider):
     async def parse(
         self, response: Response, **_: Any
     ) -> list[Page] | list[Page | Request] | AsyncIterator[Page]:
-        """Process *response* as ``Intake.take`` does.
+        """Process *response*, see ``Intake.take``.
 
-        In one of Scrapy's tools, return its Page, followed by Requests for its links.
+        In one of Scrapy's tools, return the Page, followed by Requests for its links.
         """
         assert response.request is not None
         if "fetch" in response.request.meta:
             return await self._intake.take(response)
+
+        # One of Scrapy's tools, without a crawl.
         links = PageLinks.from_settings(self.crawler.settings)
         entry = Entry(url=response.url, host=host_of(response.url), kind="seed")
         fetch: Fetch = Fetch(
             lease=Lease(entry, 0, wall_time(), cast("Any", None)), release=lambda _: None
         )
         page = page_of(response, fetch, schemes=links.schemes)
-        slow = links.find(page) or ()  # it sets links, too
-        page.links += filter(None, slow)
-        alone: list[Page | Request] = [page]
-        return [*alone, *(Request(link.url) for link in page.links if "nofollow" not in link.rel)]
+        slow_links = links.find(page) or ()  # this also sets page.links
+        page.links += filter(None, slow_links)
+        result: list[Page | Request] = [page]
+        return [*result, *(Request(link.url) for link in page.links if "nofollow" not in link.rel)]
 
     def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
-        """Close the seed reader. Scrapy calls it at the end."""
+        """Close the seed reader. Scrapy calls this at the end of the crawl."""
         self._seeds.close()
 
     def _checked_process(self) -> Process:
+        """Return the crawl's process; raise FatalError if another scheduler is used."""
         process = process_of(self.crawler)
         if process is None:
             raise FatalError("The web spider needs SCHEDULER=webcrawl.scheduler.MercatorScheduler.")
@@ -267,23 +285,23 @@ def _standard_input() -> BinaryIO:
 
 
 async def _in_daemon_thread(call: Callable[[], None]) -> None:
-    """Await *call* in a thread that does not keep the process from exiting.
+    """Run *call* in a thread that does not keep the process from exiting, and await its end.
 
     A read from standard input cannot be interrupted, and a stopping crawl must not wait for it.
     """
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
-    called: concurrent.futures.Future[None] = concurrent.futures.Future()
+    result: concurrent.futures.Future[None] = concurrent.futures.Future()
 
     def run() -> None:
         try:
             call()
-            called.set_result(None)
+            result.set_result(None)
         except Exception as error:  # noqa: BLE001  # raised again by result()
-            called.set_exception(error)
+            result.set_exception(error)
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(ended.set)
 
     threading.Thread(target=run, name="seeds", daemon=True).start()
     await ended.wait()
-    called.result()
+    result.result()

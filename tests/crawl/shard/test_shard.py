@@ -183,6 +183,6 @@ def test_depths_are_taken_in_order_if_they_are_limited(tmp_path, monkeypatch, va
             found.append(lease.entry.depth)
             shard.frontier.release(lease.entry.host, rest=0.0)
             shard.frontier.finish(lease)
-        shard.drain(shard.feeder.supply)
+        shard.work(shard.feeder.supply)
     assert found == depths
     close(state)

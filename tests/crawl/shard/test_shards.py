@@ -108,7 +108,7 @@ def test_links_go_to_their_shards_and_are_handed_out_in_turn(state):
     for shard in state.shards:
         shard.feeder.open(awaits_seeds=False)
     while any(shard.eliminator.waiting for shard in state.shards):
-        state.shards.drain()
+        state.shards.work()
     assert state.shards.supply is Supply.NOW
     leases = []
     while (lease := state.shards.acquire()) is not None:
@@ -157,7 +157,7 @@ def test_what_was_counted_stays_counted_when_shards_go(state):
     assert state.facts()["waiting"] == 0
     assert (len(state.shards), state.shards.acquire(), state.shards.ready_at()) == (0, None, None)
     assert not state.shards.has_pending
-    state.shards.drain()
+    state.shards.work()
     assert state.shards.supply is Supply.NONE
     for shard in shards:
         state.shards.add(shard)

@@ -18,7 +18,7 @@ from records_rig import (
 )
 from seen_rig import InlineExecutor
 
-from webcrawl.hosts.records.host_counters import HostCounter, _with_mark
+from webcrawl.hosts.records.host_counters import HostCounter, _with_hash
 from webcrawl.storage.record_log import CorruptRecordError
 
 
@@ -160,14 +160,14 @@ def test_linking_domain_is_known_by_its_hash_alone(marks, data):
     """Noting a few of them, or the bits of many, again changes nothing, in any order."""
     linking = b""
     for mark in marks:
-        linking = _with_mark(linking, mark.to_bytes(2))
+        linking = _with_hash(linking, mark.to_bytes(2))
     assert len(linking) == (2 * len(set(marks)) if len(set(marks)) < 16 else 32)
     again = data.draw(st.permutations(marks))
     for mark in again:
-        assert _with_mark(linking, mark.to_bytes(2)) is linking
+        assert _with_hash(linking, mark.to_bytes(2)) is linking
     other = b""
     for mark in again:
-        other = _with_mark(other, mark.to_bytes(2))
+        other = _with_hash(other, mark.to_bytes(2))
     assert HostCounter(linking=other).in_degree == HostCounter(linking=linking).in_degree
 
 

@@ -267,7 +267,7 @@ def test_the_checkpoint_of_a_job_tells_what_waits_is_undecided_and_seen(tmp_path
         (shard,) = state.shards
         state.links.submit_seeds([Seed(url, 1, "list", 1) for url in urls[:3]])
         while shard.eliminator.waiting:
-            state.shards.drain()
+            state.shards.work()
         lease = shard.frontier.acquire()
         state.links.submit_seeds([Seed(urls[3], 1, "list", 1)])
         shard.frontier.release(lease.entry.host, rest=0.0)

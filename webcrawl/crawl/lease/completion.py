@@ -1,11 +1,11 @@
 """Completes leases: decides whether a URL is finished, retried, parked or put back.
 
 Called by the dispatcher when nothing is sent, by the engine when it has finished with a request,
-and by the background work for leases that never came back. It also notes what callbacks and
-processing modules raise in between. The host is released separately: host_release.py.
+and by the background work for leases that never came back. It also records the exceptions that
+callbacks and processing modules raise in between. The host is released separately: host_release.py.
 
 The invariant: a URL is finished only when all its results (links, requests, retries) are on disk.
-After a log could not be written that is uncertain, so nothing more is finished.
+Once a log could not be written, that is uncertain, so no more URLs are finished.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _MAX_LOST_HOSTS = 16
 
 
 class Way(enum.Enum):
-    """Ways in which the URL of a lease can continue."""
+    """The ways in which a lease can be completed: what happens next to its URL."""
 
     FINISH = "it is finished, with an outcome"
     RETRY = "it is retried, after the other URLs of its host"
-    PUT_BACK = "it had no result, and is the next of its host"
+    PUT_BACK = "it produced no result, and is next in line for its host"
     PARK = "it waits on disk for a reason"
-    DROP = "it is not needed any more"
+    DROP = "it is no longer needed"
 
 
 class Completion:
@@ -80,12 +80,13 @@ class Completion:
         self._stop = services.stop
         #: Contacts in process, by the ids of their leases.
         self.under_way: dict[int, Fetch] = {}
-        #: The crawl ends because of bugs: URLs that meet one from now on are left to the next run.
+        #: Whether the crawl is ending because of bugs. URLs that fail because of a bug from now on
+        #: are put back for the next run.
         self.is_over_for_bugs = False
         self._lost_hosts: set[str] = set()
 
     def listen(self) -> None:
-        """Start noting exceptions in callbacks and processing modules."""
+        """Start recording exceptions raised by callbacks and processing modules."""
         self._signals.connect(self._spider_error, signal=signals.spider_error)
         self._signals.connect(self._item_error, signal=signals.item_error)
 
@@ -101,7 +102,10 @@ class Completion:
         robots_line: str = "",
         history: History | None = None,
     ) -> Fetch:
-        """Start the contact for *lease*; see ``Fetch`` for the other arguments."""
+        """Start the contact for *lease* and return its Fetch.
+
+        The other arguments are fields of ``Fetch``, which describes them.
+        """
         fetch = self.under_way[lease.id] = Fetch(
             lease=lease,
             release=self.host_release.after_contact,
@@ -121,17 +125,20 @@ class Completion:
         why: str = "",
         *,
         rest: float = 0.0,
-        other: Entry | None = None,
+        next_entry: Entry | None = None,
         robots_line: str = "",
     ) -> None:
-        """Complete *lease* as ``end`` does, when nothing is sent for it.
+        """Complete *lease*, for which nothing is sent, and release its host.
 
-        Its host pauses for *rest* seconds.
+        The host pauses for *rest* seconds. The other arguments are those of ``end``.
         """
-        self.under_way.pop(lease.id, None)  # of a side download that is not waiting any more
+        # A side download that stopped waiting has a contact already.
+        self.under_way.pop(lease.id, None)
+
         if lease.entry.kind == ROBOTS_REDIRECT and way is Way.FINISH:
             self.host_release.learn(lease.entry.via, why, None)
-        self.end(lease, way, why, other=other, robots_line=robots_line)
+
+        self.end(lease, way, why, next_entry=next_entry, robots_line=robots_line)
         lease.shard.frontier.release(lease.key, rest=rest)
 
     def done(self, request: Request) -> None:
@@ -139,25 +146,29 @@ class Completion:
         fetch = fetch_of(request)
         if fetch is None:
             return
+
         self._requests.done(request)
         fetch.release_host()
         self.under_way.pop(fetch.lease.id, None)
         if fetch.holds_url:
             try:
-                self._done(fetch)
+                self._complete_url(fetch)
             except Exception as error:  # noqa: BLE001  # the URL would stay leased
                 self._stop.fail(error)
         fetch.end()
 
-    def _done(self, fetch: Fetch) -> None:
+    def _complete_url(self, fetch: Fetch) -> None:
+        """Finish the URL of *fetch*, retry it or put it back, depending on its page's state."""
         entry, state, outcome = fetch.lease.entry, fetch.page.state, fetch.outcome
         met_bug = state in (PageState.FAILED, PageState.UNREAD) or outcome == BUG
         is_put_back = state is PageState.PUT_BACK or (met_bug and self.is_over_for_bugs)
         if is_put_back or not outcome or self._stop.has_begun:
             self.end(fetch.lease, Way.PUT_BACK, fetch=fetch)
             return
+
         if state is PageState.POISON:
             outcome = ReadingTooLongError.outcome
+
         retry = None
         if entry.kind not in NO_URLS:
             self._count_answer(fetch)
@@ -166,27 +177,30 @@ class Completion:
                 fetch.lease.shard.hosts.budgets.ledger.put_back(entry)
             else:
                 retry = self._next_try(entry, why)
+
         way = Way.FINISH if retry is None else Way.RETRY
         robots_line = fetch.robots_line if fetch.refusal else ""
-        self.end(fetch.lease, way, outcome, other=retry, fetch=fetch, robots_line=robots_line)
+        self.end(fetch.lease, way, outcome, next_entry=retry, fetch=fetch, robots_line=robots_line)
 
     def expire(self, older_than: float, *, spares_pages: bool) -> None:
         """Take back leases that were not completed within *older_than* seconds.
 
-        Their downloads are aborted. Leases of pages that are being processed are spared: a slow
-        module has its own limit. With *spares_pages*, so are those of ordinary Requests, which may
-        wait for a download in another host's turn. They would otherwise be fetched repeatedly.
+        Their downloads are aborted. Leases of pages that are being processed do not expire, because
+        slow modules have a limit of their own. With *spares_pages*, this also holds for pages of
+        ordinary Requests, which may wait for a download in another host's turn. They would
+        otherwise be fetched repeatedly.
         """
 
         def is_spared(lease: Lease[Shard]) -> bool:
             fetch = self.under_way.get(lease.id)
-            is_spared = spares_pages or not lease.entry.extra
-            return is_spared and fetch is not None and fetch.is_released
+            has_spared_kind = spares_pages or not lease.entry.extra
+            return has_spared_kind and fetch is not None and fetch.is_released
 
         for lease in self._shards.expire(older_than, except_if=is_spared):
             self.host_release.expire(lease)
             fetch = self.under_way.pop(lease.id, None)
-            if fetch is not None:  # otherwise it is done, except for an unwritable log
+            # Without a contact, the URL is complete, but its log could not be written.
+            if fetch is not None:
                 if fetch.abort is not None and not fetch.is_released:
                     fetch.abort()
                 fetch.expire()
@@ -199,7 +213,7 @@ class Completion:
 
         Their downloads are aborted.
         """
-        for fetch in [one for one in self.under_way.values() if one.lease.shard is shard]:
+        for fetch in [fetch for fetch in self.under_way.values() if fetch.lease.shard is shard]:
             del self.under_way[fetch.lease.id]
             if fetch.abort is not None and not fetch.is_released:
                 fetch.abort()
@@ -207,13 +221,13 @@ class Completion:
         self.host_release.forget_shard(shard)
 
     def abort_downloads(self) -> None:
-        """Abort the running downloads: their URLs go back."""
+        """Abort the running downloads, and put their URLs back."""
         for fetch in [*self.under_way.values()]:
             if fetch.abort is not None:
                 fetch.abort()
 
     def put_back_pages(self) -> None:
-        """Put back the pages in process once they are done.
+        """Have the pages that are being processed put back as soon as they are done.
 
         The next run fetches them again.
         """
@@ -226,16 +240,16 @@ class Completion:
         way: Way,
         why: str = "",
         *,
-        other: Entry | None = None,
+        next_entry: Entry | None = None,
         fetch: Fetch | None = None,
         robots_line: str = "",
     ) -> None:
-        """Complete *lease* in the given *way*.
+        """Complete *lease* in the given *way*. Raises OSError when the disk is full.
 
-        Raises OSError when the disk is full. *why* is the outcome of a finished URL, or the reason
-        of a parked one. *other* is the entry that replaces a retried one, or that goes before one
-        that is put back. *fetch* is the contact, if there was one; *robots_line* the line of
-        robots.txt, if that is the reason.
+        why: the outcome of a finished URL, or the reason of a parked one.
+        next_entry: the entry that replaces a retried one, or goes before one that is put back.
+        fetch: the contact, if there was one.
+        robots_line: the line of robots.txt that denied the URL, if one did.
         """
         shard = lease.shard
         match way:
@@ -244,13 +258,13 @@ class Completion:
                 self._log_outcome(lease, why, visit, fetch, robots_line)
                 self._finish(lease, fetch, why, visit)
             case Way.RETRY:
-                assert other is not None
-                shard.frontier.requeue(other, is_retry=True)
+                assert next_entry is not None
+                shard.frontier.requeue(next_entry, is_retry=True)
                 self._finish(lease, fetch)
             case Way.PUT_BACK:
-                if other is not None and self._shards.find(other.url) is not shard:
-                    other = None
-                shard.frontier.put_back(lease, behind=other)
+                if next_entry is not None and self._shards.find(next_entry.url) is not shard:
+                    next_entry = None
+                shard.frontier.put_back(lease, behind=next_entry)
                 if fetch is not None:
                     self._undo_page(fetch)
             case Way.PARK:
@@ -259,6 +273,7 @@ class Completion:
                 shard.frontier.finish(lease)
 
     def _visit(self, shard: Shard, entry: Entry, outcome: str, fetch: Fetch | None = None) -> Visit:
+        """Return the result of this visit of *entry*, and when the next visit is due."""
         return decide(
             entry,
             outcome,
@@ -277,15 +292,17 @@ class Completion:
         fetch: Fetch | None,
         robots_line: str,
     ) -> None:
-        """Log the outcome of *lease* before the frontier finishes it: see outcome_log.py."""
+        """Log the outcome of *lease*. Called before the frontier finishes it (outcome_log.py)."""
         entry, hosts = lease.entry, lease.shard.hosts
         if entry.kind in NO_URLS:
             if entry.kind == ASIDE:
                 self._stats.inc_value(f"side_downloads/{outcome}")
             return
+
         self._outcome_log.finished(entry, outcome, visit, fetch=fetch, robots=robots_line)
-        # A document like others of its host proves nothing, neither that the URL has content nor
-        # that it has none.
+
+        # A page that resembles others of its host (a negative score) may be an error page. It does
+        # not show whether the URL has content.
         tested = fetch is not None and fetch.page.score >= 0 and bool(fetch.page.tested)
         seen = fetch is not None and fetch.page.is_duplicate
         flags = fetch.page.flags if fetch is not None else ""
@@ -299,26 +316,32 @@ class Completion:
         outcome: str = "",
         visit: Visit | None = None,
     ) -> None:
+        """Finish the URL of *lease* in its shard, with the result of *fetch* and *visit*."""
         if fetch is not None and fetch.page.state >= PageState.FAILED:
-            self._discard(fetch)
+            self._discard_claim(fetch)
+
         content, result = 0, Result(outcome)
         if fetch is not None:
             content = fetch.page.claim
             result = Result(outcome, fetch.received_bytes, fetch.page.is_duplicate)
+
         due = None
         if visit is not None:
             due = visit.due
             if visit.before is not None:
                 result = result._replace(outcome="", is_duplicate=False, visit=visit.change)
             self._note_visit(lease, visit, outcome)
+
         is_url = lease.entry.kind not in NO_URLS
         result = result if is_url else NOTHING
         lease.shard.finish(lease, content=content, result=result, due=due)
         self._requests.forget(lease.entry)
 
     def _note_visit(self, lease: Lease[Shard], visit: Visit, outcome: str) -> None:
+        """Count pages that robots.txt newly denies, and judge the hint that led to *visit*."""
         shard, before = lease.shard, visit.before
         is_denied = outcome == DENIED
+
         if before is not None:
             is_restored = before.is_lost and visit.change == CHANGED
             is_denied_now = before.holds_document and visit.change == GONE and is_denied
@@ -326,6 +349,7 @@ class Completion:
             if is_denied_now != is_restored and (host in hosts or len(hosts) < _MAX_LOST_HOSTS):
                 hosts.add(host)
                 self._stats.inc_value(f"robots/lost/{host}", is_denied_now - is_restored)
+
         if visit.after.hinted_at:
             if shard.hints is not None:
                 shard.hints.note_visit(lease.entry, visit)
@@ -334,16 +358,18 @@ class Completion:
 
     def _undo_page(self, fetch: Fetch) -> None:
         """Undo the effects of the page of *fetch*."""
-        self._discard(fetch)
+        self._discard_claim(fetch)
         if fetch.is_for_page:
             fetch.lease.shard.hosts.budgets.ledger.put_back(fetch.lease.entry)
 
-    def _discard(self, fetch: Fetch) -> None:
+    def _discard_claim(self, fetch: Fetch) -> None:
+        """Withdraw the fingerprint that the page of *fetch* has entered as new content."""
         if fetch.page.claim:
             fetch.lease.shard.content.discard(fetch.page.claim)
             fetch.page.claim = 0
 
     def _count_answer(self, fetch: Fetch) -> None:
+        """Count the bytes of the response of *fetch*, if there is one, and its redirect."""
         if fetch.response is None:
             return
         lease, size = fetch.lease, fetch.received_bytes
@@ -361,12 +387,13 @@ class Completion:
     ) -> int:
         """Drop parked entries of *shard* whose host *covers* accepts; return their number.
 
-        Looks at the next *limit* entries parked for *reason*; the others join the end. Raises
-        OSError.
+        Checks the next *limit* entries parked for *reason*, and parks those it keeps again, at the
+        end. Raises OSError.
         """
         dropped: list[Entry] = []
 
         def drop_covered(batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
+            """Return (entries to release, entries to park again); the others are dropped."""
             kept = []
             for data in batch:
                 entry = decode(data)
@@ -384,9 +411,9 @@ class Completion:
     # --- retries
 
     def _next_try(self, entry: Entry, outcome: str) -> Entry | None:
-        """Return *entry* for its retry after *outcome*; None if that is final.
+        """Return the entry for retrying *entry* after *outcome*; None if it is not retried.
 
-        Ordinary Requests have Scrapy's own retries.
+        Ordinary Requests are retried by Scrapy's middleware instead.
         """
         if entry.extra:
             return None
@@ -398,16 +425,16 @@ class Completion:
     # --- failures of pages
 
     def put_back_unstored(self, fetch: Fetch, error: Exception) -> None:
-        """Put the URL of *fetch* back, whose page could not be stored, and end the crawl."""
+        """Put back the URL of *fetch*, because its page could not be stored, and end the crawl."""
         fetch.page.becomes(PageState.PUT_BACK)
         self._stop.fail(error)
 
     def _spider_error(self, response: Any, failure: Failure) -> None:
-        """Note that a callback raised, so its document was not processed.
+        """Record that a callback raised an exception, so its document was not processed.
 
-        Or a page that passes through no processing module could not be stored.
+        If the exception ends the crawl, a page without a processing module could not be stored.
         """
-        fetch = _fetch_behind(response)
+        fetch = _contact_of(response)
         if fetch is not None and ends_crawl(failure.value):
             self.put_back_unstored(fetch, failure.value)
         elif fetch is not None:
@@ -415,12 +442,12 @@ class Completion:
             fetch.page.becomes(PageState.POISON if is_poison else PageState.UNREAD)
 
     def _item_error(self, response: Any, failure: Failure) -> None:
-        """Note that a processing module raised.
+        """Record that a processing module raised an exception.
 
-        Only a failing disk concerns the crawl as a whole.
+        Only a failing disk ends the crawl.
         """
         error = failure.value
-        fetch = _fetch_behind(response)
+        fetch = _contact_of(response)
         is_put_back = isinstance(error, ItemOverdueError) and error.at_end
         if ends_crawl(error):
             is_put_back = True
@@ -429,8 +456,8 @@ class Completion:
             fetch.page.becomes(PageState.PUT_BACK if is_put_back else PageState.FAILED)
 
 
-def _fetch_behind(response: Any) -> Fetch | None:
-    """Return the contact behind *response* (a response, a failure, None)."""
+def _contact_of(response: Any) -> Fetch | None:
+    """Return the contact that led to *response* (a Response or Failure); None if there is none."""
     meta = getattr(getattr(response, "request", None), "meta", {})
     fetch: Fetch | None = meta.get("fetch")
     return fetch

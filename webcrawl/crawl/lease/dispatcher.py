@@ -1,4 +1,4 @@
-"""Decides what is sent for a lease now, if anything.
+"""Decides which request, if any, is sent for a lease at the moment.
 
 ``dispatch`` turns a lease into the Request for its URL, or for its host's robots.txt. It returns
 nothing when the host must be looked up, must wait, or must be left alone. fetch.py describes the
@@ -16,7 +16,7 @@ from webcrawl.hosts.politeness.preconditions import FetchAction
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import errback_error
 from webcrawl.revisit.history import history_of
-from webcrawl.revisit.validators import conditions
+from webcrawl.revisit.validators import conditional_headers
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
@@ -33,12 +33,16 @@ if TYPE_CHECKING:
 
 
 # Seconds until a part of a host is checked again while another part fetches robots.txt.
-_ASKED_SECS = 1.0
+_ROBOTS_WAIT_SECS = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dispatcher:
-    """Decides about every lease by the gates, the list of poison and the preconditions."""
+    """Decides what to send for each lease.
+
+    It checks the rules for waiting URLs, the list of pages that hang the parser, and the
+    preconditions of the host, in this order.
+    """
 
     services: ProcessServices
     side_downloads: SideDownloads
@@ -53,6 +57,7 @@ class Dispatcher:
         if not self._is_wanted(entry):
             completion.end_unsent(lease, Way.DROP)
             return None
+
         if entry.kind not in NO_URLS:
             reason = shard.admission.stops(entry)
             if reason:
@@ -65,6 +70,7 @@ class Dispatcher:
                 if is_poison:
                     self.services.reading.set_aside(entry.url)
                 return request
+
         decision = self._decide(lease)
         match decision.action:
             case FetchAction.FETCH | FetchAction.FETCH_ROBOTS:
@@ -83,15 +89,15 @@ class Dispatcher:
                     redirect = completion.host_release.robots_redirect(
                         entry.url, decision.robots_url
                     )
-                completion.end_unsent(lease, Way.PUT_BACK, rest=decision.secs, other=redirect)
+                completion.end_unsent(lease, Way.PUT_BACK, rest=decision.secs, next_entry=redirect)
         return None
 
     def _decide(self, lease: Lease[Shard], *, is_looked_up: bool = False) -> Decision:
-        """Return the decision about *lease*.
+        """Return the decision about *lease*, and submit the host's new sitemaps.
 
-        Submit the sitemaps of a robots.txt that was just read. It was read after its fetch, or by a
-        later run from the host's record, so that no crash can lose them. Raises OSError when the
-        disk is full.
+        The sitemaps are those of a robots.txt that was just parsed: after its fetch, or by a later
+        run from the host's record, so that a crash cannot lose them. Raises OSError when the disk
+        is full.
         """
         entry = lease.entry
         decision = lease.shard.hosts.preconditions.decide(entry, is_looked_up=is_looked_up)
@@ -113,10 +119,10 @@ class Dispatcher:
         return shard is not None and shard.hosts.robots.robots_redirect(entry.via) == entry.url
 
     def resume(self, lease: Lease[Shard]) -> Request | None:
-        """Continue after the host of *lease* was looked up, whose URL is back in its queue.
+        """Return the Request for the robots.txt of a new host that was just looked up.
 
-        Return the Request for a new host's robots.txt, without another turn; release any other
-        host.
+        The URL of *lease* is back in its queue. If the host does not need its robots.txt, or must
+        wait, it is released and the result is None.
         """
         shard = lease.shard
         may_continue = shard.can_hand_out and not self.services.rules.shares_clocks
@@ -124,7 +130,7 @@ class Dispatcher:
         if (
             decision is None
             or decision.action is not FetchAction.FETCH_ROBOTS
-            or self._is_asked(lease, decision)
+            or self._is_robots_requested(lease, decision)
             or self._promise(lease, decision)
         ):
             shard.frontier.release(lease.key, rest=0.0)
@@ -133,35 +139,41 @@ class Dispatcher:
         return self._send_robots(lease, decision.robots_url, "")
 
     def _contact(self, lease: Lease[Shard], decision: Decision) -> Request | None:
+        """Return the Request that *decision* allows for *lease*; None if its host must wait.
+
+        Also None for a side download, whose Request the engine has already.
+        """
         shard = lease.shard
         address = decision.address if self.services.rules.shares_clocks else ""
-        is_asked = self._is_asked(lease, decision)
-        secs = _ASKED_SECS if is_asked else self._promise(lease, decision)
+        is_robots_requested = self._is_robots_requested(lease, decision)
+        secs = _ROBOTS_WAIT_SECS if is_robots_requested else self._promise(lease, decision)
         if address and not secs:
             secs = shard.frontier.claim(lease, plain_address(address))
         if secs:
             self.completion.end_unsent(lease, Way.PUT_BACK, rest=secs)
             return None
+
         self.services.rules.outage.probed()
         entry = lease.entry
         if entry.kind == ROBOTS_REDIRECT:
             return self._send_robots(lease, entry.url, address)
         if decision.action is FetchAction.FETCH_ROBOTS:
-            # Only the host is in process now.
+            # The URL waits in its queue meanwhile; only the host stays in process.
             self.completion.end(lease, Way.PUT_BACK)
             return self._send_robots(lease, decision.robots_url, address)
         if entry.kind != ASIDE:
             return self._send(lease, address=address, robots_line=decision.robots_line)
-        # The engine has the request already.
+
+        # The engine already has the request of a side download, which waits for this turn.
         if not self.side_downloads.give(entry.via, self.completion.begin(lease, address=address)):
             self.completion.end_unsent(lease, Way.DROP)
         return None
 
     def _promise(self, lease: Lease[Shard], decision: Decision) -> float:
-        """Record the start of a contact; return the seconds to wait, 0 if it may start.
+        """Record that a contact starts; return the seconds to wait first, 0 if it may start now.
 
-        A host without a queue may for a while be unknown to the frontier, and if this process dies
-        now the host's record is not looked at.
+        The record on disk is needed because the frontier forgets a host without a queue. If this
+        process dies now, only this promise makes the next one wait.
         """
         entry, shard = lease.entry, lease.shard
         min_rest = shard.hosts.politeness.min_rest(
@@ -169,15 +181,20 @@ class Dispatcher:
         )
         return shard.frontier.promise(lease.key, min_rest)
 
-    def _is_asked(self, lease: Lease[Shard], decision: Decision) -> bool:
+    def _is_robots_requested(self, lease: Lease[Shard], decision: Decision) -> bool:
         """Return whether another part of the host is fetching its robots.txt."""
         if lease.key == lease.entry.host or decision.action is not FetchAction.FETCH_ROBOTS:
             return False
         fetches = self.completion.under_way.values()
-        return any(one.robots_url == decision.robots_url for one in fetches if not one.is_released)
+        return any(
+            fetch.robots_url == decision.robots_url for fetch in fetches if not fetch.is_released
+        )
 
     def _refuse(self, lease: Lease[Shard], outcome: str, robots_line: str = "") -> Request | None:
-        """Finish the URL with *outcome* without a request to its host."""
+        """Finish the URL of *lease* with *outcome*, without a request to its host.
+
+        The Request of a spider is returned all the same, because its errback must be called.
+        """
         entry = lease.entry
         if entry.extra:
             return self._send(lease, refusal=outcome, robots_line=robots_line)
@@ -189,19 +206,20 @@ class Dispatcher:
     def _send(
         self, lease: Lease[Shard], *, address: str = "", refusal: str = "", robots_line: str = ""
     ) -> Request | None:
-        """Return the Request for the URL itself.
+        """Return the Request for the URL of *lease*; None if a restart has lost it.
 
         With a *refusal* nothing is sent: the downloader fails the Request, because an ordinary
-        Request may have an errback waiting for it.
+        Request may have an errback that waits for the result.
         """
         history = history_of(lease.entry)
         headers = {}
         if history is not None:
-            headers = conditions(lease.entry, history, lease.shard.hosts.records)
+            headers = conditional_headers(lease.entry, history, lease.shard.hosts.records)
         request = self.requests.for_entry(lease.entry, headers)
         if request is None:
             self.completion.end_unsent(lease, Way.DROP)
             return None
+
         if not refusal:
             lease.shard.hosts.budgets.ledger.note_start(lease.entry)
         fetch = self.completion.begin(
@@ -210,5 +228,6 @@ class Dispatcher:
         return fetch.bind(request)
 
     def _send_robots(self, lease: Lease[Shard], url: str, address: str) -> Request:
+        """Return the Request for the robots.txt *url*, sent with the host of *lease*."""
         fetch = self.completion.begin(lease, address=address, robots_url=url)
         return fetch.bind(self.requests.for_robots(url))

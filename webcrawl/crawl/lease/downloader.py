@@ -1,7 +1,7 @@
 """The downloader: runs middlewares and the protocol module, then returns the host to the frontier.
 
-Between dispatcher and completion in the life of a lease. The engine builds it itself and calls
-``fetch``; requests of the frontier come through ``download``, see _fast_path.py. Scrapy's
+A lease passes through it after the dispatcher and before completion. The engine builds it and calls
+``fetch``; requests from the frontier come through ``download``, see _fast_path.py. Scrapy's
 downloader keeps a slot with timers for every host. The frontier makes that unnecessary: a host in
 process is not in its heap, so two requests to one host are impossible, not merely delayed.
 """
@@ -50,9 +50,9 @@ _LEASE_SHARE = 0.9
 class MercatorDownloader:
     """``DOWNLOADER`` without per-host slots, for ``MercatorScheduler`` only.
 
-    It notes in ``request.meta["fetch"]`` (fetch.py) whether anything was sent, how long it took and
-    the result. It releases the host at the end of the download, before callbacks and pipelines run:
-    the host's pause begins with the last byte.
+    It records in ``request.meta["fetch"]`` (fetch.py) whether anything was sent, how long it took
+    and the result. It releases the host at the end of the download, before callbacks and pipelines
+    run, so the host's pause begins with the last byte.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -62,25 +62,26 @@ class MercatorDownloader:
         self._first_byte = latencies_of(crawler).first_byte
         #: Number of workers.
         self.total_concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
-        # Seconds; the frontier takes back a URL not done within its lease, and hands it out again.
+        # In seconds. The frontier takes back a URL that is not completed within its lease.
         lease = number(crawler.settings, "FRONTIER_LEASE_SECS", at_least=1)
         self._max_secs = _LEASE_SHARE * lease
         self.active: set[Request] = set()
         # The tasks of downloads, with the requests whose middlewares they run.
         self._tasks: dict[asyncio.Task[Any], Request] = {}
-        # Add-ons for Scrapy's downloader look for slots; there are none.
+        # Always empty: add-ons for Scrapy's downloader expect this attribute.
         self.slots: dict[str, Any] = {}
-        # DownloaderStats would count the same, and measure each request and response again.
+        # The middleware DownloaderStats would count the same, and serialize each request and
+        # response to find out its size.
         self._is_counting = not flag(crawler.settings, "DOWNLOADER_STATS")
         self.handlers = DownloadHandlers(crawler)
         self.middleware = build_from_crawler(DownloaderMiddlewareManager, crawler)
 
     def fetch(self, request: Request) -> Deferred[Response | Request]:
-        """Return a Deferred of ``download``, as Scrapy expects."""
+        """Download *request*; return a Deferred, as Scrapy expects. See ``download``."""
         return deferred_from_coro(self.download(request))
 
     def download(self, request: Request) -> Coroutine[Any, Any, Response | Request]:
-        """Return the download, to be awaited; its worker is busy from now on.
+        """Return the download of *request*, to be awaited. It occupies a worker from now on.
 
         The middlewares may return another Request instead of a response.
         """
@@ -88,15 +89,15 @@ class MercatorDownloader:
         if fetch is None:
             task = asyncio.current_task()
             return self._fetch_in_turn(request, None if task is None else self._tasks.get(task))
-        # Now, not when the task first runs: the engine calls needs_backout() immediately after.
+        # Not left to the task, because the engine calls needs_backout() before the task first runs.
         self.active.add(request)
         return self._fetch(request, fetch)
 
     async def _fetch_in_turn(self, request: Request, outer: Request | None) -> Response | Request:
-        """Download a request that bypassed the scheduler, in its host's turn.
+        """Download *request*, which bypassed the scheduler, when it is its host's turn.
 
-        No worker is occupied while it waits. *outer* is the request whose middleware has sent it,
-        if any.
+        The request occupies no worker while it waits. *outer* is the request whose middleware has
+        sent it, if any.
         """
         fetch = await self._wait_for_turn(request, outer)
         self.active.add(request)
@@ -105,44 +106,54 @@ class MercatorDownloader:
         except IgnoreRequest as error:
             if not is_stale(error.__cause__):
                 raise
+
+        # The request was lost on a reused connection: send it again, in another turn.
         self._process.parts.leases.completion.done(request)
         fetch = await self._wait_for_turn(request, outer)
         self.active.add(request)
         return await self._fetch(request, fetch)
 
     async def _wait_for_turn(self, request: Request, outer: Request | None) -> Fetch:
-        """Wait for ``SideDownloads.turn``.
+        """Wait until *request* may be sent to its host, and return its Fetch.
 
-        While a middleware of *outer* waits for it, *outer* holds a host and a worker that the turn
-        may need.
+        While a middleware of *outer* waits, *outer* holds a host and a worker, which *request* may
+        need. So its worker is free meanwhile, and its host is released if it is the same one.
+        Raises IgnoreRequest if that host has not answered *outer* yet.
         """
         side_downloads: SideDownloads = self._process.parts.leases.side_downloads
-        holder = None if outer is None else fetch_of(outer)
-        if outer is None or holder is None or holder.is_released:
+        outer_fetch = None if outer is None else fetch_of(outer)
+        if outer is None or outer_fetch is None or outer_fetch.is_released:
             return await side_downloads.turn(request)
-        if side_downloads.is_of(holder.lease.entry.host, request):
-            if holder.on_wire is None or holder.robots_url:
+
+        if side_downloads.is_for_host(outer_fetch.lease.entry.host, request):
+            if outer_fetch.on_wire is None or outer_fetch.robots_url:
                 raise IgnoreRequest(f"{request.url}: its host is busy with {outer}")
-            holder.release_host()  # it has answered
+            outer_fetch.release_host()  # it has answered
+
         self.active.discard(outer)
         try:
             return await side_downloads.turn(request)
         finally:
-            if not holder.is_released:
+            if not outer_fetch.is_released:
                 self.active.add(outer)
 
     async def _fetch(self, request: Request, fetch: Fetch) -> Response | Request:
+        """Pass *request* through the middlewares to the handler, and record the result in *fetch*.
+
+        Raises the error of the download, or IgnoreRequest when the URL will be requested again.
+        """
         task = asyncio.current_task()
         assert task is not None
         self._tasks[task] = request
         fetch.abort = task.cancel
+
         try:
-            if fetch.refusal:  # it fails like a request that was sent
+            if fetch.refusal:  # fail like a request that was sent
                 raise errback_error(fetch.refusal)(f"{request.url}: {fetch.refusal}")  # noqa: TRY301  # noted below
             result = await self.middleware.download_async(self._download, request)
         except asyncio.CancelledError:
-            # No errback: the request goes back to the frontier, which will finish it. And Scrapy's
-            # scraper never recovers from an exception that is not an Exception.
+            # The errback is not called, because the request goes back to the frontier. The error is
+            # replaced, because Scrapy's scraper never recovers from one that is not an Exception.
             fetch.page.becomes(PageState.PUT_BACK)
             fetch.end_download(None)
             request.errback = None
@@ -150,7 +161,7 @@ class MercatorDownloader:
             raise IgnoreRequest(f"{fetch.url}: aborted") from None
         except Exception as error:
             if is_stale(error) and not fetch.robots_url:
-                # It is sent again in the host's next turn, and finished there.
+                # The request is sent again in the host's next turn.
                 fetch.page.becomes(PageState.PUT_BACK)
                 fetch.end_download(error)
                 request.errback = None
@@ -174,29 +185,33 @@ class MercatorDownloader:
         return result
 
     async def _download(self, request: Request) -> Response:
+        """Send *request* with the handler for its scheme, and record times, result and signals."""
         spider: Spider | None = self._crawler.spider
         self._send_signal(signals.request_reached_downloader, request=request, spider=spider)
         fetch = fetch_of(request)
         assert fetch is not None
         if request.meta.get("download_timeout", 0) > self._max_secs:
             request.meta["download_timeout"] = self._max_secs
+
+        # These context variables pass facts about the contact to the protocol modules.
         FENCE.set(self._process.parts.hooks.fence)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
         ADDED.set(self._process.parts.services.rules.hosts.added_for(fetch.url))
         RECEIVED.set(self._process.parts.services.rules.rates.received)
+
         fetch.begin_download()
         self._count("downloader/request_count")
         try:
             response = await self.handlers.download_request_async(request)
         except BaseException as error:
-            self._end(fetch, error)
+            self._record_result(fetch, error)
             raise
         else:
-            self._end(fetch, response)
+            self._record_result(fetch, response)
             if "time" in response.flags and not is_success(response.status):
-                # Its body, which does not matter, did not come in time: the host was not busy with
-                # it.
+                # The body of an error did not come in time. It does not matter, and the host was
+                # not busy sending it, so only the time to the response's head counts.
                 fetch.took = request.meta["download_latency"]
             self._first_byte.add(request.meta.get("download_latency", fetch.took))
             self._send_signal(
@@ -206,7 +221,8 @@ class MercatorDownloader:
         finally:
             self._send_signal(signals.request_left_downloader, request=request, spider=spider)
 
-    def _end(self, fetch: Fetch, result: Response | BaseException) -> None:
+    def _record_result(self, fetch: Fetch, result: Response | BaseException) -> None:
+        """Record *result* in *fetch*, and count it; an aborted download has no result."""
         if isinstance(result, Response):
             fetch.transferred(result)
             self._count("downloader/response_count")
@@ -235,7 +251,7 @@ class MercatorDownloader:
         return str(request.meta.get("download_slot") or urlparse_cached(request).hostname or "")
 
     def _get_slot(self, request: Request) -> tuple[str, Any]:
-        """Return a slot for add-ons that set its delay, which the frontier ignores."""
+        """Return a slot for add-ons that set a slot's delay; the frontier ignores that delay."""
         return self.get_slot_key(request), SimpleNamespace(concurrency=1, delay=0.0, jitter=0.0)
 
     def needs_backout(self) -> bool:

@@ -1,8 +1,8 @@
 """A lease between dispatch and completion: the facts of its download, and the state of its page.
 
-The dispatcher makes a ``Fetch`` for every contact, which is in ``request.meta["fetch"]``. The
-downloader notes what happens on the wire. Anything that goes wrong with the page changes the state
-of its ``PageResult``. completion.py reads both when the lease comes back.
+The dispatcher makes a ``Fetch`` for every contact and stores it in ``request.meta["fetch"]``. The
+downloader records in it what happens on the wire. Anything that goes wrong with the page changes
+the state of its ``PageResult``. completion.py reads both when the lease is completed.
 """
 
 from __future__ import annotations
@@ -30,29 +30,30 @@ if TYPE_CHECKING:
 
 
 class Fetch(msgspec.Struct, eq=False):
-    """The facts of the download of one lease.
+    """The facts about the download made for one lease.
 
     lease: the frontier's lease of the URL and, until ``release`` is called, of its host.
     release: ``release(fetch)`` returns the host to the frontier; called once.
-    address: the only address that may be contacted, as its clock is held; "" for any address.
+    address: the only address that may be contacted, because only its clock is held; "" for any
+        address.
     robots_url: the robots.txt fetched by this contact instead of the URL; "" for the URL itself.
-    refusal: why nothing is to be sent, an outcome; "" when the host may be contacted.
+    refusal: the outcome that says why nothing is sent; "" when the host may be contacted.
     robots_line: the line of robots.txt that allowed or denied the URL; "" if no rule matched.
     request_id: ``id`` of the Request that was made for this contact, see ``fetch_of``.
-    sent_at: when the request was passed to the protocol module, monotonic; None before.
-    sent_wall: that moment for pages, WARC records and logs: epoch seconds, whole microseconds; 0
+    sent_at: monotonic time at which the request was passed to the protocol module; None before.
+    sent_wall: the same time for pages, WARC records and logs: epoch seconds, whole microseconds; 0
         before.
-    took: seconds from then to the last byte, or to the failure; for an answer whose body does not
-        matter and did not come, to its head.
-    on_wire: how the host answered, or how the transfer failed, before middlewares change it;
-        until the host is released.
+    took: seconds from then to the last byte, or to the failure. If a body that does not matter did
+        not come in time, they end at the response's head.
+    on_wire: the response of the host, or the error of the transfer, before middlewares change it;
+        None again once the host is released.
     outcome: one of the names in net/outcomes.py; "" during the download.
     response: the response, once there is one.
     abort: aborts the download soon; None when that is not possible.
     expected_bytes: the expected size, see net/rates.py; None if nothing is sent.
     is_released: the host was released, or the frontier has taken URL and host back.
-    page: the result of its page.
-    history: that of its URL before this fetch; None if it was not finished before.
+    page: the result of processing the page.
+    history: facts about the URL's document from earlier fetches; None at the first fetch.
     """
 
     lease: Lease[Shard]
@@ -75,27 +76,28 @@ class Fetch(msgspec.Struct, eq=False):
     history: History | None = None
 
     def bind(self, request: Request) -> Request:
-        """Bind *request*, which is sent for this contact, to it."""
+        """Link *request*, which will be sent for this contact, to this Fetch, and return it."""
         request.meta["fetch"] = self
         self.request_id = id(request)
         return request
 
     def begin_download(self) -> None:
-        """Note that the request is passed to the protocol module now."""
+        """Record that the request is now passed to the protocol module."""
         assert self.sent_at is None, self.url
         assert not self.is_released, self.url
         self.sent_at, self.sent_wall = now(), round(wall_time(), 6)
 
     def transferred(self, result: Response | Exception | None) -> None:
-        """Note the result of the transfer before any middleware sees it; None if it was aborted."""
+        """Record *result* before any middleware sees it; None if the transfer was aborted."""
         self.on_wire = result
         if self.sent_at is not None:
             self.took = now() - self.sent_at
 
     def end_download(self, result: Response | Request | Exception | None) -> None:
-        """End the download with *result*, as the middlewares left it.
+        """End the download with *result*, as the middlewares returned it, and release the host.
 
-        A Request takes this one's place. None means that it was aborted, or not begun.
+        A Request replaces the one that was sent. None means that the download was aborted or never
+        begun.
         """
         if isinstance(result, Response):
             self.response = result
@@ -106,54 +108,56 @@ class Fetch(msgspec.Struct, eq=False):
         self.release_host()
 
     def release_host(self) -> None:
-        """Release the host, once, because nothing more goes over the wire for this request."""
+        """Release the host, unless it was released, because the transfer is over."""
         if not self.is_released:
             self.is_released = True
             self.release(self)
             self.on_wire = None
 
     def expire(self) -> None:
-        """Note that the frontier has taken back URL and host: later results are ignored."""
+        """Record that the frontier has taken back URL and host; later results are ignored."""
         self.page.becomes(PageState.EXPIRED)
         self.is_released = True
 
     def end(self) -> None:
-        """Forget request and response, because the engine has finished with them.
+        """Forget the request and the response, because the engine has finished with them.
 
-        A page must not wait for the garbage collector, and a later request may get the id of this
-        one.
+        This frees the page without waiting for the garbage collector. And a later request may have
+        the same ``id``.
         """
         self.response = self.on_wire = None
         self.request_id = 0
 
     @property
     def url(self) -> str:
-        """Return the URL that is requested."""
+        """Return the URL that is requested: that of the robots.txt or that of the lease."""
         return self.robots_url or self.lease.entry.url
 
     @property
     def answer(self) -> Answer | None:
-        """Return the facts of the response for the next visit; None without one."""
+        """Return the facts of the response for the next visit; None without a response."""
         response, page = self.response, self.page
         if response is None:
             return None
-        found = validators(response.headers)
-        copy = None
+
+        sent_validators = validators(response.headers)
+        stored_copy = None
         if page.document:
-            copy = History(
+            stored_copy = History(
                 stored_at=self.sent_wall,
                 content=page.tested,
                 is_duplicate=page.is_duplicate,
-                etag=found.get("etag", ""),
-                modified=found.get("modified", ""),
+                etag=sent_validators.get("etag", ""),
+                modified=sent_validators.get("modified", ""),
                 links=page.links,
                 text=page.text,
             )
-        return Answer(response.status, page.visit, page.is_same, found, copy)
+
+        return Answer(response.status, page.visit, page.is_same, sent_validators, stored_copy)
 
     @property
     def holds_url(self) -> bool:
-        """Return whether the URL is leased for it, not only the host."""
+        """Return whether this contact holds the lease of the URL, not only that of the host."""
         if self.page.state is PageState.EXPIRED:
             return False
         return not self.robots_url or self.lease.entry.kind == ROBOTS_REDIRECT
@@ -170,28 +174,27 @@ class Fetch(msgspec.Struct, eq=False):
 
     @property
     def is_last(self) -> bool:
-        """Return whether no other URL of its host waits in the back end."""
+        """Return whether no other URL of the host waits in the frontier's back end."""
         lease = self.lease
         return not self.robots_url and not lease.shard.frontier.has_more(lease.key)
 
     @property
     def received_bytes(self) -> int:
-        """Return the size of the response's body as it came over the wire."""
+        """Return the size of the body as received, before decoding; 0 without a response."""
         if self.response is None:
             return 0
         return len(self.response.meta.get("wire_body", self.response.body))
 
     @property
     def reached_host(self) -> bool:
-        """Return whether something was sent to an address of the host, or tried to be."""
+        """Return whether a request was sent to an address of the host, or the attempt was made."""
         return self.sent_at is not None and not self.outcome.startswith("dns_")
 
 
 def fetch_of(request: Request) -> Fetch | None:
-    """Return the Fetch that *request* was made for.
+    """Return the Fetch that *request* was made for; None if it did not come from the frontier.
 
-    None for a request that did not come from the frontier, even when it has the meta of one that
-    did: a spider may pass ``response.meta`` to a download of its own.
+    The ``id`` is compared because a spider may copy ``response.meta`` to a request of its own.
     """
     fetch: Fetch | None = request.meta.get("fetch")
     return fetch if fetch is not None and fetch.request_id == id(request) else None

@@ -1,10 +1,9 @@
-"""Releases the host of a lease as soon as nothing more is on the wire.
+"""Releases the host of a lease as soon as the transfer is over.
 
 Called by the downloader, through ``Fetch.release``, at the end of a contact, and at the end of a
-look-up. It decides how long the host pauses, and keeps what the contact says about the host: its
-record, its rules. A contact says nothing while the network here is down
-(hosts/politeness/outage.py), or when a request was lost on a kept connection. Then it counts
-neither as a failure of the host nor as a try of its URL.
+look-up. It decides how long the host pauses, and updates the host's record and rules. A contact
+does not count while this machine's network is down (hosts/politeness/outage.py), or when the
+request was lost on a kept connection: neither as a failure of the host nor as a try of its URL.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ logger = logging.getLogger(__name__)
 class HostRelease:
     """Releases hosts after a contact.
 
-    Any error stops the crawl: a host that is never released would block its queue for ever. *wake*
-    is called when a host was looked up.
+    Any error stops the crawl, because a host that is never released would block its queue for ever.
+    *wake* is called after each look-up of a host.
     """
 
     def __init__(self, *, services: ProcessServices, wake: Callable[[], None]) -> None:
@@ -57,21 +56,18 @@ class HostRelease:
         self._shards = services.shards
         self._wake = wake
         self._latencies = latencies_of(services.crawler)
-        # Leases that were put back and whose hosts, in process, are being looked up; by id.
+        # By id, leases whose URLs were put back while their hosts, in process, are being looked up.
         self._in_look_up: dict[int, Lease[Shard]] = {}
-        # Those whose addresses were found, until a worker is free.
+        # Leases of hosts whose addresses were found, until a worker is free.
         self._resolved: dict[int, Lease[Shard]] = {}
 
     @property
     def looking_up(self) -> int:
-        """Return the number of hosts in process that are being looked up.
-
-        They need no worker.
-        """
+        """Return the number of hosts in process that are being looked up, without a worker."""
         return len(self._in_look_up)
 
     def after_contact(self, fetch: Fetch) -> None:
-        """Start the pause of the host of *fetch*, whose download is over."""
+        """Release the host of *fetch*, whose download is over, and start its pause."""
         try:
             if fetch.expected_bytes is not None:
                 self._rules.rates.note_end(fetch.expected_bytes)
@@ -80,13 +76,15 @@ class HostRelease:
             self._stop.fail(error)
 
     def _after_contact(self, fetch: Fetch) -> None:
+        """Learn from the contact of *fetch*, and release its host for the pause that follows."""
         entry, shard = fetch.lease.entry, fetch.lease.shard
         frontier, politeness = shard.frontier, shard.hosts.politeness
         outcome, response = fetch.outcome, fetch.response
         if response is None and fetch.on_wire is not None:
-            # A middleware may have turned it into something else, such as a Request to try again.
+            # A middleware may have replaced the result, for example by a Request that retries it.
             outcome = outcome_of(fetch.on_wire)
             response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
+
         if response is not None and outcome.startswith("http_"):
             history = fetch.history
             wall = shard.hosts.walls.judge(
@@ -101,16 +99,20 @@ class HostRelease:
                 fetch.page.flags = wall
             elif wall and fetch.response is not None:
                 fetch.outcome = wall
+
+        # Excused contacts count neither for the host nor as a try of the URL.
         excused = fetch.reached_host and self._is_excused(fetch, outcome)
         if excused and not entry.extra:
-            # An ordinary Request ends anyway: its errback has been called.
+            # An ordinary Request is finished all the same: its errback has been called.
             fetch.page.becomes(PageState.PUT_BACK)
+
         if fetch.robots_url and fetch.outcome and not excused:
             origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
-            # Counted by the shard that asks: the origin may belong to another.
+            # Counted in the shard that made the request: the origin may belong to another one.
             shard.hosts.robots.note_request(origin)
             # A challenge does not answer the request: "unreachable" (RFC 9309, section 2.3.1.4).
             self.learn(origin, fetch.outcome, None if fetch.is_walled else fetch.response)
+
         if not fetch.reached_host:
             rest = 0.0
             if fetch.outcome == "dns_failed":
@@ -118,6 +120,7 @@ class HostRelease:
             self._hold(fetch.lease, rest)
             frontier.release(fetch.lease.key, rest=rest, shared_rest=0.0)
             return
+
         self._stats.inc_value("contacts")
         self._record_times(fetch)
         hung_up = response is None or "truncated" in response.flags
@@ -136,17 +139,19 @@ class HostRelease:
         self._latencies.rest.add(pause.secs)
         if pause.origin:
             shard.hosts.budgets.origins.rest(origin_of(fetch.url), pause.origin)
-        shared = None
+
+        # The pause of the address, if it has a clock of its own.
+        shared_rest = None
         if self._rules.shares_clocks:
             took = 0.0 if pause.is_alone else fetch.took
-            shared = politeness.shared_rest(took, hung_up=hung_up)
+            shared_rest = politeness.shared_rest(took, hung_up=hung_up)
         if pause.for_all_parts:
             self._hold(fetch.lease, pause.secs)
         frontier.release(
             fetch.lease.key,
             rest=pause.secs,
             min_rest=pause.min_rest,
-            shared_rest=shared,
+            shared_rest=shared_rest,
             is_far=pause.is_alone,
             is_cut_off=not outcome,
         )
@@ -159,14 +164,16 @@ class HostRelease:
             latencies.frontier.add(fetch.sent_wall - entry.discovered_at)
 
     def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
+        """Return whether the contact of *fetch*, with *outcome*, does not count for the host."""
         if is_stale(fetch.on_wire):
             self._stats.inc_value("fetch/resent")
             return True
         host = fetch.lease.entry.host
         has_answered = False
-        if outcome in SILENT:  # otherwise it is not needed
+        if outcome in SILENT:  # otherwise the record is not needed
             record = fetch.lease.shard.hosts.records.get(host)
             has_answered = record.answered == origin_of(fetch.url)
+
         failure = fetch.on_wire
         is_mute = isinstance(failure, FirstByteTimeoutError) and not failure.is_reused
         return self._rules.outage.contact_ended(
@@ -177,10 +184,14 @@ class HostRelease:
         )
 
     def learn(self, url: str, outcome: str, response: Response | None) -> None:
-        """Note the result of trying the robots.txt for *url*."""
+        """Record the result of a request for the robots.txt that applies to *url*.
+
+        *response* is None if there was none that counts. The rules go to the shard of *url*.
+        """
         shard = self._shards.find(url)
         if shard is None:
             return  # its shard has left
+
         hosts = shard.hosts
         robots = hosts.robots
         try:
@@ -191,29 +202,31 @@ class HostRelease:
             logger.exception("Nothing is fetched from %s for now", origin_of(url))
             outcome = "robots_unreachable"
             robots_redirect = robots.note_answer(url, outcome, None)
+
         self._stats.inc_value(f"robots/{outcome}")
         is_file = is_document(outcome)
         if is_file and hosts.politeness.is_too_long(robots.crawl_delay(url)):
             self._stats.inc_value("robots/long_crawl_delays")
+
         if robots_redirect is not None:
             self._stats.inc_value("robots/redirects")
             self._shards.requeue(self.robots_redirect(url, robots_redirect), ahead=True)
 
     def robots_redirect(self, url: str, target: str) -> Entry:
-        """Return the entry for the robots redirect to *target* that *url* waits for."""
+        """Return the entry for *target*, to which the robots.txt needed for *url* redirects."""
         key = self._rules.key_of(target)
         return Entry(target, key, kind=ROBOTS_REDIRECT, via=origin_of(url))
 
     def look_up(self, lease: Lease[Shard]) -> None:
-        """Look up the host of *lease*, whose URL is back in its queue.
+        """Start looking up the host of *lease*, whose URL is back in its queue.
 
-        The host stays in process, so that name servers are asked once. No worker waits for it: see
-        ``next_resolved``.
+        The host stays in process, so that name servers are asked only once. No worker waits for the
+        result, see ``next_resolved``.
         """
         self._rules.outage.probed()
         self._in_look_up[lease.id] = lease
         addresses = lease.shard.hosts.addresses
-        assert addresses is not None  # otherwise no decision requires it
+        assert addresses is not None  # otherwise no decision requires a look-up
         name = host_of(lease.entry.url)
         addresses.look_up(name, lambda *found: self._after_look_up(lease, name, *found))
 
@@ -224,7 +237,11 @@ class HostRelease:
         is_found: bool,
         failure: Exception | None,
     ) -> None:
-        """Continue after a look-up. If the name servers failed, the host's next turn shows that."""
+        """Handle the result of a look-up of the host *name*.
+
+        If its address was not found, the host is released, and its next turn decides. *failure* is
+        an unexpected error, which ends the crawl.
+        """
         is_held = self._in_look_up.pop(lease.id, None) is not None
         if failure is not None:
             self._stop.fail(failure)
@@ -238,27 +255,28 @@ class HostRelease:
         self._wake()
 
     def next_resolved(self) -> Lease[Shard] | None:
-        """Return a lease whose host, in process, was found by the name servers, or None.
+        """Return a lease whose host was looked up and has an address; None if there is none.
 
-        The caller must contact the host now, or release it.
+        The host is in process. The caller must contact it now, or release it.
         """
         return self._resolved.popitem()[1] if self._resolved else None
 
     def release_resolved(self) -> None:
-        """Release all hosts that were found, because no request can be handed out for now."""
+        """Release all hosts whose addresses were found, because no request may be sent now."""
         while lease := self.next_resolved():
             self._release(lease)
 
     def _release(self, lease: Lease[Shard]) -> None:
+        """Release the host of *lease* without a pause. Any error stops the crawl."""
         try:
             lease.shard.frontier.release(lease.key, rest=0.0)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
 
     def after_failed_look_up(self, lease: Lease[Shard], decision: Decision) -> float:
-        """Return how long a host pauses whose address could not be found.
+        """Return how many seconds the host of *lease* pauses after a failed look-up.
 
-        *decision* has the details.
+        *decision* is the dispatcher's; it has the outcome and the shortest pause.
         """
         entry = lease.entry
         self._stats.inc_value(f"retry/{decision.outcome}")
@@ -270,17 +288,17 @@ class HostRelease:
         return secs
 
     def _hold(self, lease: Lease[Shard], secs: float) -> None:
-        """Apply the pause of a part to all parts of its host."""
+        """Make all parts of the host of *lease* pause for *secs*, if it is divided into parts."""
         if lease.key != lease.entry.host and secs:
             lease.shard.frontier.hold(lease.entry.host, secs)
 
     def expire(self, lease: Lease[Shard]) -> None:
-        """Forget the host of *lease*, which the frontier has taken back."""
+        """Forget the look-up for *lease*, because the frontier has taken its host back."""
         for leases in (self._in_look_up, self._resolved):
             leases.pop(lease.id, None)
 
     def forget_shard(self, shard: Shard) -> None:
-        """Forget the hosts of *shard*, which has left this process."""
+        """Forget the look-ups for *shard*, which has left this process."""
         for leases in (self._in_look_up, self._resolved):
-            for lease in [one for one in leases.values() if one.shard is shard]:
+            for lease in [lease for lease in leases.values() if lease.shard is shard]:
                 del leases[lease.id]

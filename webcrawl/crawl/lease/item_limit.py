@@ -1,11 +1,11 @@
-"""A time limit for items in processing modules (item pipelines), and handlers of ``unprocessed``.
+"""Time limit for items in processing modules (item pipelines) and handlers of ``unprocessed``.
 
-A module that never answers would hold its page, its lease and the end of the crawl. An item costs 1
-us, because there is no timer for each. An item whose module has not answered within the limit fails
-with ``ItemOverdueError``, which counts like any exception of a module.
+A module that never answers would hold its page, its lease and the end of the crawl. An item whose
+module has not answered within the limit fails with ``ItemOverdueError``, which counts like any
+exception of a module. This costs 1 us per item, because items have no timers of their own.
 
-The limit is for a module that does not answer, not for a slow one. Items may queue in a module,
-which processes them in order. So only the first one can be overdue, and its clock starts when the
+The limit is meant for modules that do not answer, not for slow ones. Items may queue in a module,
+which processes them in order. So only the first one can be overdue, and its time starts when the
 items before it have left.
 """
 
@@ -39,7 +39,7 @@ _page: ContextVar[Page | None] = ContextVar("page", default=None)
 class ItemOverdueError(Exception):
     """Error of an item that spent too long in processing modules.
 
-    *at_end*: the crawl is ending, so the next run processes the item.
+    *at_end* tells whether the crawl is ending, so that the next run processes the item.
     """
 
     def __init__(self, secs: float, *, at_end: bool) -> None:
@@ -48,30 +48,28 @@ class ItemOverdueError(Exception):
 
 
 class _Processing(msgspec.Struct):
-    """Time of an item in processing modules."""
+    """An item in processing modules: when its time started, and the error if it was aborted."""
 
     since: float
     cut: ItemOverdueError | None = None
 
 
 class ItemLimit:
-    """Limits the time of items in processing modules, which are kept in order of arrival.
-
-    *clock* gives epoch seconds.
-    """
+    """Limits the time that items spend in processing modules. *clock* returns seconds."""
 
     def __init__(self, *, clock: TimeSource, crawler: Crawler) -> None:
         self._clock = clock
         self._stats = crawler.stats
         self._signals = crawler.signals
         self._crawler = crawler
+        # In order of arrival.
         self._items: dict[asyncio.Task[Any], _Processing] = {}
         self._first: _Processing | None = None
 
     def bound(
         self, process: Callable[[Any], Coroutine[Any, Any, Any]]
     ) -> Callable[[Any], Coroutine[Any, Any, Any]]:
-        """Return *process*, which takes an item through all modules, with this time limit."""
+        """Return *process*, a function that passes an item through all modules, with the limit."""
 
         def process_in_time(item: Any) -> Coroutine[Any, Any, Any]:
             return self._in_time(process(item), item if isinstance(item, Page) else None)
@@ -84,30 +82,34 @@ class ItemLimit:
         return _page.get()
 
     async def _in_time(self, processing: Coroutine[Any, Any, Any], page: Page | None = None) -> Any:
+        """Await *processing* of *page*, and raise ItemOverdueError if it was aborted."""
         token = _page.set(page)
         task = asyncio.current_task()
         assert task is not None
-        own = self._items[task] = _Processing(self._clock())
+
+        entered = self._items[task] = _Processing(self._clock())
         try:
             return await processing
         except asyncio.CancelledError as error:
-            if own.cut is None:
+            if entered.cut is None:
                 raise
-            raise own.cut from error
+            raise entered.cut from error
         finally:
             _page.reset(token)
             self._items.pop(task, None)
-            while own.cut is not None and task.cancelling():
+            while entered.cut is not None and task.cancelling():
                 task.uncancel()
 
     async def hand_over(self, page: Page, fetch: Fetch, why: str) -> None:
-        """Return when all handlers of ``unprocessed`` are done with *page*, or too late.
+        """Send ``unprocessed`` for *page*, and return when all handlers have finished or timed out.
 
-        Raises a handler's error if it ends the crawl; Scrapy logs the others.
+        *why* is the reason that handlers get. Raises a handler's error if it ends the crawl; Scrapy
+        logs other errors.
         """
         if not has_receivers(self._signals, unprocessed):
             return
-        signals = self._crawler.engine.scraper.signals  # the fast path's, if it is taken
+        # On the fast path, these are signals of its own.
+        signals = self._crawler.engine.scraper.signals
         try:
             answers = await self._in_time(
                 signals.send_catch_log_async(unprocessed, page=page, why=why)
@@ -125,15 +127,16 @@ class ItemLimit:
     def cut(self, older_than: float, *, at_end: bool = False) -> None:
         """Abort the first items if a module has had them for more than *older_than* seconds.
 
-        With *at_end*, because the crawl ends, it aborts all items that old. Items that continue
-        regardless are aborted again. To be called every few moments.
+        At the end of the crawl, with *at_end*, it aborts all items that old. Items that continue in
+        spite of it are aborted again. To be called every few seconds.
         """
         now = self._clock()
         first = next(iter(self._items.values()), None)
         if first is not self._first:
-            before, self._first = self._first, first
-            if first and before and not before.cut:
-                first.since = now  # the items before it have been answered
+            previous, self._first = self._first, first
+            if first and previous and not previous.cut:
+                first.since = now  # the module has finished the items before it
+
         for task, item in self._items.items():
             if now - item.since <= older_than:
                 if not at_end and item.cut is None:

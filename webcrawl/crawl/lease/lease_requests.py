@@ -1,9 +1,9 @@
-"""Makes the Request for a lease, or first for its host's robots.txt.
+"""Makes the Request for the URL of a lease, or for its host's robots.txt.
 
-Called by dispatcher.py. Links are requested as they stand: the frontier retries them, and redirects
-are links, so Scrapy's middlewares leave both alone. Ordinary Requests come back as they were, see
-request_codec.py. The rules of a robots.txt are learned when its host is released (host_release.py):
-its callback only hands over its Page.
+Called by dispatcher.py. Scrapy's middlewares neither retry links nor follow their redirects: the
+frontier retries them, and treats redirects as links. Ordinary Requests are restored as they were,
+see request_codec.py. The rules of a robots.txt are stored when its host is released
+(host_release.py); its callback only passes its Page on.
 """
 
 from __future__ import annotations
@@ -37,23 +37,24 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Size limit of a robots.txt, whatever PAGE_MAX_BYTES is: half of it would allow too much. With one
-#: byte more its reader sees that the last line is incomplete.
+#: Size limit of a robots.txt, regardless of PAGE_MAX_BYTES, because a truncated file would allow
+#: too much. The extra byte shows the parser that the last line is incomplete.
 ROBOTS_MAX_BYTES = MAX_BYTES + 1
 _LINK_META = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
-# Sitemaps and pages larger than 1 MiB at the same time: each may be held as received, decoded and
-# stored.
+# Maximum number of sitemaps and pages over 1 MiB that are downloaded at the same time. Each may be
+# in memory three times: as received, decoded and stored.
 _SITEMAPS_AT_ONCE = 4
 _PAGES_AT_ONCE = 16
-# Shorter than the time after which a silent server is given up (NET_MIN_RATE_SECS).
+# How long a large body waits for a permit. Must be shorter than the time after which a silent
+# server is given up (NET_MIN_RATE_SECS).
 _PATIENCE_SECS = 10.0
 
 
 class LeaseRequests:
-    """Makes Requests for leases, and ends them.
+    """Makes Requests for leases, and forgets them once they are finished.
 
-    A sitemap may have *sitemap_bytes* on the wire, and again when decoded; any other page
-    *page_bytes*.
+    A sitemap may have up to *sitemap_bytes*, any other page up to *page_bytes*. The limits apply to
+    the body as received, and again to the decoded body.
     """
 
     def __init__(
@@ -76,12 +77,12 @@ class LeaseRequests:
             max_bytes=page_bytes, at_once=_PAGES_AT_ONCE, patience=_PATIENCE_SECS
         )
         self._warned = False
-        # One object for all Requests, because Scrapy caches what it finds out about a callback.
+        # The same object for all Requests, because Scrapy caches facts about each callback object.
         self._robots_callback = self._robots
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec, items: ItemLimit) -> Self:
-        """Read PAGE_MAX_BYTES. Raises FatalError for an invalid value."""
+        """Build from the setting PAGE_MAX_BYTES. Raises FatalError if it is invalid."""
         settings = crawler.settings
         return cls(
             crawler=crawler,
@@ -93,7 +94,7 @@ class LeaseRequests:
 
     def for_robots(self, url: str) -> Request:
         """Return the Request for the robots.txt *url*."""
-        # Modules get it whatever its status is.
+        # Modules get the response with any status.
         meta = {
             **_LINK_META, "download_maxsize": ROBOTS_MAX_BYTES, "handle_httpstatus_all": True
         }  # fmt: skip
@@ -102,6 +103,7 @@ class LeaseRequests:
         )
 
     async def _robots(self, response: Response, **_: Any) -> list[Any]:
+        """Send the signal ``unprocessed`` with the robots.txt in *response*, as its callback."""
         if has_receivers(self._signals, unprocessed):
             assert response.request is not None
             fetch: Fetch = response.request.meta["fetch"]
@@ -113,9 +115,9 @@ class LeaseRequests:
         return []
 
     def for_entry(self, entry: Entry, headers: dict[str, str]) -> Request | None:
-        """Return the Request for the URL of *entry*, with *headers* if it is a link.
+        """Return the Request for the URL of *entry*; *headers* are added if it is a link.
 
-        None for an ordinary Request that a restart has lost, or that may not be read.
+        Returns None for an ordinary Request that a restart has lost, or that must not be decoded.
         """
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
@@ -126,7 +128,8 @@ class LeaseRequests:
             request = self._codec.unpack(entry.extra)
         except LostRequestError as error:
             return self._lost(entry, error)
-        if request.url != entry.url:  # which chose host, robots.txt and pause
+        # The URL of the entry has determined the host, its robots.txt and its pause.
+        if request.url != entry.url:
             return self._lost(entry, LostRequestError(f"it is a request for {request.url}"))
         if "download_maxsize" not in request.meta:
             request.meta[LARGE_BODY] = self._permit(entry)
@@ -138,13 +141,14 @@ class LeaseRequests:
         return None
 
     def _permit(self, entry: Entry) -> Permit:
+        """Return the permit with which the response for *entry* may have a large body."""
         return (self._large_sitemaps if entry.kind == SITEMAP else self._large_pages).permit()
 
     def adopt(self, request: Request) -> Request:
-        """Return the Request to enqueue for *request* of a spider or a middleware.
+        """Return the Request to enqueue for *request*, which came from a spider or a middleware.
 
-        A middleware may have replaced a link by it. Then it loses the link's errback, which cannot
-        be saved, and Scrapy may retry it.
+        If a middleware has made it from a link, it must not keep the link's errback, which cannot
+        be saved, nor the flag that keeps Scrapy from retrying it.
         """
         if request.errback == self.failed:
             meta = {name: value for name, value in request.meta.items() if name != "dont_retry"}
@@ -152,20 +156,20 @@ class LeaseRequests:
         return request
 
     def done(self, request: Request) -> None:
-        """Release the permit of *request*, with which the engine has finished."""
+        """Give back the permit of *request*, because the engine has finished with it."""
         permit: Permit | None = request.meta.get(LARGE_BODY)
         if permit is not None:
             permit.give_back()
 
     def forget(self, entry: Entry) -> None:
-        """Forget the Request of *entry*, which is finished."""
+        """Forget the stored Request of *entry*, which is finished."""
         if entry.extra:
             self._codec.forget(entry.extra)
 
     def failed(self, failure: Failure) -> None:
-        """Log an unexpected exception, the first time: errback of the crawler's own requests.
+        """Log the first unexpected exception; the errback of the crawler's own requests.
 
-        completion.py counts outcomes. An exception of no known kind is a bug in the program.
+        Expected failures are counted by completion.py. Any other exception is a bug in the program.
         """
         if outcome_of(failure) != "other":
             return

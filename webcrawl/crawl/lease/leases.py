@@ -1,4 +1,4 @@
-"""The parts of a process that take URLs out of the frontier, and complete them."""
+"""The parts of a process that take URLs from the frontier, fetch them and complete them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 class Leases:
     """Parts of one process that handle leases.
 
-    codec: stores ordinary Requests as entries of the frontier. requests: makes Requests for leases.
-    dispatcher, completion: hand out leases and complete them. side_downloads: requests that wait
-    for their host's turn. items: pages in the processing modules.
+    codec: stores ordinary Requests as entries of the frontier.
+    requests: makes Requests for leases.
+    dispatcher, completion: hand out leases and complete them.
+    side_downloads: requests that bypass the scheduler and wait for their host's turn.
+    items: the time limit for pages in processing modules.
     """
 
     def __init__(
@@ -65,10 +67,10 @@ class Leases:
         )
 
     def close_side_downloads(self) -> None:
-        """Refuse side downloads, because the crawl is closing.
+        """Refuse all side downloads, because the crawl is closing.
 
-        Pages whose processing may have waited for one are put back: the next run fetches and
-        processes them again.
+        Pages that may have waited for one are put back, so that the next run fetches and processes
+        them again.
         """
         if self.side_downloads:
             self.completion.put_back_pages()

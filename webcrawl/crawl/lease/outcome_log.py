@@ -1,40 +1,42 @@
 """Reports the outcome of each URL: a count in the stats, a signal, a line in a log.
 
-Called by completion.py for every URL, just before the frontier finishes it. So a finished URL has
-its line, and one whose process died in between gets a second one.
+Called by completion.py for every URL, just before the frontier finishes it. So every finished URL
+has a line. If the process dies in between, the URL later gets a second one.
 
-``JOBDIR/logs/info.jsonl`` has one JSON object a line, in the order in which URLs were finished;
-fields with their default value are left out::
+``JOBDIR/logs/info.jsonl`` has one JSON object per line, in the order in which URLs were finished.
+Fields that have their default value are left out::
 
-    at         when, epoch seconds
-    url        as it was fetched
+    at         when the URL was finished, epoch seconds
+    url        the URL as it was fetched
     host       its politeness key: the host's name, unless POLITENESS_KEY says otherwise
-    outcome    a name of the table in docs/reference/stats.md
-    form       fingerprint of its form for comparing URLs (seen/fingerprint.py), 16 hex digits
-    status     of the response
-    sent       when its request was sent, epoch seconds
+    outcome    a name from the table in docs/reference/stats.md
+    form       fingerprint of the form in which URLs are compared (seen/fingerprint.py), 16 hex
+               digits
+    status     status code of the response
+    sent       when the request was sent, epoch seconds
     took       seconds from then to the last byte
-    bytes      of the body, as received
-    decoded    bytes of it without its content coding, if it had one
+    bytes      size of the body, as received
+    decoded    size of the decoded body, if it had a content coding
     type       media type of the response, empty if it had none; left out if text/html
     truncated  what ended the body early: length (PAGE_MAX_BYTES), time, disconnect
     undecodable  true if its content coding is broken
-    not_decoded  true if its content coding is unknown, or was named and not applied
-    flags      soft_error if its page may be an error page
+    not_decoded  true if its content coding is unknown, or was declared but not applied
+    flags      soft_error if the page may be an error page
     content    fingerprint of the body if the content-seen test saw it, 16 hex digits
     duplicate  true if a document with the same bytes had been seen under another URL
     redirect   target of the redirect
-    redirect_refused  why it is not followed: redirect_loop, too_many_redirects
+    redirect_refused  why the redirect is not followed: redirect_loop, too_many_redirects
     robots     the line of robots.txt that denies the URL
-    tries      if it took more than one
-    depth      links from a seed
+    tries      number of tries, if there was more than one
+    depth      number of links from a seed to the URL
     kind, via  how the URL was found, and on which page
-    etag, modified  validators of a document as they were sent, if they have 128 bytes at most
+    etag, modified  validators of the document as they were sent, if they have at most 128 bytes
     visit      what a repeat visit found: unchanged, changed, moved, gone, failed
-    stored     on a repeat visit: when the last copy of its document was fetched; ``content``,
-               ``duplicate`` and the validators are then those of that copy
+    stored     on a repeat visit: when the last copy of the document was fetched; ``content``,
+               ``duplicate`` and the validators then describe that copy
     links, text  on a repeat visit: fingerprints of the document's links and text, 16 hex digits
-    denied     on a repeat visit: since when robots.txt denies it, if it did at the visit before
+    denied     on a repeat visit: since when robots.txt has denied the URL, if it also did at the
+               previous visit
 """
 
 from __future__ import annotations
@@ -82,10 +84,10 @@ INFO_LOG = "logs/info.jsonl"
 
 #: Outcome of URLs that robots.txt denies.
 DENIED = "robots_denied"
-#: Outcome of parked URLs that are not wanted any more: control/table.py.
+#: Outcome of parked URLs that a user has dropped, see control/table.py.
 DROPPED = "dropped"
-#: Every outcome of a URL except ``http_NNN``: those of a fetch, and those of URLs for which nothing
-#: was sent, or whose request a middleware replaced.
+#: Every outcome of a URL except ``http_NNN``: those of fetches, those of URLs for which nothing was
+#: sent, and that of a request replaced by a middleware.
 NAMES = OUTCOMES | {
     DENIED,
     "robots_unreachable",
@@ -95,13 +97,13 @@ NAMES = OUTCOMES | {
     DROPPED,
     "replaced",
 }
-#: Outcomes of URLs that are given up: a replaced Request continues as another one.
+#: Outcomes of URLs that were given up. A replaced Request is not one: it continues as another.
 GIVEN_UP = NAMES - {"replaced"}
 _HTTP_ERROR = re.compile(r"http_[4-9]\d\d", re.ASCII)
 
 
 def is_given_up(outcome: str) -> bool:
-    """Return whether a URL with this outcome was given up, so that it can be retried."""
+    """Return whether a URL with *outcome* was given up, so that a user can have it retried."""
     return outcome in GIVEN_UP or bool(_HTTP_ERROR.fullmatch(outcome))
 
 
@@ -109,7 +111,7 @@ _Fingerprint: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{0,16}$"
 
 
 class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One line of the log; the fields are described above."""
+    """One line of the log. The module's docstring describes the fields."""
 
     at: Epoch
     url: str
@@ -145,13 +147,13 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def history(self) -> History:
-        """Return what the line says about the document of its URL."""
+        """Return the history of the URL's document, as far as the line records it."""
         is_first = self.content and not self.visit
         stored_at = self.stored or (is_first and (self.sent or self.at)) or 0.0
         content, links, text = (
-            int(one or "0", 16) for one in (self.content, self.links, self.text)
+            int(digits or "0", 16) for digits in (self.content, self.links, self.text)
         )
-        known = History(
+        history = History(
             stored_at,
             content,
             self.duplicate,
@@ -161,7 +163,7 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             text,
             denied_at=int(self.denied or self.at) if self.outcome == DENIED else 0,
         )
-        return known.without_document() if self.visit in (MOVED, GONE) else known
+        return history.without_document() if self.visit in (MOVED, GONE) else history
 
 
 _encode = msgspec.json.Encoder().encode
@@ -169,7 +171,10 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class OutcomeLog:
-    """Counts, signals and logs outcomes. *comparison_form* is ``Equivalence``'s."""
+    """Counts and logs the outcomes of URLs, and sends a signal for each.
+
+    *comparison_form* returns the form in which URLs are compared, see ``Equivalence``.
+    """
 
     crawler: Crawler
     log: LineLog
@@ -177,7 +182,7 @@ class OutcomeLog:
     clock: TimeSource = wall_time
 
     def open(self) -> None:
-        """Continue the log. Raises OSError when it cannot be written."""
+        """Open the log, to append to it. Raises OSError when it cannot be written."""
         self.log.open()
         self.crawler.signals.connect(self.sync, signal=signals.checkpoint)
 
@@ -190,10 +195,11 @@ class OutcomeLog:
         fetch: Fetch | None = None,
         robots: str = "",
     ) -> None:
-        """Report *outcome* of *entry*, from *fetch* if something was requested. 10 us.
+        """Report *outcome* of the URL of *entry*. Takes 10 us.
 
-        Raises OSError when the disk is full: then nothing was counted, and the URL must not be
-        finished.
+        *fetch* is the contact, if something was requested; *robots* the line of robots.txt that
+        denied the URL. Raises OSError when the disk is full: then nothing was counted, and the URL
+        must not be finished.
         """
         self.log.append(self._line(entry, outcome, visit, fetch, robots))
         crawler = self.crawler
@@ -207,6 +213,7 @@ class OutcomeLog:
     def _line(
         self, entry: Entry, outcome: str, visit: Visit, fetch: Fetch | None, robots: str
     ) -> bytes:
+        """Return the encoded line; for the arguments see ``finished``."""
         return _encode(
             OutcomeLine(
                 at=round(self.clock(), 3),
@@ -219,15 +226,15 @@ class OutcomeLog:
                 depth=entry.depth,
                 kind=entry.kind,
                 via=entry.via[:MAX_OTHER_URL],
-                **_of_document(visit, outcome),
-                **({} if fetch is None else _of_fetch(fetch)),
+                **_document_fields(visit, outcome),
+                **({} if fetch is None else _fetch_fields(fetch)),
             )
         )
 
     async def sync(self) -> OSError | None:
-        """Return when all lines are durable; return the error if they are not.
+        """Wait until all lines are on disk; return the error if they cannot be written.
 
-        Handler of ``checkpoint``. A checkpoint is about to mark these URLs as done.
+        Handler of the signal ``checkpoint``: the checkpoint is about to mark these URLs as done.
         """
         try:
             await asyncio.to_thread(self.log.sync)
@@ -236,21 +243,22 @@ class OutcomeLog:
         return None
 
     def close(self) -> None:
-        """Close the log, which contains everything."""
+        """Close the log. All lines are in it already."""
         self.log.close()
 
 
-def _of_document(visit: Visit, outcome: str) -> dict[str, Any]:
-    """Return the fields about the document; at a first visit it is the one just fetched."""
+def _document_fields(visit: Visit, outcome: str) -> dict[str, Any]:
+    """Return the fields that describe the document after *visit*."""
     facts = visit.after.facts()
     if visit.before is None:
         return facts | {"stored": 0.0}
+
     denied = visit.after.denied_at * (outcome == DENIED)
     return facts | {"visit": visit.change, "denied": denied}
 
 
-def _of_fetch(fetch: Fetch) -> dict[str, Any]:
-    """Return the fields about the download and the page."""
+def _fetch_fields(fetch: Fetch) -> dict[str, Any]:
+    """Return the fields that describe the download of *fetch* and its page."""
     page, response = fetch.page, fetch.response
     facts = {
         "sent": fetch.sent_wall,
@@ -259,15 +267,16 @@ def _of_fetch(fetch: Fetch) -> dict[str, Any]:
         "redirect_refused": page.redirect_refused,
         "flags": page.flags,
     }
+
     if response is not None:
         flags = response.flags
         facts["status"] = response.status
         facts["bytes"] = fetch.received_bytes
         if "wire_body" in response.meta:
             facts["decoded"] = len(response.body)
-        kind, _ = content_type_of(dict.get(response.headers, b"Content-Type", ()))
-        if kind != HTML:
-            facts["type"] = kind[:_MAX_TYPE]
+        media_type, _ = content_type_of(dict.get(response.headers, b"Content-Type", ()))
+        if media_type != HTML:
+            facts["type"] = media_type[:_MAX_TYPE]
         facts["truncated"] = "length" if "body_cut" in flags else truncation(flags)
         facts["undecodable"] = BROKEN in flags
         facts["not_decoded"] = NOT_DECODED in flags

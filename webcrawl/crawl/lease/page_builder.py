@@ -21,27 +21,28 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.lease.fetch import Fetch
 
-_FIELDS = {one.name: one.metadata for one in fields(Page) if one.init} | {
+_FIELDS = {field.name: field.metadata for field in fields(Page) if field.init} | {
     name: MappingProxyType({"serializer": printable}) for name in ("text", "title")
 }
 _TEXT_AND_NUMBERS = [
-    one.name
-    for one in fields(Page)
-    if one.init and one.type in {"str", "int", "float", "bool", "Truncation"}
+    field.name
+    for field in fields(Page)
+    if field.init and field.type in {"str", "int", "float", "bool", "Truncation"}
 ]
 
 
 def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_SCHEMES) -> Page:
     """Return the Page of *response*, without its links.
 
-    A redirect leads to one of *schemes* or nowhere. The handler leaves what was on the wire in the
-    meta (net/http/handler.py). Without it, as with a custom handler, Scrapy's view of headers and
-    body is used. Header fields are sent as UTF-8.
+    A redirect to a scheme that is not one of *schemes* has no target. The HTTP handler stores the
+    headers and body as received in the meta (net/http/handler.py). Without them, as with a custom
+    handler, Scrapy's versions are used, whose header fields are UTF-8.
     """
     entry, request, meta = fetch.lease.entry, response.request, response.meta
     target = _redirect_target(response, fetch.url, schemes)
     flags = response.flags
-    # Not with the methods of Headers, which would normalize the name again.
+
+    # The methods of Headers would normalize the name again, so they are bypassed.
     content_type, charset = content_type_of(dict.get(response.headers, b"Content-Type", ()))
     return Page(
         url=fetch.url,
@@ -77,6 +78,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
 
 
 def _wire_headers(response: Response) -> Headers:
+    """Return the header fields of *response* as received, or as Scrapy has them."""
     raw = response.meta.get("wire_headers")
     if raw is not None:
         return list(raw)
@@ -84,7 +86,7 @@ def _wire_headers(response: Response) -> Headers:
 
 
 def truncation(flags: list[str]) -> Truncation:
-    """Return why a body ended early, by its response's *flags*; "" if it is complete."""
+    """Return why a body ended early, from the *flags* of its response; "" if it is complete."""
     if not flags:
         return ""
     if "truncated" in flags and "body_cut" not in flags:
@@ -93,6 +95,7 @@ def truncation(flags: list[str]) -> Truncation:
 
 
 def _redirect_target(response: Response, url: str, schemes: frozenset[str]) -> str:
+    """Return the URL to which *response* redirects *url*; "" if it does not redirect."""
     if response.status not in REDIRECTS:
         return ""
     location = response.headers.get(b"Location")
@@ -102,18 +105,18 @@ def _redirect_target(response: Response, url: str, schemes: frozenset[str]) -> s
 
 
 class PageAdapter(AdapterInterface):
-    """``ItemAdapter`` of a Page, for feed exports and ``scrapy parse``.
+    """Adapter with which feed exports and ``scrapy parse`` read a Page.
 
-    It lists text and numbers, and gives access to all other fields by name.
+    Iterating lists only the fields with text and numbers; all fields can be accessed by name.
     """
 
     @classmethod
     def is_item_class(cls, item_class: type) -> bool:
-        """Return whether it is Page or a subclass."""
+        """Return whether *item_class* is Page or a subclass."""
         return issubclass(item_class, Page)
 
     def get_field_meta(self, field_name: str) -> MappingProxyType[str, Any]:
-        """Return how a feed export writes the field."""
+        """Return the metadata of *field_name*, which tells a feed export how to write it."""
         return _FIELDS[field_name]
 
     def __getitem__(self, field_name: str) -> Any:
@@ -134,5 +137,5 @@ class PageAdapter(AdapterInterface):
         return len(_TEXT_AND_NUMBERS)
 
 
-# Before the adapter for all dataclasses.
+# It must come before the adapter for all dataclasses.
 ItemAdapter.ADAPTER_CLASSES.appendleft(PageAdapter)  # type: ignore[attr-defined]  # a deque

@@ -1,13 +1,13 @@
 """Request codec: stores ordinary Scrapy Requests in the frontier, as bytes.
 
-A link needs only its URL. A Request that a spider yielded may carry a callback, meta, headers, a
+A link needs only its URL. A Request that a spider yielded may carry a callback, meta, headers and a
 body. It is saved in its plain form (plain_requests.py) if it has one, and pickled otherwise.
-Unpickling runs what the bytes say. A job directory is trusted with that, as with Scrapy itself.
-Redis and HIVE_STORE are not, so a hive neither writes nor reads a pickle.
+Unpickling can run any code. Job directories are trusted not to misuse this, as in Scrapy itself.
+Redis and HIVE_STORE are not, so a hive neither writes nor reads pickles.
 
 A Request that cannot be pickled (a lock in meta, a callback that is not a method of the spider) is
-kept in memory under a name. It works as long as this process lives. A restart loses exactly these,
-and counts them.
+kept in memory under a name, until the process ends. A restart loses only these Requests, and counts
+them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Put into meta by the crawler for a request that it handed out. It must not reach the next request
-# when a spider copies the meta of a response.
+# Keys that the crawler puts into the meta of the requests it sends. They must not reach another
+# request when a spider copies the meta of a response.
 INTERNAL_META = frozenset(
     {
         "fetch",
@@ -60,21 +60,21 @@ INTERNAL_META = frozenset(
     }
 )
 
-# Prefix of the name of a Request in memory; no pickle begins like that.
-_NAME = b"memory/"
+# Prefix of the names of Requests in memory. No pickle begins with it.
+_MEMORY_PREFIX = b"memory/"
 
 
 class LostRequestError(LookupError):
-    """Error of a request that was only in the memory of a dead process, or whose code is gone.
+    """Raised for a request that was only in the memory of a dead process, or whose code is gone.
 
-    *stat* counts them.
+    *stat* is the name of the stat that counts such requests.
     """
 
     stat = "scheduler/lost"
 
 
 class PickleRefusedError(LostRequestError):
-    """Error of a pickled request in a hive, which reads none."""
+    """Raised for a pickled request in a hive, which does not read pickles."""
 
     stat = "hive/requests/refused"
 
@@ -83,9 +83,9 @@ class PickleRefusedError(LostRequestError):
 class RequestCodec:
     """Packs Requests to bytes and back, for one spider.
 
-    *key_of* gives a URL's politeness key, *comparison_form* the form in which URLs are compared.
-    With *in_memory*, all Requests stay in memory as they are, as with Scrapy without JOBDIR. With
-    *only_plain*, in a hive, those without a plain form are refused.
+    *key_of* returns a URL's politeness key, *comparison_form* the form in which URLs are compared.
+    With *in_memory*, all Requests stay in memory as they are, as in Scrapy without JOBDIR. With
+    *only_plain*, in a hive, Requests without a plain form are refused.
     """
 
     spider: Spider
@@ -96,7 +96,7 @@ class RequestCodec:
     in_memory: bool = False
     only_plain: bool = False
     _in_memory: dict[bytes, Request] = dataclasses.field(default_factory=dict, init=False)
-    # Names of an earlier process must never match a request of this one.
+    # Part of all names, so that names from an earlier process never match a request of this one.
     _process: bytes = dataclasses.field(
         default_factory=lambda: random_hex("requests").encode(), init=False
     )
@@ -104,10 +104,10 @@ class RequestCodec:
     _warned: bool = dataclasses.field(default=False, init=False)
 
     def entry(self, request: Request, page: Page | None = None) -> Entry:
-        """Return *request* as an entry of the frontier, without its rank: see ``Shard.enqueue``.
+        """Return *request* as an entry of the frontier, without a rank, see ``Shard.enqueue``.
 
-        *page* is the page during whose processing it was made, if any. The request is one level
-        deeper, unless its meta has a depth.
+        *page* is the page during whose processing the request was made, if any. The request is then
+        one level deeper than the page, unless its meta has a depth.
         """
         if page is not None:
             request.meta.setdefault("depth", page.depth + 1)
@@ -123,31 +123,34 @@ class RequestCodec:
         )
 
     def fingerprint(self, request: Request) -> int:
-        """Return the fingerprint of *request*: a plain GET has that of a link to its URL."""
+        """Return the fingerprint of *request*; a GET without a body has that of a link."""
         if request.method == "GET" and not request.body:
             url = normalize(request.url)
             if url is not None:
-                led = request.meta.get("redirect_urls") or ()
-                forms = {fingerprint(self.comparison_form(str(one))) for one in led}
-                return forwarded(url, fingerprint(self.comparison_form(url)), forms)
+                redirect_chain = request.meta.get("redirect_urls") or ()
+                chain_forms = {
+                    fingerprint(self.comparison_form(str(hop))) for hop in redirect_chain
+                }
+                return forwarded(url, fingerprint(self.comparison_form(url)), chain_forms)
         return int.from_bytes(self.fingerprinter.fingerprint(request)[:8], "little") or 1
 
     def pack(self, request: Request) -> bytes:
-        """Return *request* as bytes, without the crawler's own meta keys.
+        """Encode *request* as bytes, without the crawler's own meta keys.
 
-        Raises NotPlainError for one that a hive cannot send.
+        Raises NotPlainError for a request that a hive cannot send.
         """
         if self.in_memory:
-            return self._keep(request)
+            return self._keep_in_memory(request)
+
         try:
-            parts = request.to_dict(spider=self.spider)
-            parts["meta"] = _without_internal(request.meta)
+            attributes = request.to_dict(spider=self.spider)
+            attributes["meta"] = _without_internal(request.meta)
             try:
-                return to_plain(parts, self.spider)
+                return to_plain(attributes, self.spider)
             except NotPlainError:
                 if self.only_plain:
                     raise
-                return pickle.dumps(parts, protocol=4)
+                return pickle.dumps(attributes, protocol=4)
         except Exception as error:  # objects in meta may raise anything
             if self.only_plain:
                 raise NotPlainError(str(error)) from error
@@ -161,22 +164,24 @@ class RequestCodec:
                     error,
                     extra={"spider": self.spider},
                 )
-            self.stats.inc_value("scheduler/unserializable")
-            return self._keep(request)
 
-    def _keep(self, request: Request) -> bytes:
-        name = b"%b%b/%d" % (_NAME, self._process, next(self._numbers))
+            self.stats.inc_value("scheduler/unserializable")
+            return self._keep_in_memory(request)
+
+    def _keep_in_memory(self, request: Request) -> bytes:
+        """Keep *request* in memory, and return the name that stands for it."""
+        name = b"%b%b/%d" % (_MEMORY_PREFIX, self._process, next(self._numbers))
         self._in_memory[name] = request
         return name
 
     def unpack(self, packed: bytes) -> Request:
-        """Return the packed Request, any number of times until ``forget``.
+        """Return the Request encoded in *packed*. May be repeated until ``forget``.
 
-        Raises LostRequestError if a restart lost it, if its callback or its class is gone, or if it
-        must not be read.
+        Raises LostRequestError if a restart lost the Request, if its callback or its class is gone,
+        or if it must not be decoded.
         """
-        if packed.startswith(_NAME) or self.in_memory:
-            return self._kept(packed)
+        if packed.startswith(_MEMORY_PREFIX) or self.in_memory:
+            return self._find_in_memory(packed)
         is_plain = packed.startswith(PLAIN)
         if self.only_plain and not is_plain:
             raise PickleRefusedError("it is pickled, and a hive reads plain data only")
@@ -184,13 +189,13 @@ class RequestCodec:
             if is_plain:
                 request = from_plain(packed, self.spider)
                 return request.replace(meta=_without_internal(request.meta))
-            parts = pickle.loads(packed)  # noqa: S301  # of a job directory, which is trusted
-            return request_from_dict(parts, spider=self.spider)
+            attributes = pickle.loads(packed)  # noqa: S301  # of a job directory, which is trusted
+            return request_from_dict(attributes, spider=self.spider)
         except Exception as error:
             raise LostRequestError(str(error)) from error
 
-    def _kept(self, name: bytes) -> Request:
-        """Return the same object, or a copy if it is or was in process."""
+    def _find_in_memory(self, name: bytes) -> Request:
+        """Return the Request kept under *name*; a copy if it was sent before."""
         try:
             request = self._in_memory[name]
         except KeyError:
@@ -200,9 +205,10 @@ class RequestCodec:
         return request.replace(meta=_without_internal(request.meta))
 
     def forget(self, packed: bytes) -> None:
-        """Forget the packed request, which is finished."""
+        """Forget the request *packed*, because it is finished."""
         self._in_memory.pop(packed, None)
 
 
 def _without_internal(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return *meta* without the crawler's own keys."""
     return {name: value for name, value in meta.items() if name not in INTERNAL_META}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ContactRules:
-    """Rules for the contacts of all hosts, in any shard. *key* is POLITENESS_KEY."""
+    """Rules for contacts with hosts, shared by all shards. *key* is POLITENESS_KEY."""
 
     key: str
     hosts: HostRules
@@ -39,13 +39,13 @@ class ContactRules:
 
     @property
     def key_of(self) -> Callable[[str], str]:
-        """Return a function that gives a URL's politeness key."""
+        """Return a function that returns the politeness key of a URL."""
         key_of_host = POLITENESS_KEYS[self.key]
         return lambda url: key_of_host(host_of(url))
 
     @property
     def shares_clocks(self) -> bool:
-        """Return whether a contact also needs the clock of the address it goes to."""
+        """Return whether pauses also apply per IP address, to all hosts that share it."""
         return self.key == "address"
 
 
@@ -53,7 +53,8 @@ class ContactRules:
 class ProcessServices:
     """Services shared by all contacts, in any shard.
 
-    *visits* schedules repeat visits, if there are any; *live* can change during the crawl.
+    *visits* schedules repeat visits; None in a crawl without them. *live* holds the settings that
+    can change during the crawl.
     """
 
     crawler: Crawler

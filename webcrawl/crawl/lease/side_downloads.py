@@ -1,8 +1,8 @@
 """Requests sent with ``engine.download_async()``, which wait in their host's queue like any URL.
 
-Each becomes an entry that goes before the URLs of its host, because a page is held in process until
-it is answered. The downloader calls ``turn`` and waits. When the entry's lease reaches the
-dispatcher, ``give`` ends the waiting. The invariant: nothing is sent to a host outside its turn.
+Each becomes an entry that goes before the other URLs of its host, because a page is held in process
+until the response arrives. The downloader calls ``turn`` and waits. When the entry's lease reaches
+the dispatcher, ``give`` ends the wait. The invariant: nothing is sent to a host outside its turn.
 
 If the process dies, waiting requests are lost, and so are the callbacks that wait for them. Their
 pages were not finished and are fetched again, and the entries are dropped.
@@ -38,7 +38,7 @@ _ELSEWHERE = (
 
 
 class _Turn(NamedTuple):
-    """A request that waits until the turn of its politeness key is *given*."""
+    """A request that waits for the turn of its host; *given* is set to the Fetch of that turn."""
 
     request: Request
     shard: Shard
@@ -47,9 +47,9 @@ class _Turn(NamedTuple):
 
 
 class SideDownloads:
-    """Downloads that wait in the frontier, by the name in their entry's ``via``.
+    """Downloads that wait in the frontier. Each has a name, which is in its entry's ``via``.
 
-    *key_of* gives politeness keys, *clock* gives epoch seconds.
+    *key_of* returns politeness keys, *clock* returns seconds.
     """
 
     def __init__(self, *, shards: Shards, key_of: Callable[[str], str], clock: TimeSource) -> None:
@@ -58,7 +58,8 @@ class SideDownloads:
         self._clock = clock
         self._waited_at = -math.inf
         self._waiting: dict[str, _Turn] = {}
-        # Names of an earlier process must never match a request of this one.
+        # Part of all names, so that names from an earlier process never match a request of this
+        # one.
         self._process = random_hex("side downloads")
         self._numbers = itertools.count()
         self._is_closed = False
@@ -70,17 +71,17 @@ class SideDownloads:
     def __contains__(self, name: str) -> bool:
         return name in self._waiting
 
-    def is_of(self, host: str, request: Request) -> bool:
+    def is_for_host(self, host: str, request: Request) -> bool:
         """Return whether *request* needs the turn of *host*, a politeness key."""
         return self._key_of(request.url) == host
 
     async def turn(self, request: Request) -> Fetch:
         """Wait for the turn of *request*'s host, and return the Fetch of that contact.
 
-        The Fetch belongs to *request* from the moment it is given, even if the caller is cancelled
-        in that moment. Raises IgnoreRequest for robots.txt, exclusion, the crawl's end and a host
-        of another process; the exception of net/outcome_log.py if the host cannot be reached;
-        OSError when the disk is full.
+        The Fetch belongs to *request* as soon as ``give`` was called, even if the caller is
+        cancelled just then. Raises IgnoreRequest if robots.txt or an exclusion denies the URL, if
+        the crawl is ending, or if the host belongs to another process. Raises an exception of
+        net/outcomes.py if the host cannot be reached, and OSError when the disk is full.
         """
         if self._is_closed:
             raise IgnoreRequest(f"{request.url}: the crawl is closing")
@@ -100,13 +101,13 @@ class SideDownloads:
 
     @property
     def idle_secs(self) -> float:
-        """Return the seconds since a request last waited."""
+        """Return the seconds since the last request stopped waiting; 0.0 while one waits."""
         return 0.0 if self._waiting else self._clock() - self._waited_at
 
     def acquire(self) -> Lease[Shard] | None:
-        """Return the next lease of a host that a request waits for, if one of these is ready."""
+        """Return a lease of a host that a request waits for; None if none of them is ready."""
         turns = self._waiting.values()
-        keys = {(one.shard, one.shard.frontier.key_of(one.entry)): None for one in turns}
+        keys = {(turn.shard, turn.shard.frontier.key_of(turn.entry)): None for turn in turns}
         for shard, key in keys:
             lease = shard.acquire(key)
             if lease is not None:
@@ -114,10 +115,7 @@ class SideDownloads:
         return None
 
     def give(self, name: str, fetch: Fetch) -> bool:
-        """Give the host, now in process, to the request *name*.
-
-        Returns False if that is not waiting.
-        """
+        """Give the contact *fetch* to the request *name*; return False if it is not waiting."""
         turn = self._waiting.get(name)
         if turn is None or turn.given.done():
             return False
@@ -126,14 +124,16 @@ class SideDownloads:
         return True
 
     def refuse(self, name: str, error: Exception) -> None:
-        """Raise *error* in the ``turn`` of *name*, because nothing will be sent for it."""
+        """Make ``turn`` raise *error* for the request *name*, because it will not be sent."""
         turn = self._waiting.get(name)
         if turn is not None and not turn.given.done():
             turn.given.set_exception(error)
 
     def refuse_leaving(self) -> None:
-        """Refuse requests for hosts of a shard that is leaving, so that their pages can end.
-        O(waiting)."""
+        """Refuse requests for hosts of shards that are leaving, so that their pages can end.
+
+        O(waiting).
+        """
         for name, turn in [*self._waiting.items()]:
             if turn.shard.is_leaving:
                 self.refuse(name, IgnoreRequest(f"{turn.request.url}: {_ELSEWHERE}"))

@@ -1,17 +1,17 @@
-"""Links on their way into the crawl: from a document to the batch that is submitted.
+"""Links on their way into the crawl: found in a document, filtered, submitted as one batch.
 
 ::
 
-    document --> PageIntake        the content-seen test, then its links
-                     |             by PageLinks, within the time that ReadingWatch allows
-                 LinkSubmitter     normalized, checked by the URL filters, fingerprinted
+    document --> PageIntake        runs the content-seen test, then finds the links with PageLinks,
+                     |             within the time that ReadingWatch allows
+                 LinkSubmitter     normalizes links, applies the URL filters, adds fingerprints
                      |
-                 LinkBatch         one for each page
+                 LinkBatch         holds the links of one page
                      |
-                 LinkSink          a shard, or what forwards to shards of other processes
+                 LinkSink          is a shard, or forwards to shards of other processes
                      |
-                 LinkIntake        the target's side: scope by seeds, ranks, reputation
+                 LinkIntake        works in the target's shard: scope by seeds, ranks, reputation
 
-A page's links are durable before its URL is finished. Redirects, canonical URLs and sitemaps named
+A page's links are on disk before its URL is finished. Redirects, canonical URLs and sitemaps named
 by robots.txt take the same path.
 """

@@ -1,8 +1,8 @@
 """Framesets and meta refreshes: their targets are followed even if the body is a duplicate.
 
 Two hosts may have the same frameset, or the same refresh to ``home.html``, with different pages
-behind it. So for a document seen before, the targets of refreshes and frames are followed. For a
-host's root its links are followed, too, if they are few. This happens once for each host, top
+behind it. So for a document seen before, the targets of refreshes and frames are followed. On a
+host's root page, all links are followed if there are few. This happens once for each host, top
 directory and document; otherwise mirrors and endless directories would be crawled this way. The
 targets are tested like any document, so only these few pages of a mirror are fetched.
 """
@@ -25,8 +25,8 @@ _MAX_LINKS = 10
 _FORWARDS = frozenset({"refresh", "frame"})
 
 
-def may_lead_on(page: Page) -> bool:
-    """Return whether it is worth looking for the links of *page*. 5 us for 16 kB."""
+def may_forward(page: Page) -> bool:
+    """Return whether *page*, a duplicate, may have links to follow. Takes 5 us for 16 kB."""
     if len(page.body) > _MAX_BYTES:
         return False
     body = page.body.lower()
@@ -39,7 +39,7 @@ def may_lead_on(page: Page) -> bool:
 
 
 def forwarding_links(page: Page) -> Sequence[Link]:
-    """Return the links of *page* that lead on."""
+    """Return the links of *page*, a duplicate, that are followed in spite of that."""
     if _is_root(page.url) and len(page.links) <= _MAX_LINKS:
         return page.links
     return [link for link in page.links if link.kind in _FORWARDS][:_MAX_LINKS]

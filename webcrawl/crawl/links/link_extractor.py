@@ -1,14 +1,13 @@
-"""Link extractor: finds the links of a page, by its kind of document, and its robots directives.
+"""Link extractor: finds the links and the robots directives of a page, depending on its type.
 
-Called by the spider for every document that was received completely enough to be read. Links are
-found in response headers (``Link``, ``Refresh``) of any document, in HTML, and in documents that
-LINK_EXTRACTORS has an extractor for; a redirect is not a document. The Content-Type says what a
-document is. The root element decides if the Content-Type is missing or some XML, or if the URL was
-named as a sitemap.
+Called by the spider for every document that was received completely enough to be parsed. Links are
+found in response headers (``Link``, ``Refresh``) of any document, in HTML, and in documents of the
+types in LINK_EXTRACTORS; a redirect is not a document. The Content-Type tells the type of document.
+If it is missing or a kind of XML, or if the URL was named as a sitemap, the root element decides.
 
-Invariant: whatever a server sends, or an extractor raises, this raises only the exception that cuts
-a reading off. The number of links is limited (PAGE_MAX_LINKS, 50,000 for a sitemap), and so is the
-time during which nothing else can run.
+Invariant: whatever a server sends or an extractor raises, the only exception raised here is the one
+that aborts parsing after its time limit. The number of links is limited (PAGE_MAX_LINKS, 50,000 for
+a sitemap), and so is the time during which nothing else can run.
 """
 
 from __future__ import annotations
@@ -59,23 +58,23 @@ BUILT_IN: dict[str, Extractor] = {
 }
 _ALL_KINDS = KINDS | FEED_KINDS | SITEMAP_KINDS
 _XML_TYPES = frozenset({"text/xml", "application/xml"})
-# Types that say nothing, so that browsers look into the document (MIME Sniffing Standard, section
-# 7).
-_NO_TYPES = frozenset({"", "unknown/unknown", "application/unknown"})
+# Content types that do not tell what a document is, so that browsers inspect the document (MIME
+# Sniffing Standard, section 7).
+_UNKNOWN_TYPES = frozenset({"", "unknown/unknown", "application/unknown"})
 _MARKUP = re.compile(rb"[\s\xef\xbb\xbf]*+<")
-# What a document is by its root element, where that overrides its content type.
-_DOCUMENTS = {
+# The type of document by its root element, where that overrides the content type.
+_TYPE_OF_ROOT = {
     "urlset": "sitemap", "sitemapindex": "sitemap", "rss": "feed", "rdf": "feed", "feed": "feed",
     "html": "text/html",
 }  # fmt: skip
-# The only kinds of links that these extractors can find.
+# Extractors that can find only some kinds of links, and these kinds.
 _KINDS_OF: dict[Extractor, frozenset[str]] = {
     iter_css_links: CSS_KINDS, iter_feed: FEED_KINDS, iter_sitemap: SITEMAP_KINDS,
 }  # fmt: skip
 
 
 class Limits(NamedTuple):
-    """Limits of *links* of a page, *bytes* of a document's text, and *sitemap_bytes*.
+    """Limits of a page: number of links, and size in bytes of a document and of a sitemap.
 
     The limit of links does not apply to sitemaps.
     """
@@ -86,7 +85,7 @@ class Limits(NamedTuple):
 
 
 class PageLinks:
-    """Finds the links of pages; keeps nothing of them."""
+    """Finds the links of pages. Remembers nothing about a page."""
 
     def __init__(
         self,
@@ -99,18 +98,19 @@ class PageLinks:
         reads_repeats: bool,
         count: Callable[[str], object],
     ) -> None:
-        """Store the values.
+        """Create a finder of links; see ``from_settings`` for the usual way.
 
-        *kinds* of links are looked for, of *schemes*. Directives are read if they address every
-        crawler or the product token *agent*. *extractors* are keyed by content type, or by
-        "sitemap" or "feed" for these root elements. *reads_repeats* as in ``ProcessingModule``.
-        *count* increments a figure.
+        kinds, schemes: only links of these kinds and schemes are found.
+        agent: product token; robots directives are read if they address every crawler or this one.
+        extractors: keyed by content type, or by "sitemap" or "feed" for these root elements.
+        reads_repeats: whether repeated links are also collected, see ``ProcessingModule``.
+        count: increments the stat with the given name.
         """
         self._kinds = kinds
         self._agent = agent.lower()
         self._meta_names = frozenset({ALL_ROBOTS, self._agent})
         self._max_links, self._max_bytes, self._sitemap_max_bytes = limits
-        #: Schemes of the links that are looked for.
+        #: The schemes of the links to find.
         self.schemes = schemes
         self._extractors = {
             kind: extractor if extractor and kinds & _KINDS_OF.get(extractor, kinds) else None
@@ -124,9 +124,9 @@ class PageLinks:
     def from_settings(
         cls, settings: BaseSettings, *, count: Callable[[str], object] = lambda _: None
     ) -> Self:
-        """Read LINK_KINDS, LINK_EXTRACTORS, PAGE_MAX_LINKS, PAGE_MAX_BYTES and the user agent.
+        """Build from LINK_KINDS, LINK_EXTRACTORS, PAGE_MAX_LINKS, PAGE_MAX_BYTES and USER_AGENT.
 
-        Raises FatalError with one sentence for an invalid value.
+        *count* increments the stat with the given name. Raises FatalError for an invalid value.
         """
         limits = Limits(
             links=whole(settings, "PAGE_MAX_LINKS", at_least=0),
@@ -144,26 +144,28 @@ class PageLinks:
         )
 
     def find(self, page: Page) -> Iterator[Link | None] | None:
-        """Set ``links``, ``links_found``, ``repeats`` and ``robots`` of *page*.
+        """Find the links of *page*: set ``links``, ``links_found``, ``repeats`` and ``robots``.
 
-        Links that LINK_EXTRACTORS find take time, so they are not in ``links``. They are returned
-        in document order, for the caller to take in slices, with an occasional None in between.
+        The extractors of LINK_EXTRACTORS may take long, so their links are not in ``links``.
+        Returns an iterator over them, in document order, or None if there is no extractor for the
+        page. Read it in slices; it yields None from time to time so that a slice can end.
         """
-        tags: list[bytes] = []
-        links: list[bytes] = []
-        refresh: bytes | None = None
+        robots_headers: list[bytes] = []
+        link_headers: list[bytes] = []
+        refresh_header: bytes | None = None
         for name, value in page.headers:
             match name.lower():
                 case b"link":
-                    links.append(value)
+                    link_headers.append(value)
                 case b"x-robots-tag":
-                    tags.append(value)
+                    robots_headers.append(value)
                 case b"refresh":
-                    refresh = value
-        if links or refresh is not None:
+                    refresh_header = value
+
+        if link_headers or refresh_header is not None:
             page.links = extract_header_links(
-                links,
-                refresh,
+                link_headers,
+                refresh_header,
                 url=page.url,
                 limit=self._max_links,
                 schemes=self.schemes,
@@ -171,35 +173,38 @@ class PageLinks:
                 repeats=page.repeats,
             )
             page.links_found = len(page.links) + len(page.repeats)
+
         metas: list[tuple[str, str]] = []
         kind = self._kind_of(page)
         if kind in HTML_TYPES:
             metas = self._read_html(page)
-        if tags or metas:
-            page.robots = robots_directives(agent=self._agent, headers=tags, metas=metas)
+        if robots_headers or metas:
+            page.robots = robots_directives(agent=self._agent, headers=robots_headers, metas=metas)
+
         extractor = self._extractors.get(kind)
-        return None if extractor is None else self._found(page, kind, extractor)
+        return None if extractor is None else self._extract(page, kind, extractor)
 
     def _kind_of(self, page: Page) -> str:
-        """Return the kind of document to read *page* as: its content type, "sitemap" or "feed"."""
+        """Return the type as which *page* is parsed: a content type, "sitemap", "feed", or ""."""
         kind = page.content_type
-        named = page.kind == "sitemap"
-        if not named and (kind in HTML_TYPES or kind in self._extractors):
+        is_named_sitemap = page.kind == "sitemap"
+        if not is_named_sitemap and (kind in HTML_TYPES or kind in self._extractors):
             return kind
-        untyped = kind in _NO_TYPES
-        if named or untyped or kind in _XML_TYPES or kind.endswith("+xml"):
+
+        is_untyped = kind in _UNKNOWN_TYPES
+        if is_named_sitemap or is_untyped or kind in _XML_TYPES or kind.endswith("+xml"):
             root = root_of(self._document(page, self._max_bytes))
-            if root in _DOCUMENTS:
-                return _DOCUMENTS[root]
-            if named:
+            if root in _TYPE_OF_ROOT:
+                return _TYPE_OF_ROOT[root]
+            if is_named_sitemap:
                 # A server may answer with an error page instead of the sitemap.
                 return kind if kind in HTML_TYPES else "sitemap"
-            return "text/html" if untyped and _MARKUP.match(page.body) else ""
+            return "text/html" if is_untyped and _MARKUP.match(page.body) else ""
         return kind
 
     def _read_html(self, page: Page) -> list[tuple[str, str]]:
-        """Add the links; return the ``<meta>`` elements that address crawlers."""
-        found = extract(
+        """Add the links of the HTML of *page* to it; return its ``<meta>`` tags for robots."""
+        result = extract(
             page.body,
             url=page.url,
             charset=page.charset,
@@ -210,10 +215,10 @@ class PageLinks:
             header_links=page.links,
             keeps_repeats=self._reads_repeats,
         )
-        page.links = found.links
-        page.links_found = len(page.repeats) + found.count
-        page.repeats += found.repeats
-        return found.metas
+        page.links = result.links
+        page.links_found = len(page.repeats) + result.count
+        page.repeats += result.repeats
+        return result.metas
 
     def _document(self, page: Page, max_bytes: int) -> MarkupDocument:
         """Return *page* in the form that extractors read."""
@@ -226,15 +231,15 @@ class PageLinks:
             schemes=self.schemes,
         )
 
-    def _found(self, page: Page, kind: str, extractor: Extractor) -> Iterator[Link | None]:
-        """Yield the links that *extractor* finds in *page*, up to the point where it raises."""
+    def _extract(self, page: Page, kind: str, extractor: Extractor) -> Iterator[Link | None]:
+        """Yield the links that *extractor* finds in *page*, until it raises an exception."""
         is_sitemap = kind == "sitemap"
         max_bytes = self._sitemap_max_bytes if is_sitemap else self._max_bytes
         limit = MAX_URLS if is_sitemap else self._max_links
         try:
-            found = extractor(self._document(page, max_bytes))
+            links = extractor(self._document(page, max_bytes))
             yield from resolved(
-                (link if link and link.kind in self._kinds else None for link in found),
+                (link if link and link.kind in self._kinds else None for link in links),
                 page.url,
                 limit=limit,
                 schemes=self.schemes,
@@ -254,15 +259,15 @@ class PageLinks:
 
 
 def in_slices(
-    found: Iterator[Link | None], *, limit: int, secs: float, clock: TimeSource
+    links: Iterator[Link | None], *, limit: int, secs: float, clock: TimeSource
 ) -> Iterator[list[Link]]:
-    """Yield the links of *found* in slices of at most *limit*.
+    """Yield *links* in slices: lists of at most *limit* links, which may be empty.
 
-    A slice takes about *secs* seconds of search. A slice may be empty.
+    Finding the links of a slice takes about *secs* seconds.
     """
     batch: list[Link] = []
     deadline = clock() + secs
-    for link in found:
+    for link in links:
         if link is not None:
             batch.append(link)
         if len(batch) >= limit or clock() >= deadline:
@@ -274,18 +279,18 @@ def in_slices(
 
 
 def _reads_repeats(settings: BaseSettings) -> bool:
-    """Return whether a processing module reads repeats.
+    """Return whether a processing module uses the repeated links of a page.
 
-    Raises FatalError for one that cannot be loaded.
+    Raises FatalError for a module that cannot be loaded.
     """
     modules = dictionary(settings, "ITEM_PIPELINES")
-    kinds = [component("ITEM_PIPELINES", one) for one in modules if modules[one] is not None]
-    return any(getattr(kind, "reads_repeats", False) for kind in kinds)
+    classes = [component("ITEM_PIPELINES", key) for key in modules if modules[key] is not None]
+    return any(getattr(cls, "reads_repeats", False) for cls in classes)
 
 
 def link_kinds(settings: BaseSettings) -> frozenset[str]:
-    """Return LINK_KINDS; raise FatalError for an unknown kind."""
-    kinds = {word for one in settings.getlist("LINK_KINDS") if (word := str(one).strip())}
+    """Return the kinds in LINK_KINDS; raise FatalError for an unknown kind."""
+    kinds = {kind for item in settings.getlist("LINK_KINDS") if (kind := str(item).strip())}
     unknown = ", ".join(sorted(kinds - _ALL_KINDS))
     if unknown:
         raise FatalError(
@@ -295,11 +300,14 @@ def link_kinds(settings: BaseSettings) -> frozenset[str]:
 
 
 def link_extractors(settings: BaseSettings) -> dict[str, Extractor | None]:
-    """Return LINK_EXTRACTORS by content type; raise FatalError for one that cannot be loaded."""
+    """Return the extractors in LINK_EXTRACTORS, and the built-in ones, by content type.
+
+    None switches off the extractor of a type. Raises FatalError for one that cannot be loaded.
+    """
     try:
-        given = {**BUILT_IN, **settings.getdict("LINK_EXTRACTORS")}
+        paths = {**BUILT_IN, **settings.getdict("LINK_EXTRACTORS")}
         return {
-            str(kind).lower(): load_object(path) if path else None for kind, path in given.items()
+            str(kind).lower(): load_object(path) if path else None for kind, path in paths.items()
         }
     except (AttributeError, ImportError, NameError, TypeError, ValueError) as error:
         raise FatalError(f"LINK_EXTRACTORS cannot be used: {error}.") from error

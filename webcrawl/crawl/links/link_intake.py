@@ -1,7 +1,7 @@
-"""The target's side of submission: batches of links, and how they enter a shard's eliminator.
+"""Submission in the shard of the target: passes batches of links to the shard's eliminator.
 
-submission.py makes the batches, on the page's side. Decisions that need the target's records are
-made here: whether its site is one of the seeds', its rank, and what its domain's reputation gains.
+submission.py makes the batches in the shard of the page. Decisions that need the target's records
+are made here: whether its site belongs to a seed, its rank, and the reputation its domain gains.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
 
 class LinkSource(NamedTuple):
-    """Source of the links of a batch.
+    """Where the links of a batch come from.
 
-    url: of the document; empty for seeds. depth: of the links. rank: of the document's host in the
-    seed list; 0 if it is not known. chain: the hops before them, as in ``Entry``. at: when they
-    were found, epoch seconds. score: of the document, as in ``Entry``.
+    url: the URL of the document; empty for seeds.
+    depth: the depth of the links.
+    rank: the rank of the document's host in the seed list; 0 if it has none.
+    chain: the hops that led to the links, as in ``Entry``.
+    at: when the links were found, epoch seconds.
+    score: the score of the document, as in ``Entry``.
     """
 
     url: str
@@ -40,10 +43,10 @@ class LinkSource(NamedTuple):
 
 
 class SeedFacts(NamedTuple):
-    """Facts of a batch of seeds, in addition to its URLs.
+    """Facts about a batch of seeds, in addition to its URLs.
 
-    The *ranks* of its URLs, and the *hosts* whose sites belong to the crawl, including those of
-    refused seeds.
+    ranks: the ranks of the URLs in the seed list.
+    hosts: hosts whose sites belong to the crawl, including hosts of refused seeds.
     """
 
     ranks: Sequence[int]
@@ -51,7 +54,7 @@ class SeedFacts(NamedTuple):
 
 
 def _by_shard(hosts: Sequence[str], number_of: Callable[[str], int]) -> dict[int, list[int]]:
-    """Return the indexes of *hosts*, grouped by shard."""
+    """Return the indexes of *hosts*, grouped by shard; *number_of* returns the shard of a host."""
     indexes_of: dict[str, list[int]] = {}
     by_shard: dict[int, list[int]] = {}
     for i, host in enumerate(hosts):
@@ -63,9 +66,9 @@ def _by_shard(hosts: Sequence[str], number_of: Callable[[str], int]) -> dict[int
 
 
 class LinkBatch(NamedTuple):
-    """The links of one document, or some seeds, that passed the page's filters.
+    """The links of one document, or some seeds, that passed the URL filters.
 
-    With their *hosts* and *fingerprints*.
+    ``hosts`` and ``fingerprints`` have one item for each link.
     """
 
     links: Sequence[Link]
@@ -75,20 +78,20 @@ class LinkBatch(NamedTuple):
     seeds: SeedFacts | None = None
 
     def split(self, number_of: Callable[[str], int]) -> Iterator[tuple[int, LinkBatch]]:
-        """Divide the batch by shards: *number_of* gives that of a host."""
-        links = _by_shard(self.hosts, number_of)
-        sites = {} if self.seeds is None else _by_shard(self.seeds.hosts, number_of)
-        for number in sorted(links.keys() | sites.keys()):
-            indexes = links.get(number, [])
+        """Yield (shard, its part of the batch); *number_of* returns the shard of a host."""
+        links_by_shard = _by_shard(self.hosts, number_of)
+        sites_by_shard = {} if self.seeds is None else _by_shard(self.seeds.hosts, number_of)
+        for number in sorted(links_by_shard.keys() | sites_by_shard.keys()):
+            indexes = links_by_shard.get(number, [])
             is_whole = len(indexes) == len(self.hosts) and self.seeds is None
-            yield number, self if is_whole else self.only(indexes, sites.get(number, ()))
+            yield number, self if is_whole else self.only(indexes, sites_by_shard.get(number, ()))
 
-    def only(self, indexes: Sequence[int], sites: Sequence[int] = ()) -> LinkBatch:
-        """Return a batch of the links at these *indexes*, and of the seed hosts at *sites*."""
+    def only(self, indexes: Sequence[int], seed_hosts: Sequence[int] = ()) -> LinkBatch:
+        """Return a batch with only the links at *indexes*, and the hosts at *seed_hosts*."""
         seeds = self.seeds
         if seeds is not None:
             ranks = [seeds.ranks[i] for i in indexes]
-            seeds = SeedFacts(ranks, [seeds.hosts[i] for i in sites])
+            seeds = SeedFacts(ranks, [seeds.hosts[i] for i in seed_hosts])
         return LinkBatch(
             [self.links[i] for i in indexes],
             [self.hosts[i] for i in indexes],
@@ -102,10 +105,10 @@ class LinkSink(Protocol):
     """Receiver of batches of links."""
 
     def submit(self, batch: LinkBatch) -> None:
-        """Submit *batch*, which is durable when this returns.
+        """Submit *batch*, which is on disk when this returns.
 
-        Raises OSError when the disk is full. Then missing links do not count as submitted, and the
-        same batch may be submitted again.
+        Raises OSError when the disk is full. Links that are not on disk then do not count as
+        submitted, and the same batch may be submitted again.
         """
         ...
 
@@ -113,10 +116,10 @@ class LinkSink(Protocol):
 class LinkIntake:
     """Submits batches to *eliminator*, with entries for URLs that may be new.
 
-    *domains* are those of the seeds if the crawl is limited to them. *key_of* gives a host's
-    politeness key. *on_linked* is called with the domain of a document and those it links to.
-    *on_hint* is called with the entry and the fingerprint of a known URL whose document is said to
-    have changed.
+    *domains* are the domains of the seeds if the crawl is limited to them. *key_of* returns a
+    host's politeness key. *on_linked* is called with the domain of a document and the domains it
+    links to. *on_hint* is called with the entry and the fingerprint of a known URL whose document
+    has changed according to a sitemap.
     """
 
     def __init__(
@@ -137,10 +140,11 @@ class LinkIntake:
         self._key_of = key_of
         self._on_linked = on_linked
         self.submitted = 0
-        self.refused: Counter[str] = Counter()  # by the filter's name
+        # The number of refused links, by the name of the filter.
+        self.refused: Counter[str] = Counter()
 
     def submit(self, batch: LinkBatch) -> None:
-        """Submit *batch* as ``LinkSink.submit``.
+        """Submit *batch*, see ``LinkSink.submit``.
 
         Raises FatalError when a crawl limited to the domains of its seeds has too many of them.
         """
@@ -150,37 +154,44 @@ class LinkIntake:
         self.submit_all((batch,))
 
     def submit_all(self, batches: Sequence[LinkBatch]) -> None:
-        """Submit each of *batches*, none of them of seeds, in one write."""
+        """Submit all *batches* in one write. They must not contain seeds."""
         batches = [scoped for batch in batches if (scoped := self._in_scope(batch)).links]
         if not batches:
             return
-        via_hosts = [host_of(batch.source.url) for batch in batches]
-        own_domains = [registered_domain(host) for host in via_hosts]
-        for batch, via_host in zip(batches, via_hosts, strict=True):
+
+        source_hosts = [host_of(batch.source.url) for batch in batches]
+        source_domains = [registered_domain(host) for host in source_hosts]
+        for batch, source_host in zip(batches, source_hosts, strict=True):
             if self._on_hint is not None and any(link.modified for link in batch.links):
-                self._follow_hints(batch, self._entry_maker(batch, via_host), self._on_hint)
+                self._follow_hints(batch, self._entry_maker(batch, source_host), self._on_hint)
+
         if len(batches) == 1:
-            make_entry = self._entry_maker(batches[0], via_hosts[0])
+            make_entry = self._entry_maker(batches[0], source_hosts[0])
             self._eliminator.submit(batches[0].fingerprints, make_entry)
         else:
-            places = [(n, i) for n, batch in enumerate(batches) for i in range(len(batch.links))]
-            # Most batches from other shards have one link, which is not new.
+            positions = [
+                (number, index)
+                for number, batch in enumerate(batches)
+                for index in range(len(batch.links))
+            ]
+            # Made only when needed: most batches from other shards have one link, which is not new.
             entry_makers: dict[int, Callable[[int], bytes]] = {}
 
-            def encoded(place: int) -> bytes:
-                n, i = places[place]
-                if n not in entry_makers:
-                    entry_makers[n] = self._entry_maker(batches[n], via_hosts[n])
-                return entry_makers[n](i)
+            def encoded(position: int) -> bytes:
+                number, index = positions[position]
+                if number not in entry_makers:
+                    entry_makers[number] = self._entry_maker(batches[number], source_hosts[number])
+                return entry_makers[number](index)
 
             fps = [fp for batch in batches for fp in batch.fingerprints]
             self._eliminator.submit(fps, encoded)
-        for batch, own_domain in zip(batches, own_domains, strict=True):
+
+        for batch, source_domain in zip(batches, source_domains, strict=True):
             self.submitted += len(batch.links)
-            linked = {registered_domain(host) for host in {*batch.hosts}}
-            linked.discard(own_domain)
-            if linked and batch.source.score >= 0:
-                self._on_linked(own_domain, linked)
+            linked_domains = {registered_domain(host) for host in {*batch.hosts}}
+            linked_domains.discard(source_domain)
+            if linked_domains and batch.source.score >= 0:
+                self._on_linked(source_domain, linked_domains)
 
     def _follow_hints(
         self,
@@ -188,35 +199,41 @@ class LinkIntake:
         make_entry: Callable[[int], bytes],
         on_hint: Callable[[Entry, int], object],
     ) -> None:
+        """Call *on_hint* for each link of *batch* that has a modification time."""
         for i, link in enumerate(batch.links):
             if link.modified:
                 on_hint(decode(make_entry(i)), batch.fingerprints[i])
 
     def note_linked(self, domain: str, hosts: Collection[str]) -> None:
-        """Note that pages of *domain* link to *hosts* by URLs that were submitted before."""
+        """Record that pages of *domain* link to *hosts* by URLs that were submitted before."""
         domains = {registered_domain(host) for host in hosts if not self._leads_out(host)}
         if domains:
             self._on_linked(domain, domains)
 
     def _entry_maker(self, batch: LinkBatch, via_host: str) -> Callable[[int], bytes]:
-        """Return a function that makes the entry of a link of *batch* from its index."""
+        """Return a function that returns the encoded entry of the link of *batch* at an index.
+
+        *via_host* is the host of the document. If it has a rank, its own links inherit it.
+        """
         links, hosts, source = batch.links, batch.hosts, batch.source
         own_key = self._key_of(via_host) if source.rank else ""
-        # Politeness key and rank, by host.
-        places: dict[str, tuple[str, int]] = {}
+        # By host, its politeness key and rank.
+        key_and_rank_of: dict[str, tuple[str, int]] = {}
 
         def entry(i: int) -> bytes:
+            """Return the encoded entry of the link with index *i*."""
             link, host = links[i], hosts[i]
-            place = places.get(host)
-            if place is None:
+            key_and_rank = key_and_rank_of.get(host)
+            if key_and_rank is None:
                 key = self._key_of(host)
                 # A host that is not in the seed list does not inherit the rank of the page that
                 # links to it.
-                place = places[host] = (
+                key_and_rank = key_and_rank_of[host] = (
                     key,
                     source.rank if key == own_key else self._ranks.rank(key),
                 )
-            key, rank = place
+            key, rank = key_and_rank
+
             return encode(
                 Entry(
                     url=link.url,
@@ -249,6 +266,7 @@ class LinkIntake:
         return self._whitelist is not None and self._whitelist.refuses("", host, None)
 
     def _submit_seeds(self, batch: LinkBatch, seeds: SeedFacts) -> None:
+        """Submit *batch* of seeds, and record the ranks and domains of their hosts."""
         if self._domains is not None:
             self._domains.add(seeds.hosts)
         keys = [*map(self._key_of, batch.hosts)]
@@ -257,6 +275,7 @@ class LinkIntake:
         self._ranks.add_many(zip(keys, seeds.ranks, strict=True))
 
         def entry(i: int) -> bytes:
+            """Return the encoded entry of the seed with index *i*."""
             return encode(
                 Entry(
                     url=batch.links[i].url,

@@ -1,15 +1,15 @@
 """Page intake: the content-seen test of a page, and the submission of its links.
 
-Used by crawls, and by queues that are built from stored pages. The result of a page is in its
-``PageResult``, whose state only rises: the more severe of two findings counts. In a crawl
-``Completion.done`` acts on it::
+Used by crawls, and to build queues from stored pages. The result of a page is in its
+``PageResult``, whose state only rises: the more severe of two problems counts. In a crawl
+``Completion.done`` then decides about the URL, depending on the state::
 
-    STORED DUPLICATE            finished, or retried if the download failed
-    FAILED                      likewise, and its document does not count as seen
-    UNREAD                      likewise, but retried like after a bug in the program
-    POISON                      finished, with that outcome
-    PUT_BACK                    becomes the next URL of its host
-    EXPIRED                     nothing: the URL now has another lease
+    STORED, DUPLICATE  finish it, or retry it if the download failed
+    FAILED             the same, and its document does not count as seen
+    UNREAD             the same as FAILED, but retry it as after a bug in the program
+    POISON             finish it with the outcome "poison"
+    PUT_BACK           put it back as the next URL of its host
+    EXPIRED            do nothing, because the URL now has another lease
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 import xxhash
 
-from webcrawl.crawl.links.forwarding import forwarding_links, may_lead_on, place_fingerprint
+from webcrawl.crawl.links.forwarding import forwarding_links, may_forward, place_fingerprint
 from webcrawl.items import is_success
 from webcrawl.revisit.history import CHANGED, links_fingerprint
 from webcrawl.seen.fingerprint import document_fingerprint
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 _NOTHING = ((), None)
 _NOT_MODIFIED = 304
 SlowLinks: TypeAlias = "Iterator[Link | None]"
-#: As ``PageLinks.find``.
+#: A function like ``PageLinks.find``.
 Find: TypeAlias = "Callable[[Page], SlowLinks | None]"
 
 
 class PageState(enum.IntEnum):
-    """State of a page; it only rises."""
+    """State of a page. Later members are more severe; the state only rises."""
 
     STORED = enum.auto()  # nothing went wrong so far
     DUPLICATE = enum.auto()  # another URL's document had the same bytes
@@ -59,18 +59,19 @@ class PageState(enum.IntEnum):
 class PageResult(msgspec.Struct, gc=False):
     """Result of one page.
 
-    document: fingerprint of its body if the content-seen test was given it; 0 otherwise.
-    claim: what that test holds as in process until the page is finished: the document, or the
-        place of a duplicate; 0 if nothing.
+    document: fingerprint of the body if the content-seen test has checked it; 0 otherwise.
+    claim: the fingerprint that this test holds as in process until the page is finished: that of
+        the document, or of the place of a duplicate; 0 if none.
     redirect_target: the target of a redirect; "" if none.
-    redirect_refused: why it is not followed: redirect_loop, too_many_redirects; "" otherwise.
+    redirect_refused: why the redirect is not followed: redirect_loop, too_many_redirects; ""
+        otherwise.
     score: the result of a processing module's ``score``, 0 to 100; 0 without one; -1 for a possible
         soft error.
-    visit: what a repeat visit found, if the answer was a document or none was sent as unchanged.
-    is_same: the document has the same bytes as at the last visit.
+    visit: the result of a repeat visit, if the response was a document or "not modified".
+    is_same: whether the document has the same bytes as at the last visit.
     since: when the URL was last visited, epoch seconds; 0.0 if it never was.
     links, text: fingerprints of the links and the text of a changed document; 0 if not known.
-    flags: as those of a Page.
+    flags: the flags of the Page.
     """
 
     state: PageState = PageState.STORED
@@ -97,17 +98,17 @@ class PageResult(msgspec.Struct, gc=False):
 
     @property
     def tested(self) -> int:
-        """Return the fingerprint of a document that now counts as seen; 0 if none does."""
+        """Return the fingerprint of the document if it now counts as seen; 0 otherwise."""
         return self.document if self.state < PageState.FAILED else 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PageIntake:
-    """Accepts pages, and submits their links to *links*.
+    """Tests whether the content of pages is new, and submits their links to *links*.
 
     When the disk fails, *fail* is called with the exception, and the page's URL goes back to the
-    frontier. Nothing is kept of a page whose URL goes back. *text* gives the fingerprint of a
-    page's text, for comparing visits.
+    frontier. Nothing is kept of such a page. *text* returns the fingerprint of a page's text, to
+    compare visits.
     """
 
     links: LinkSubmitter
@@ -123,33 +124,38 @@ class PageIntake:
         result: PageResult,
         history: History | None = None,
     ) -> tuple[Sequence[Link], SlowLinks | None]:
-        """Test the document of *page* against *content*, and look for its links with *find*.
+        """Test whether the document of *page* is in *content*, and find its links with *find*.
 
-        Returns the links to submit, and those that take time, as ``PageLinks.find`` does. A new
-        document is in process until the page is finished. For a duplicate, only links that may lead
-        elsewhere than its first copy are submitted, if it is the first at its place.
+        Returns the links to submit, and an iterator over more links as ``PageLinks.find`` returns
+        it. The fingerprint of a new document is held as in process until the page is finished. For
+        a duplicate, the result has only links that may lead elsewhere than its first copy, and only
+        for the first one in its host and top directory.
 
-        *history* is that of a URL that had a document before. If the document is unchanged, nothing
-        is done. A changed document is not tested, because the URL itself may have had it before,
-        unless the earlier one was a duplicate. Its links are submitted unless they are the same as
-        before.
+        *history* is given if the URL had a document before. If the document is unchanged, there are
+        no links to submit. A changed document is not tested, because the URL itself may have had it
+        before, unless the earlier one was a duplicate. Its links are submitted unless they are the
+        same as before.
         """
         if result.state >= PageState.PUT_BACK:
             return _NOTHING
+
         if page.redirect_target:
-            # A sitemap that has moved is still a sitemap.
+            # The target is the only link. A sitemap that has moved is still a sitemap.
             kind = "sitemap" if page.kind == "sitemap" else "redirect"
             page.links = [Link(url=page.redirect_target, kind=kind)]
+
         is_empty = is_success(page.status) and not page.body
         stays_empty = is_empty and history and not history.content
         if (page.status == _NOT_MODIFIED and history is not None) or stays_empty:
             result.is_same = True
             result.visit = page.visit = UNCHANGED
+
         if page.redirect_target or not page.is_document:
-            # The header of an empty page may have links.
+            # An empty page may have links in its headers.
             may_have_links = is_empty and not (page.redirect_target or stays_empty)
             slow = find(page) if may_have_links else None
             return page.links, slow
+
         page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
         result.document = document_fingerprint(page.body)
         try:
@@ -157,15 +163,18 @@ class PageIntake:
                 result.since = history.at
                 result.is_same = self._is_same(content, result, history)
                 result.visit = page.visit = UNCHANGED if result.is_same else CHANGED
+
             is_known = history is not None and (history.content or history.hinted_at)
             if history and is_known and (result.is_same or not history.is_duplicate):
                 return self._read_revisited(page, find, result, history)
+
             if not content.test(result.document):
                 result.claim = result.document
                 slow = find(page)
                 return page.links, slow
+
             result.becomes(PageState.DUPLICATE)
-            if may_lead_on(page):
+            if may_forward(page):
                 find(page)
                 links, place = forwarding_links(page), place_fingerprint(page)
                 if links and content.claim(place):
@@ -178,9 +187,9 @@ class PageIntake:
     def submit(
         self, page: Page, links: Sequence[Link], *, result: PageResult, chain: bytes
     ) -> bool:
-        """Submit *links* of *page* as ``LinkSubmitter.submit_page``.
+        """Submit *links* of *page*, see ``LinkSubmitter.submit_page``.
 
-        Returns False if its URL goes back.
+        Returns False if the page's URL is put back instead.
         """
         if result.state >= PageState.PUT_BACK:
             return False
@@ -195,10 +204,10 @@ class PageIntake:
         return True
 
     def _is_same(self, content: ContentSeen, result: PageResult, history: History) -> bool:
-        """Return whether the document is unchanged.
+        """Return whether the document is the same as at the last visit.
 
-        For a URL visited because of a hint, the earlier document may not be known. It then counts
-        as unchanged if any URL had that document.
+        When a URL is visited because of a hint, its earlier document may be unknown. The document
+        then counts as unchanged if any URL had it before.
         """
         if history.content or not history.hinted_at:
             return history.holds_document and result.document == history.content
@@ -210,9 +219,10 @@ class PageIntake:
     def _read_revisited(
         self, page: Page, find: Find, result: PageResult, history: History
     ) -> tuple[Sequence[Link], SlowLinks | None]:
-        """Do ``read`` for a document found by a repeat visit.
+        """Find the links of a document that a repeat visit fetched; see ``read``.
 
-        It is not marked as seen: otherwise the table of seen documents would grow with the visits.
+        The document is not marked as seen, or the table of seen documents would grow with each
+        visit.
         """
         if result.is_same:
             return _NOTHING
@@ -226,5 +236,6 @@ class PageIntake:
         return (page.links, slow) if leads_on else _NOTHING
 
     def _put_back(self, result: PageResult, error: Exception) -> None:
+        """Have the URL of the page put back, because the disk failed with *error*."""
         result.becomes(PageState.PUT_BACK)
         self.fail(error)

@@ -1,22 +1,23 @@
-"""Time limit for reading documents, and the list of documents that killed the process twice.
+"""Time limit for parsing documents, and the list of documents that killed the process twice.
 
-Reading means looking for links in a document or for rules in a robots.txt. It happens within
-``of``, which costs 1 us.
+Reading a document means parsing it for links, or a robots.txt for its rules. It happens in the
+context that ``of`` returns, which costs 1 us.
 
-* At intervals of the process's CPU time, a signal checks whether the same reading is still going
-  on, and raises within it. This can interrupt Python code and regular expressions.
+* At intervals of the process's CPU time, a signal handler checks whether the same document is still
+  being read. If it takes too long, it raises an exception within the parser. This can interrupt
+  Python code and regular expressions.
 * ``JOBDIR/reading`` names the URL being read. It is mapped into memory, so it survives ``kill -9``.
-  A URL that it names at two deaths in a row is poison: C code hangs in it, or it takes all memory.
-  It is not read again.
+  If the process dies twice in a row with the same URL in it, the URL is poison: C code hangs while
+  parsing it, or it uses up all memory. It is not read again.
 
-Invariants: nothing is raised outside a reading. A URL is poison only if it was being read at both
-deaths, and there was no other run between them.
+Invariants: the signal handler raises nothing while no document is read. A URL is poison only if it
+was being read at both deaths, and there was no other run between them.
 
-Files, both written by the owner of JOBDIR only::
+Both files are written only by the process that owns JOBDIR::
 
-    reading      byte 0: 1 during a reading; bytes 1 and 2: length of the URL, little-endian; the
-                 URL, in UTF-8, cut to the rest of 4,096 bytes
-    poison.json  {"suspect": what was read at the last death, "poison": [URLs to be set aside]}
+    reading      byte 0: 1 while a document is read; bytes 1 and 2: length of the URL,
+                 little-endian; then the URL in UTF-8, cut so that the file has 4,096 bytes
+    poison.json  {"suspect": URL being read at the last death, "poison": [URLs to be set aside]}
 """
 
 from __future__ import annotations
@@ -42,25 +43,26 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SIZE = 4096
-_HEAD = 3
-# Number of signals in the longest time that a reading may take.
+# Size of the part before the URL.
+_HEADER_SIZE = 3
+# Number of signals within the time limit of a document.
 _TICKS = 5
 _END = object()
 _T = TypeVar("_T")
 
 
 class ReadingTooLongError(Exception):
-    """Error of a document that took too long to read; its URL is set aside."""
+    """Raised when parsing a document took too long; its URL is then set aside."""
 
     outcome: ClassVar[str] = "poison"
 
 
 class _CutOff(BaseException):
-    """Raised by the signal; ``except Exception`` does not catch it."""
+    """Raised by the signal handler; ``except Exception`` does not catch it."""
 
 
 class _Deaths(msgspec.Struct):
-    """The URL of the last death, and the URLs set aside."""
+    """The URL being read when the process last died, and the URLs to be set aside."""
 
     suspect: str = ""
     poison: list[str] = []
@@ -70,11 +72,11 @@ _decode = json_decoder(_Deaths)
 
 
 class ReadingWatch:
-    """Watches one reading at a time, in the main thread.
+    """Watches the main thread read documents, one at a time.
 
-    Until ``open`` it writes and cuts off nothing. A document is cut off after *max_secs* of the
-    thread's CPU time, during which nothing else can run: the largest pages take 0.1 s, and sitemaps
-    and feeds are read in slices.
+    Parsing is aborted after *max_secs* of the thread's CPU time, during which nothing else can run.
+    That is long: the largest pages take 0.1 s, and sitemaps and feeds are read in slices. Before
+    ``open``, nothing is recorded or aborted.
     """
 
     def __init__(self, *, jobdir: Path, max_secs: float = 5.0) -> None:
@@ -85,23 +87,24 @@ class ReadingWatch:
         self._deaths = _Deaths()
         self._url = ""
         self._is_reading = False
-        # The number of the reading; the number that the signal last saw, and since when.
+        # The number of the current document, and the one that the last signal saw.
         self._number = self._seen = 0
+        # CPU time of the thread when a signal first saw that document.
         self._seen_at = 0.0
         self._former_handler: Any = None
 
     def open(self) -> None:
-        """Find out what was being read when the last run ended, and start watching.
+        """Check which document was being read when the last run ended, and start watching.
 
         Raises OSError.
         """
-        self._judge_death()
+        self._record_death()
         with self._slot_path.open("ab+") as file:
             os.posix_fallocate(file.fileno(), 0, _SIZE)  # a full disk must not kill us later
             self._slot = mmap.mmap(file.fileno(), _SIZE)
         self._slot[0] = 0
         if threading.current_thread() is threading.main_thread():
-            self._former_handler = signal.signal(signal.SIGVTALRM, self._look)
+            self._former_handler = signal.signal(signal.SIGVTALRM, self._on_signal)
             every = self._max_secs / _TICKS
             signal.setitimer(signal.ITIMER_VIRTUAL, every, every)
 
@@ -115,54 +118,55 @@ class ReadingWatch:
         self._slot = mmap.mmap(-1, _SIZE)
 
     def of(self, url: str) -> Self:
-        """Return a context for reading the document *url*, within which nothing may be awaited.
+        """Return a context manager within which the document *url* is parsed.
 
-        Raises ReadingTooLongError when the reading was cut off.
+        Nothing may be awaited in it. It raises ReadingTooLongError if parsing was aborted.
         """
         self._url = url
         return self
 
-    def steps(self, url: str, found: Iterable[_T]) -> Iterator[_T]:
-        """Yield the items of *found*, watching each step as a reading of *url*."""
-        iterator = iter(found)
+    def steps(self, url: str, items: Iterable[_T]) -> Iterator[_T]:
+        """Yield *items*, and limit the time of each step as part of parsing *url*."""
+        iterator = iter(items)
         while True:
             with self.of(url):
-                one: Any = next(iterator, _END)
-            if one is _END:
+                item: Any = next(iterator, _END)
+            if item is _END:
                 return
-            yield one
+            yield item
 
     def is_poison(self, url: str) -> bool:
         """Return whether *url* must not be read again."""
-        return bool(self._deaths.poison) and _shown(url) in self._deaths.poison
+        return bool(self._deaths.poison) and _cut_to_fit(url) in self._deaths.poison
 
     def set_aside(self, url: str) -> None:
         """Remove *url* from the list of poison, because it is finished with that outcome.
 
-        Raises OSError. If it is retried it is read again.
+        If the URL is retried later, it is read again. Raises OSError.
         """
-        self._deaths.poison.remove(_shown(url))
+        self._deaths.poison.remove(_cut_to_fit(url))
         self._save()
 
     def __enter__(self) -> None:
-        name = self._url.encode(errors="replace")[: _SIZE - _HEAD]
+        name = self._url.encode(errors="replace")[: _SIZE - _HEADER_SIZE]
         slot = self._slot
-        slot[_HEAD : _HEAD + len(name)] = name
-        slot[1:_HEAD] = len(name).to_bytes(2, "little")
+        slot[_HEADER_SIZE : _HEADER_SIZE + len(name)] = name
+        slot[1:_HEADER_SIZE] = len(name).to_bytes(2, "little")
         slot[0] = 1
         self._number += 1
         self._is_reading = True
 
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+    def __exit__(self, error_type: object, error: BaseException | None, _: object) -> None:
         self._is_reading = False
         self._slot[0] = 0
-        if kind is _CutOff:
+        if error_type is _CutOff:
             raise ReadingTooLongError(
                 f"{self._url} took more than {self._max_secs:g} s to read"
             ) from error
 
-    def _look(self, _: int, frame: FrameType | None) -> None:
-        """Handle the signal. The end of a reading must not be cut off."""
+    def _on_signal(self, _: int, frame: FrameType | None) -> None:
+        """Handle the timer signal: abort parsing if the same document takes too long."""
+        # The exception must not interrupt __exit__, which ends the reading.
         if not self._is_reading or (frame and frame.f_code is ReadingWatch.__exit__.__code__):
             return
         now = time.thread_time()
@@ -171,13 +175,17 @@ class ReadingWatch:
         elif now - self._seen_at > self._max_secs:
             raise _CutOff
 
-    def _judge_death(self) -> None:
-        """Record the document, if any, that the last run died of."""
+    def _record_death(self) -> None:
+        """Find out which document, if any, the last run died of, and record it.
+
+        After two deaths in a row the document is poison.
+        """
         try:
             self._deaths = _decode(self._deaths_path.read_bytes())
         except (FileNotFoundError, UndecodableError):
-            self._deaths = _Deaths()  # damaged: every URL gets another try
-        last = self._last_read()
+            self._deaths = _Deaths()  # if the file is damaged, every URL gets another try
+
+        last = self._url_at_death()
         suspect = self._deaths.suspect
         if last == suspect:
             if not last:
@@ -195,22 +203,26 @@ class ReadingWatch:
                     last,
                 )
             self._deaths.suspect = last
+
         self._save()
 
-    def _last_read(self) -> str:
+    def _url_at_death(self) -> str:
+        """Return the URL that was being read when the last run died; "" if there is none."""
         try:
             data = self._slot_path.read_bytes()
         except FileNotFoundError:
             return ""
-        if len(data) < _HEAD or data[0] != 1:
+        # Byte 0 is 0 if no document was being read.
+        if len(data) < _HEADER_SIZE or data[0] != 1:
             return ""
-        size = int.from_bytes(data[1:_HEAD], "little")
-        return data[_HEAD : _HEAD + size].decode(errors="replace")
+        size = int.from_bytes(data[1:_HEADER_SIZE], "little")
+        return data[_HEADER_SIZE : _HEADER_SIZE + size].decode(errors="replace")
 
     def _save(self) -> None:
+        """Write poison.json. Raises OSError."""
         write_atomic(self._deaths_path, msgspec.json.encode(self._deaths))
 
 
-def _shown(url: str) -> str:
-    """Return *url*, cut to what the file has room for."""
-    return url.encode(errors="replace")[: _SIZE - _HEAD].decode(errors="replace")
+def _cut_to_fit(url: str) -> str:
+    """Return *url*, cut to the length that fits into the file."""
+    return url.encode(errors="replace")[: _SIZE - _HEADER_SIZE].decode(errors="replace")

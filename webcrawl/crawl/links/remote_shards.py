@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class RemoteShards(Protocol):
     """Forwards links and ordinary Requests to other processes.
 
-    What was accepted is durable when a call returns. Raises OSError when the disk is full: then
-    nothing was accepted, and the same may be submitted again.
+    Everything passed to a method is on disk when it returns. Methods raise OSError when the disk is
+    full: then nothing was accepted, and the call may be repeated.
     """
 
     @property
@@ -25,19 +25,16 @@ class RemoteShards(Protocol):
         ...
 
     def submit(self, batch: LinkBatch) -> None:
-        """Submit *batch* as ``LinkSink.submit``; shards of this process get their parts, too."""
+        """Submit *batch*, see ``LinkSink.submit``. Shards of this process also get their parts."""
         ...
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
-        """Submit *entry* to the shard of its URL, held or not, with the fingerprint *name*.
+        """Submit *entry* to the shard of its URL, which may be in this process or another.
 
-        Without a fingerprint it bypasses the eliminator.
+        *name* is the fingerprint of the entry. Without it the entry bypasses the eliminator.
         """
         ...
 
     def note_all_seeds_read(self) -> None:
-        """Tell each shard, after all of its seeds, that there are no more.
-
-        May be called more than once.
-        """
+        """Tell all shards that all seeds have been submitted. May be called more than once."""
         ...

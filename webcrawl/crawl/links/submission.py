@@ -1,8 +1,8 @@
-"""The page's side of submission: turns the links of a page, or some seeds, into one batch.
+"""Submission in the shard of the page: turns the links of a page, or some seeds, into one batch.
 
-It filters and fingerprints every link. Decisions that need the target's records are made in its
-shard: see link_intake.py. No Scrapy Request is made for a link: that is what makes a stock crawl
-slow.
+It filters and fingerprints every link. Decisions that need the target's records are made in the
+target's shard: see link_intake.py. No Scrapy Request is made for a link, because Requests for all
+links are what makes a crawl with Scrapy's own scheduler slow.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.urls.filters.table import FilterTable
 
-# Kinds of links whose page only forwards to another.
+# Kinds of links with which a page only forwards to another.
 _FORWARDS = frozenset({"redirect", "refresh"})
 _HOP_BYTES = 16
 _NO_FORM = bytes(8)
 _modified = attrgetter("modified")
-# Stands for the URL of a hop after which a cookie was set.
+# Replaces the URL of a hop after which a cookie was set.
 _PASSED = bytes(8)
 
 #: The kind of a link to a sitemap.
 SITEMAP = "sitemap"
-#: Sitemaps submitted for one robots.txt, at most.
+#: Maximum number of sitemaps submitted for one robots.txt.
 MAX_SITEMAPS = 1000
 #: Maximum nesting of sitemap indexes; the protocol allows one.
 MAX_SITEMAP_NESTING = 3
@@ -49,12 +49,15 @@ MAX_SITEMAP_NESTING = 3
 class LinkRules:
     """Rules for links that need no records of the target.
 
-    filters: refuse links. seed_filters: refuse seeds. comparison_form: gives the form in which URLs
-    are compared. max_redirects: maximum number of redirects in a row. keeps_cookies: cookies are
-    kept, so a redirect that sets one may lead back to its own source. obeys_nofollow: links that a
-    page asks not to follow are not submitted. takes_robots_sitemaps: sitemaps named by a robots.txt
-    are submitted. kinds_of: the kinds of links to follow on pages of a URL's host, None for all.
-    follows: links of documents and of robots.txt are submitted; otherwise only seeds.
+    filters, seed_filters: refuse links, and seeds.
+    comparison_form: returns the form in which URLs are compared.
+    max_redirects: maximum number of redirects in a row.
+    keeps_cookies: whether cookies are kept, so that a redirect that sets one may lead back to its
+        own source.
+    obeys_nofollow: whether links that a page asks crawlers not to follow are left out.
+    takes_robots_sitemaps: whether sitemaps named by a robots.txt are submitted.
+    kinds_of: returns the kinds of links to follow on pages of a URL's host, None for all.
+    follows: whether links of documents and robots.txt files are submitted, not only seeds.
     """
 
     filters: FilterTable
@@ -69,9 +72,9 @@ class LinkRules:
 
 
 class LinkSubmitter:
-    """Makes batches of links for *sink*. Each batch is on disk when the call returns.
+    """Submits batches of links to *sink*. Each batch is on disk when the call returns.
 
-    *clock* gives epoch seconds.
+    *clock* returns epoch seconds.
     """
 
     def __init__(
@@ -86,7 +89,8 @@ class LinkSubmitter:
         self._rules = rules
         self.comparison_form = rules.comparison_form
         self._clock = clock
-        self.sitemaps = 0  # named by robots.txt files, including refused and known ones
+        #: Number of sitemaps named by robots.txt files, including refused and known ones.
+        self.sitemaps = 0
 
     @property
     def refused(self) -> Counter[str]:
@@ -107,19 +111,20 @@ class LinkSubmitter:
         score: int = 0,
         since: float = 0.0,
     ) -> str:
-        """Submit *links* of *page*, or all its links, one level deeper.
+        """Submit *links* of *page* (by default all its links), one level deeper than the page.
 
-        Returns why the page's redirect is not followed; "" if it is, or there is none. Targets of
-        redirects stay on the page's level, and so do sitemaps. Modification times after *since*,
-        epoch seconds, are passed on as hints; with 0.0 none are. *chain* is the chain of hops to
-        the page, as in ``Entry``; so is *score*. Raises OSError when the disk is full: then nothing
-        counts as submitted.
+        Returns why the page's redirect is not followed; "" if it is followed, or there is none.
+        Targets of redirects and sitemaps get the page's own depth. Modification times after
+        *since*, epoch seconds, are passed on as hints; with 0.0 none are. *chain* is the chain of
+        hops to the page and *score* its score, as in ``Entry``. Raises OSError when the disk is
+        full: then nothing counts as submitted.
         """
         if not self._rules.follows:
             return ""
+
         links = page.links if links is None else links
         source = LinkSource(page.url, page.depth, page.rank, chain, self._clock(), score)
-        if page.redirect_target:  # the only link of its page
+        if page.redirect_target:  # then it is the only link of the page
             redirect_chain = chain = chain + self._hop(page.url)
             if self._rules.keeps_cookies and _sets_cookie(page):
                 chain = _clear_urls(chain)
@@ -129,9 +134,11 @@ class LinkSubmitter:
             else:
                 self._filters.refused[why] += 1
             return why or ""
+
         links = self._allowed_links(page, links)
         if any(map(_modified, links)):
             links = [_keep_hint(link, since) for link in links]
+
         sitemaps = [link for link in links if link.kind == SITEMAP]
         if sitemaps:
             links = [link for link in links if link.kind != SITEMAP]
@@ -140,33 +147,37 @@ class LinkSubmitter:
                 self._filters.refused["sitemap_nesting"] += len(sitemaps)
             else:
                 self._submit(sitemaps, source._replace(chain=chain))
+
         self._submit(links, source._replace(depth=page.depth + 1, chain=b""))
         return ""
 
     def submit_sitemaps(self, urls: Sequence[str], *, via: str, depth: int) -> None:
-        """Submit the sitemaps that the robots.txt *via* names, at *depth*.
+        """Submit the sitemaps *urls*, which the robots.txt *via* names.
 
-        That is the depth of the URL for which it was fetched. At most ``MAX_SITEMAPS`` are
-        submitted; *urls* may be relative to *via*.
+        *depth* is the depth of the URL for which the robots.txt was fetched. At most
+        ``MAX_SITEMAPS`` are submitted; *urls* may be relative to *via*.
         """
         if not (self._rules.takes_robots_sitemaps and self._rules.follows):
             return
         kinds = self._rules.kinds_of(via)
         if kinds is not None and SITEMAP not in kinds:
             return
+
         normalized = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
         links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(normalized) if url is not None]
         self.sitemaps += len(links)
         self._submit(links, LinkSource(via, depth, 0, b"", self._clock()))
 
     def _allowed_links(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
-        """Return the links that the page and the rules of its host let crawlers follow."""
+        """Return those of *links* that the page and the settings for its host allow to follow."""
         kinds = self._rules.kinds_of(page.url)
         if kinds is not None:
             all_links, links = links, [link for link in links if link.kind in kinds]
             self._filters.refused["link_kinds"] += len(all_links) - len(links)
+
         if not self._rules.obeys_nofollow:
             return links
+
         kept = [] if page.robots.nofollow else followed(links)
         if len(kept) < len(links):
             self._filters.refused["nofollow"] += len(links) - len(kept)
@@ -175,52 +186,54 @@ class LinkSubmitter:
     def _submit(
         self, links: Sequence[Link], source: LinkSource, *, redirect_chain: bytes = b""
     ) -> None:
-        """Filter and submit *links* of *source*.
+        """Filter *links* of *source*, and submit those that are accepted.
 
-        *redirect_chain* are the URLs, as in a chain, that redirect to the target.
+        *redirect_chain* is the chain of URLs that redirect to the link.
         """
         originals = [link.url for link in links]
         via = source.url
-        # A site may redirect back to the form that is rewritten: then it is not rewritten, or it
-        # would be lost.
+        # A site may redirect to a URL that a filter rewrites to its source. Then the URL is left as
+        # it is, or its page would never be fetched.
         urls, answers = self._filters.judge(
             originals, source.depth, via, leads_back=lambda url: _leads_back(url, redirect_chain)
         )
         if urls is not originals:
             # The page's own links stay as they were found.
             links = [replace(link, url=url) for link, url in zip(links, urls, strict=True)]
+
         accepted = [link for link, (_, why) in zip(links, answers, strict=True) if why is None]
         hosts = [host for host, why in answers if why is None]
         if not accepted:
             return
+
         url_fps = fingerprints(map(self.comparison_form, [link.url for link in accepted]))
         for i, link in enumerate(accepted):
             if redirect_chain:
-                times = _hops(source.chain).count(_PASSED + url_fps[i].to_bytes(8, "little"))
-                url_fps[i] = forwarded(link.url, url_fps[i], _form_fps(redirect_chain), times)
+                returns = _hops(source.chain).count(_PASSED + url_fps[i].to_bytes(8, "little"))
+                url_fps[i] = forwarded(link.url, url_fps[i], _form_fps(redirect_chain), returns)
             elif link.kind in _FORWARDS and link.url != via:
                 url_fps[i] = forwarded(link.url, url_fps[i], _form_fps(self._hop(via)))
         self.sink.submit(LinkBatch(accepted, hosts, url_fps, source))
 
     def _hop(self, url: str) -> bytes:
-        """Return *url* as a hop of a chain: the fingerprints of the URL and of its form."""
+        """Return *url* as a hop of a chain: fingerprints of the URL and of its comparison form."""
         fps = fingerprint(url), fingerprint(self.comparison_form(url))
         return b"".join(fp.to_bytes(8, "little") for fp in fps)
 
     def _redirect_refusal(self, target: str, chain: bytes) -> str | None:
-        """Return why the redirect to *target* is not followed, None if it is; *chain* led there."""
+        """Return why the redirect to *target*, after *chain*, is not followed; None if it is."""
         if _leads_back(target, chain):
             return "redirect_loop"
         redirects = (len(chain) - len(_index_hops(chain))) // _HOP_BYTES
         return "too_many_redirects" if redirects > self._rules.max_redirects else None
 
     def refuses_seed(self, url: str) -> bool:
-        """Return whether a filter refuses *url*, or rewrites it, as a seed."""
+        """Return whether a filter for seeds refuses or rewrites *url*."""
         (form,), ((_, why),) = self._rules.seed_filters.judge([url], 0, "")
         return why is not None or form != url
 
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
-        """Submit *seeds* at depth 0 and remember the ranks of their hosts.
+        """Submit *seeds* at depth 0, and record the ranks of their hosts.
 
         Raises FatalError when a crawl that must not leave its seeds has too many of them.
         """
@@ -240,27 +253,31 @@ class LinkSubmitter:
 
 
 def _keep_hint(link: Link, since: float) -> Link:
-    """Return *link*, keeping its modification time only if that is after *since*.
+    """Return *link*, keeping its modification time only if it is after *since*.
 
-    With 0 for *since*, and for sitemaps, no time is kept: visits for a reason of their own do not
-    know what a sitemap has said before.
+    With 0 for *since*, and for links to sitemaps, no time is kept, because then it is not known
+    which times the sitemap gave at the last visit.
     """
     is_hint = since and link.modified > since and link.kind != SITEMAP
     return link if is_hint or not link.modified else replace(link, modified=0.0)
 
 
 def _leads_back(url: str, chain: bytes) -> bool:
-    """Return whether *url* is in *chain*."""
+    """Return whether *url* is one of the hops in *chain*."""
     fp = fingerprint(url).to_bytes(8, "little")
-    return any(chain.startswith(fp, at) for at in range(0, len(chain), _HOP_BYTES))
+    return any(chain.startswith(fp, start) for start in range(0, len(chain), _HOP_BYTES))
 
 
 def _index_hop(url: str) -> bytes:
-    """Return the sitemap index *url* as a hop. A URL of the same form is not the same sitemap."""
+    """Return the sitemap index *url* as a hop of a chain.
+
+    The hop has no comparison form: another URL with the same form is not the same sitemap.
+    """
     return fingerprint(url).to_bytes(8, "little") + _NO_FORM
 
 
 def _hops(chain: bytes) -> list[bytes]:
+    """Split *chain* into its hops."""
     return [chain[i : i + _HOP_BYTES] for i in range(0, len(chain), _HOP_BYTES)]
 
 
@@ -270,7 +287,7 @@ def _index_hops(chain: bytes) -> bytes:
 
 
 def _form_fps(chain: bytes) -> set[int]:
-    """Return the fingerprints of the forms of the URLs in *chain*."""
+    """Return the fingerprints of the comparison forms of the URLs in *chain*."""
     return {int.from_bytes(hop[8:], "little") for hop in _hops(chain)}
 
 
@@ -279,17 +296,17 @@ def _sets_cookie(page: Page) -> bool:
 
 
 def _clear_urls(chain: bytes) -> bytes:
-    """Clear the URLs of *chain*, because a cookie was set: a redirect back to one is not a loop."""
+    """Remove the URLs from *chain*, because after a cookie was set, a redirect back is no loop."""
     return b"".join(_PASSED + hop[8:] for hop in _hops(chain))
 
 
 def forwarded(target: str, form_fp: int, forms: Collection[int], returns: int = 0) -> int:
-    """Return the fingerprint of the URL *target*, which others forward to.
+    """Return the fingerprint of the URL *target*, to which other URLs forward.
 
-    It is usually *form_fp*, the fingerprint of its form. If one of the forwarding URLs has the same
-    form (*forms*), such as a.test/?b&a forwarding to a.test/?a&b, that fingerprint belongs
-    to the redirect. The page behind it has not been fetched, and gets another one. So does a URL
-    each time that redirects with cookies have come back to it (*returns*).
+    Usually it is *form_fp*, the fingerprint of the target's comparison form. But a forwarding URL
+    may have the same form, such as a.test/?b&a, which forwards to a.test/?a&b. Then *form_fp*, one
+    of *forms*, already belongs to the redirect, and the page behind it needs another fingerprint.
+    So does a URL to which redirects that set cookies have come back, each time (*returns*).
     """
     if returns:
         return fingerprint(f"return {returns} to {target}")

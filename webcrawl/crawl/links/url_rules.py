@@ -1,7 +1,7 @@
-"""The URL rules of a crawl, from its settings: which URLs are refused.
+"""Builds the URL filters of a crawl from its settings.
 
-Called once, when the scheduler is built. settings.py says what each setting means,
-``webcrawl.urls`` what each filter does, and ``webcrawl.configuration`` how URLs are compared.
+Called once, when the scheduler is built. settings.py describes the settings, ``webcrawl.urls`` the
+filters, and ``webcrawl.configuration`` how URLs are compared.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 OPEN, SEEDS, DOMAIN = "open", "seeds", "domain"
 
-#: The built-in filters, each with its place.
+#: The names of the built-in filters, with their places in the order of URL_FILTERS.
 BUILT_IN = {
     "scheme": 100, "port": 200, "host_labels": 300, "length": 400, "segments": 500,
     "repeated_segments": 600, "growing_segments": 700, "parameters": 800, "listing_sort": 900,
@@ -60,12 +60,12 @@ BUILT_IN = {
 }  # fmt: skip
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-# Events are announced up to this many years ahead.
+# Calendar pages are accepted up to this many years ahead, because events are announced so early.
 _CALENDAR_YEARS = 5
 
 
 def scope_of(settings: BaseSettings) -> str:
-    """Return URL_SCOPE: OPEN, SEEDS (the seeds' sites) or DOMAIN (the page's own of them)."""
+    """Return URL_SCOPE: OPEN, SEEDS (all sites of seeds) or DOMAIN (only the page's own site)."""
     scope = settings.get("URL_SCOPE", OPEN)
     if scope not in (OPEN, SEEDS, DOMAIN):
         raise FatalError(f"URL_SCOPE must be {OPEN}, {SEEDS} or {DOMAIN}, not {scope!r}.")
@@ -82,36 +82,43 @@ def filters_of(
     own: Mapping[Any, OwnFilter] | None = None,
     sampled: Sampled = lambda *_: None,
 ) -> FilterTable:
-    """Build the filters of the settings and the user's *own*, in the order of URL_FILTERS.
+    """Build the built-in filters and the user's *own*, in the order of URL_FILTERS.
 
-    *for_seeds* builds those for URLs that the owner of the crawl has chosen: their ports are
-    refused only if the settings name others. *domains* are the seeds' sites, needed if URL_SCOPE is
-    not open; None leaves that check to the shard of the target. *sampled* as in ``FilterTable``.
+    for_seeds: build the filters for URLs that the owner of the crawl has chosen. They may have any
+        port, unless the settings name the allowed ones.
+    domains: the seeds' sites, needed if URL_SCOPE is not open; None leaves that check to the shard
+        of the target.
+    this_year: the current year, for the filter of calendar pages.
+    sampled: see ``FilterTable``.
+
     Raises FatalError with one sentence for an invalid setting.
     """
     own = own or {}
-    given = _built_in(settings, schemes, domains, this_year, for_seeds)
-    built_in = {one.name: one for one in given}
+    filters = _built_in_filters(settings, schemes, domains, this_year, for_seeds)
+    built_in = {url_filter.name: url_filter for url_filter in filters}
     max_depth = whole(settings, "URL_MAX_DEPTH", at_least=0)
+
+    # Consecutive built-in filters form one chain.
     stages: list[FilterChain | OwnFilter] = []
-    for is_own, keys in groupby(_places(settings), own.__contains__):
+    for is_own, keys in groupby(_keys_in_order(settings), own.__contains__):
         if is_own:
             stages += [own[key] for key in keys]
             continue
         names = [*keys]
-        run = [built_in[name] for name in names if name in built_in]
-        stages.append(FilterChain(run, max_depth=max_depth if "depth" in names else 0))
+        chain = [built_in[name] for name in names if name in built_in]
+        stages.append(FilterChain(chain, max_depth=max_depth if "depth" in names else 0))
+
     return FilterTable(stages, form=lambda url: normalize(url, schemes=schemes), sampled=sampled)
 
 
 def own_filters(crawler: Crawler) -> dict[Any, OwnFilter]:
-    """Build the user's own filters in URL_FILTERS, by their keys there.
+    """Build the user's own filters, by their keys in URL_FILTERS.
 
     Raises FatalError with one sentence for an object that is not a filter.
     """
     own: dict[Any, OwnFilter] = {}
     names = set(BUILT_IN)
-    for key in _places(crawler.settings):
+    for key in _keys_in_order(crawler.settings):
         if key in BUILT_IN:
             continue
         part = part_of(crawler, "URL_FILTERS", key, like=UrlProcessor)
@@ -126,8 +133,8 @@ def own_filters(crawler: Crawler) -> dict[Any, OwnFilter]:
     return own
 
 
-def _places(settings: BaseSettings) -> list[Any]:
-    """Return the keys of URL_FILTERS in order, without those that are switched off."""
+def _keys_in_order(settings: BaseSettings) -> list[Any]:
+    """Return the keys of URL_FILTERS, without filters that are switched off, by their places."""
     places = {**BUILT_IN, **dictionary(settings, "URL_FILTERS")}
     for key, place in places.items():
         if not (place is None or isinstance(place, (int, float))):
@@ -137,17 +144,19 @@ def _places(settings: BaseSettings) -> list[Any]:
     return sorted((key for key in places if places[key] is not None), key=places.__getitem__)
 
 
-def _built_in(
+def _built_in_filters(
     settings: BaseSettings,
     schemes: frozenset[str],
     domains: Container[str] | None,
     this_year: int,
     for_seeds: bool,
 ) -> list[Filter]:
+    """Build the built-in filters that the settings switch on, see ``filters_of``."""
     scope = scope_of(settings)
-    filters = _of_servers(settings, schemes, frozenset() if for_seeds else BAD_PORTS)
-    if most := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
-        filters.append(length_filter(most))
+    filters = _server_filters(settings, schemes, frozenset() if for_seeds else BAD_PORTS)
+
+    if max_bytes := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
+        filters.append(length_filter(max_bytes))
     filters += [
         segments_filter(),
         repeated_segments_filter(),
@@ -158,15 +167,18 @@ def _built_in(
         calendar_filter(this_year + _CALENDAR_YEARS),
         action_filter(),
     ]
+
     names = frozenset(name.lower() for name in words(settings, "URL_REFUSED_SEGMENTS"))
     if names:
         filters.append(segment_names_filter(names))
+
     endings = words(settings, "URL_REFUSED_EXTENSIONS")
     if endings:
         filters.append(
-            extension_filter(frozenset(one.removeprefix(".").lower() for one in endings))
+            extension_filter(frozenset(ending.removeprefix(".").lower() for ending in endings))
         )
-    filters += _patterns(settings)
+
+    filters += _pattern_filters(settings)
     if scope != OPEN and domains is not None:
         filters.append(whitelist_filter(domains))
     if scope == DOMAIN:
@@ -175,39 +187,43 @@ def _built_in(
 
 
 def redirect_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> FilterChain:
-    """Build the filters for redirects whose target is needed whatever the crawl's scope is.
+    """Build the filters for redirects whose targets are fetched regardless of the crawl's scope.
 
-    Such as that of a robots.txt, or of a spider's own Request: the site chooses the target. Raises
-    FatalError as ``filters_of``.
+    These are redirects of a robots.txt or of a spider's own Request, whose target the site chooses.
+    Raises FatalError like ``filters_of``.
     """
-    filters = _of_servers(settings, schemes)
-    if most := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
-        filters.append(length_filter(most))
+    filters = _server_filters(settings, schemes)
+    if max_bytes := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
+        filters.append(length_filter(max_bytes))
     return FilterChain(filters)
 
 
-def _of_servers(
+def _server_filters(
     settings: BaseSettings, schemes: frozenset[str], bad_ports: frozenset[int] = BAD_PORTS
 ) -> list[Filter]:
+    """Build the filters for schemes and ports."""
     ports = words(settings, "URL_PORTS")
     if not all(port.isdecimal() and int(port) < 1 << 16 for port in ports):
         raise FatalError(f"URL_PORTS must be port numbers, not {settings['URL_PORTS']!r}.")
     return [scheme_filter(schemes), port_filter(frozenset(map(int, ports)), bad_ports)]
 
 
-def _patterns(settings: BaseSettings) -> list[Filter]:
+def _pattern_filters(settings: BaseSettings) -> list[Filter]:
+    """Build the filters of the regular expressions in URL_RESTRICT_TO and URL_REFUSE."""
     filters: list[Filter] = []
-    for setting, kind in (("URL_RESTRICT_TO", restrict_filter), ("URL_REFUSE", pattern_filter)):
-        # Not getlist: a regular expression given with -s may have commas. Several are JSON.
+    for setting, make in (("URL_RESTRICT_TO", restrict_filter), ("URL_REFUSE", pattern_filter)):
+        # getlist would split a regular expression given with -s at its commas. A list of several
+        # expressions is given as JSON.
         value: Any = settings.get(setting) or []
         with suppress(TypeError, ValueError):
-            value = found if isinstance(found := json.loads(value), list) else value
-        expressions = [value] if isinstance(value, str) else [str(one) for one in value]
+            value = decoded if isinstance(decoded := json.loads(value), list) else value
+        expressions = [value] if isinstance(value, str) else [str(item) for item in value]
+
         if expressions:
-            many = setting == "URL_REFUSE" and len(expressions) > MAX_PATTERNS
-            more = "; EXCLUSION_FILE takes 10,000, one /EXPRESSION/ a line" if many else ""
+            is_too_many = setting == "URL_REFUSE" and len(expressions) > MAX_PATTERNS
+            hint = "; EXCLUSION_FILE takes 10,000, one /EXPRESSION/ a line" if is_too_many else ""
             try:
-                filters.append(kind(patterns_from(expressions)))
+                filters.append(make(patterns_from(expressions)))
             except ValueError as error:
-                raise FatalError(f"{setting} {error}{more}.") from error
+                raise FatalError(f"{setting} {error}{hint}.") from error
     return filters

@@ -1,9 +1,9 @@
 """Seed domains: the sites of the seeds, which limit the scope of a crawl if URL_SCOPE says so.
 
-The seed reader adds them; URL_SCOPE looks them up for each server that a link names for the first
-time. They are in a table of ``HostRanks``, with the site as the host: 12 bytes a site. They are
-durable before the seeds are submitted, so a resumed crawl knows the sites of seeds that it does not
-read again.
+They are added when seeds are read. The filters of URL_SCOPE look a site up when a link first names
+one of its servers. Sites are stored in a ``HostRanks`` table, each as if it were a host, in 12
+bytes. They are on disk before the seeds are submitted, so a resumed crawl also knows the sites of
+seeds that it does not read again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SeedDomains:
-    """A container of sites. *table* is opened, saved and closed by its owner."""
+    """The set of the seeds' sites. *table* is opened, saved and closed by its owner."""
 
     def __init__(self, table: HostRanks) -> None:
         self._table = table
@@ -30,10 +30,10 @@ class SeedDomains:
         return isinstance(site, str) and self._table.rank(site) > 0
 
     def add(self, hosts: Iterable[str]) -> None:
-        """Add the sites of *hosts*; one write, none if all are known.
+        """Add the sites of *hosts* in one write; writes nothing if all are known.
 
-        Raises FatalError if they do not all fit: the crawl would refuse some of its own seeds.
-        Raises OSError if the disk is full; then nothing was added.
+        Raises FatalError if the table is too small for them, because the crawl would refuse some of
+        its own seeds. Raises OSError if the disk is full; then nothing was added.
         """
         sites = {site_of(host) for host in hosts}
         self._table.add_many([(site, 1) for site in sites])

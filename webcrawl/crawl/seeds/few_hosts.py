@@ -1,4 +1,4 @@
-"""Detects when hardly any hosts have URLs left to fetch."""
+"""Detects when only few hosts have URLs left to fetch."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
     from webcrawl.crawl.shard.shards import Shards
 
-#: Finish reason of a crawl that ends because of it.
+#: Finish reason of a crawl that ends because few hosts are left.
 HAS_FEW_HOSTS = "closespider_few_hosts"
-#: File in JOBDIR with the URLs that were left.
+#: File in JOBDIR with the URLs that were not fetched.
 REMAINDER = "remainder.csv"
 
 
 class FewHosts:
-    """Detector of crawls with fewer than *fewest* hosts left for at least *secs* by *clock*.
+    """Detects when fewer than *min_hosts* hosts have been left for at least *secs* seconds.
 
-    A host counts while it has URLs waiting, ready, resting or in process; parked URLs do not count.
-    While the hosts of some URLs are not known yet, the time runs but is never up.
+    A host counts while it has URLs that are waiting or in process; parked URLs do not count. While
+    new URLs are still being sorted by host, the time runs on, but the result is False.
     """
 
-    def __init__(self, fewest: int, *, secs: float, clock: TimeSource) -> None:
-        self._fewest = fewest
+    def __init__(self, min_hosts: int, *, secs: float, clock: TimeSource) -> None:
+        self._min_hosts = min_hosts
         self._secs = secs
         self._clock = clock
         self._since: float | None = None
-        #: Whether there have ever been that many hosts.
+        #: Whether at least *min_hosts* hosts were left at some time.
         self.had_more = False
 
     def has_lasted(self, shards: Shards) -> bool:
-        """Look at *shards*, and return whether few hosts have been left for long enough.
-        O(shards)."""
-        if shards.hosts >= self._fewest:
+        """Check *shards*, and return whether few hosts have been left for long enough.
+
+        To be called repeatedly. O(shards).
+        """
+        if shards.hosts >= self._min_hosts:
             self._since, self.had_more = None, True
-        elif shards.has_fewer_hosts_than(self._fewest):
-            at = self._clock()
-            self._since = at if self._since is None else self._since
-            return at - self._since >= self._secs
+        elif shards.has_fewer_hosts_than(self._min_hosts):
+            time = self._clock()
+            self._since = time if self._since is None else self._since
+            return time - self._since >= self._secs
         return False

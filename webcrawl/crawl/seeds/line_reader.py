@@ -1,6 +1,6 @@
-"""Reader of the lines of one seed list, from a cursor on, in chunks, decompressed if gzip.
+"""Reads the lines of one seed list in chunks, starting at a cursor; decompresses gzip.
 
-Invariant: the cursor always stands before the first line that ``take`` has not returned.
+Invariant: the cursor always points to the first line that ``take`` has not returned.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from webcrawl.crawl.seeds.seed_line import MAX_LINE_BYTES
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHUNK_BYTES = 1 << 18  # read at a time: 12,000 lines of a domain list
-SKIP_BYTES = 1 << 21  # skipped at a time up to a saved cursor in gzip: about 20 ms
+#: Bytes read at a time: 12,000 lines of a domain list.
+CHUNK_BYTES = 1 << 18
+#: Bytes of gzip skipped at a time on the way to a saved cursor: about 20 ms.
+SKIP_BYTES = 1 << 21
 GZIP_MAGIC = b"\x1f\x8b"
-CHECKED_BYTES = 1 << 30  # checked when a list is opened: at most a few seconds
+#: Bytes checked for damage when a list is opened: at most a few seconds.
+CHECKED_BYTES = 1 << 30
 _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 _File = io.BufferedReader | io.BytesIO | gzip.GzipFile
 
@@ -31,16 +34,16 @@ class SourceCursor(msgspec.Struct):
     key: str  # "-", a URL, or the absolute path: a resumed crawl may start in another directory
     size: int
     mtime_ns: int
-    offset: int = 0  # of the next line, counted after decompression
-    line: int = 0  # lines before it
+    offset: int = 0  # of the next line, in the decompressed data
+    line: int = 0  # number of lines before the next one
     seeds: int = 0
     bad: int = 0
     done: bool = False
-    damage: str = ""  # why it cannot be decompressed to its end; the seeds after that are missing
+    damage: str = ""  # why the data cannot be decompressed to the end; later seeds are missing
 
 
 class BrokenGzip(Exception):  # noqa: N818 - it names the file's state
-    """Error of compressed data that ends early or is damaged; *line* is the cut last line."""
+    """Raised for gzip data that ends early or is damaged; *line* is its last, incomplete line."""
 
     def __init__(self, why: str, line: bytes) -> None:
         super().__init__(why)
@@ -48,9 +51,9 @@ class BrokenGzip(Exception):  # noqa: N818 - it names the file's state
 
 
 class LineReader:
-    """Reader of the lines of *source* from its cursor on; it advances the cursor.
+    """Reads the lines of *source*, starting at *cursor*, which it advances.
 
-    *source* is a file, or the only line itself; *name* is what the user wrote.
+    *source* is a file, or the only line itself; *name* is the source as the user wrote it.
     """
 
     def __init__(self, name: str, source: Path | bytes, cursor: SourceCursor) -> None:
@@ -60,21 +63,24 @@ class LineReader:
         self.ended = False
         self._file: _File | None = None
         self._broken: BrokenGzip | None = None
-        self._line = b""  # the part of the line at the cursor that was read, cut if too long
-        self._line_bytes = 0  # bytes read of that line
+        # The part read of the line at the cursor, cut if it is too long.
+        self._line = b""
+        # The number of bytes read of that line.
+        self._line_bytes = 0
 
     def take(self, limit: int) -> list[bytes]:
         """Return up to *limit* lines without line ends, from at most one chunk.
 
-        The list may be empty. An overlong line is cut, but stays longer than MAX_LINE_BYTES. Raises
-        BrokenGzip, after the lines before the damage, and OSError.
+        The list may be empty before the end. An overlong line is cut, but stays longer than
+        MAX_LINE_BYTES. Raises BrokenGzip, once the lines before the damage were returned, and
+        OSError.
         """
         lines: list[bytes] = []
         try:
             if self._file is None:
                 source = self.source
                 self._file = io.BytesIO(source) if isinstance(source, bytes) else opened(source)
-            if self._broken is None and not self._is_short_of(self.cursor.offset, self._file):
+            if self._broken is None and not self._move_towards(self.cursor.offset, self._file):
                 self._read(self._file, limit, lines)
         except _DAMAGE as error:
             self._broken = BrokenGzip(str(error), self._line)
@@ -83,15 +89,16 @@ class LineReader:
         return lines
 
     def _read(self, file: _File, limit: int, lines: list[bytes]) -> None:
-        left = CHUNK_BYTES
-        while left > 0 and len(lines) < limit and not self.ended:
-            piece = file.readline(left)
-            left -= len(piece)
-            self._line = (self._line + piece)[: MAX_LINE_BYTES + 1]
-            self._line_bytes += len(piece)
-            if piece and piece[-1:] != b"\n":
+        """Append up to *limit* lines of *file* to *lines*, and advance the cursor."""
+        bytes_left = CHUNK_BYTES
+        while bytes_left > 0 and len(lines) < limit and not self.ended:
+            data = file.readline(bytes_left)
+            bytes_left -= len(data)
+            self._line = (self._line + data)[: MAX_LINE_BYTES + 1]
+            self._line_bytes += len(data)
+            if data and data[-1:] != b"\n":
                 continue
-            self.ended = not piece
+            self.ended = not data
             if self._line_bytes:
                 lines.append(self._line.removesuffix(b"\n"))
                 self.cursor.line += 1
@@ -103,21 +110,21 @@ class LineReader:
             self._file.close()
 
     @staticmethod
-    def _is_short_of(offset: int, file: _File) -> bool:
-        """Move *file* one step towards *offset*, and return whether another step is needed.
+    def _move_towards(offset: int, file: _File) -> bool:
+        """Move *file* one step towards *offset*, and return whether more steps are needed.
 
-        Compressed data is decompressed again up to the offset, about 12 ms a megabyte.
+        Compressed data must be decompressed up to the offset, which takes 12 ms per megabyte.
         """
-        step = min(offset, file.tell() + SKIP_BYTES)
-        return file.tell() < offset and file.seek(step) == step < offset
+        target = min(offset, file.tell() + SKIP_BYTES)
+        return file.tell() < offset and file.seek(target) == target < offset
 
 
 def damage_of(path: Path) -> str:
-    """Return why the first CHECKED_BYTES of the list *path* cannot be read; empty if they can."""
+    """Return why the list *path* cannot be read; "" if it can. Checks only CHECKED_BYTES of it."""
     with opened(path) as file:
-        is_packed = isinstance(file, gzip.GzipFile)
+        is_compressed = isinstance(file, gzip.GzipFile)
         try:
-            while is_packed and file.tell() < CHECKED_BYTES and file.read(SKIP_BYTES):
+            while is_compressed and file.tell() < CHECKED_BYTES and file.read(SKIP_BYTES):
                 pass
         except _DAMAGE as error:
             return str(error)
@@ -125,7 +132,7 @@ def damage_of(path: Path) -> str:
 
 
 def opened(path: Path) -> io.BufferedReader | gzip.GzipFile:
-    """Open the file *path*, plain or gzip."""
+    """Open the seed list *path*, decompressing it if it is gzip."""
     with path.open("rb") as file:
-        zipped = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-    return gzip.open(path) if zipped else path.open("rb")
+        is_gzip = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+    return gzip.open(path) if is_gzip else path.open("rb")

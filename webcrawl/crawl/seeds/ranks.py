@@ -1,20 +1,20 @@
 """Ranks of hosts in the seed list, for the prioritizer.
 
-The seed reader adds them; ``rank`` is called for each link to another host. Invariant: the rank of
-a host is the best (smallest) it was ever added with, or 0 if it is unknown.
+They are added when seeds are read; ``rank`` is called for each link to another host. Invariant: the
+rank of a host is the best (smallest) with which it was ever added, or 0 if it is unknown.
 
-In memory: a sorted array of fingerprints (xxh3 of the name, 64 bits) and one of ranks, 12 bytes a
-host where a dict takes 100; and a dict of the newest hosts, which is merged into the arrays now and
-then. Two hosts with the same fingerprint share a rank. Among a million hosts the odds of one such
-pair are 1 to 37 million, and it costs one host its place in the queue.
+In memory there are a sorted array of fingerprints (xxh3 of the name, 64 bits) and an array of
+ranks: 12 bytes per host, where a dict takes 100. A dict has the newest hosts, which are merged into
+the arrays from time to time. Two hosts with the same fingerprint share a rank. Among a million
+hosts the odds of one such pair are 1 to 37 million, and it costs one host its place in the queue.
 
 On disk::
 
-    ranks.log   record log (storage/record_log.py); one record for each batch with a new host:
+    ranks.log   record log (storage/record_log.py), with one record for each batch with a new host:
                 (fingerprint u64 | rank u32) *, little-endian; the last pair of a host counts
 
-The log is append-only, so a snapshot is its size. Recovery takes all records before that, and the
-valid ones after it, because ``kill -9`` loses nothing.
+The log is append-only, so a snapshot is just its size. Recovery reads all records before that, and
+the valid ones after it, because a process killed by ``kill -9`` loses no records.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PAIR = np.dtype([("fingerprint", "<u8"), ("rank", "<u4")])
 assert PAIR.itemsize == 12
 _MAX_RANK = 0xFFFF_FFFF
-#: Hosts in the dict: 4 MB. Merging them with a million others takes 20 ms.
+#: Maximum number of hosts in the dict: 4 MB. Merging them with a million others takes 20 ms.
 MAX_RECENT = 1 << 15
 
 
@@ -53,30 +53,30 @@ decode_ranks = msgpack_decoder(RanksSnapshot)
 
 
 class HostRanks:
-    """The ranks of at most *capacity* hosts; later ones would be in the lowest class anyway.
+    """The ranks of at most *capacity* hosts. Later hosts would be in the lowest class anyway.
 
-    *recent* is the maximum number of the newest hosts, which are not merged into the arrays yet.
+    *recent* is the maximum number of new hosts that are not merged into the arrays yet.
 
-    Not thread-safe. A durable part: snapshot, written and forget as in crawl/job/jobdir.py.
+    Not thread-safe. A part that checkpoints save; for the methods see crawl/job/jobdir.py.
     """
 
     def __init__(self, *, path: Path, capacity: int = 1 << 20, recent: int = MAX_RECENT) -> None:
         self._path = path
         self._file = log_of(path)
         self.capacity = capacity
-        self._most_recent = recent
+        self._max_recent = recent
         self._written: set[Path] = set()
         self._log: RecordLog | None = None
         self._set_arrays(np.empty(0, np.uint64), np.empty(0, np.uint32))
 
     def resize(self, recent: int) -> None:
         """Keep at most *recent* of the newest hosts outside the arrays."""
-        self._most_recent = recent
+        self._max_recent = recent
 
     def load(self, snapshot: bytes | None) -> int:
-        """Open for reading only, and return the offset after the last record.
+        """Read the ranks of *snapshot*, and return the offset after the last record.
 
-        Changes nothing on disk.
+        Changes nothing on disk, so the ranks can only be looked up.
         """
         if snapshot is None:
             return HEADER_SIZE
@@ -86,9 +86,9 @@ class HostRanks:
         return end
 
     def open(self, snapshot: bytes | None) -> None:
-        """Restore the state of *snapshot* and what was added after it; None starts empty.
+        """Restore the ranks of *snapshot* and those added after it; None starts empty.
 
-        Blocks: a million hosts take a fifth of a second. Raises CorruptRecordError if the log is
+        Blocks: reading a million hosts takes 0.2 s. Raises CorruptRecordError if the log is
         damaged before the snapshot's end.
         """
         self._written.update(make_directory(self._path))
@@ -102,7 +102,7 @@ class HostRanks:
         return len(self._fingerprints) + len(self._recent)
 
     def rank(self, host: str) -> int:
-        """Return the rank of *host* in the seed list, 1 is the first; 0 if unknown."""
+        """Return the rank of *host* in the seed list; 1 is the first, 0 means unknown."""
         fingerprint, merged = _fingerprint(host), self._fingerprints
         index = bisect_left(merged, fingerprint)
         if index < len(merged) and merged[index] == fingerprint:
@@ -110,47 +110,51 @@ class HostRanks:
         return self._recent.get(fingerprint, 0)
 
     def add_many(self, pairs: Iterable[tuple[str, int]]) -> None:
-        """Add hosts with their ranks; the better rank of a host counts, and rank 0 is ignored.
+        """Add *pairs* of host and rank; the better rank of a host counts, and rank 0 is ignored.
 
-        One write, none if all are known; from then on it survives ``kill -9``. On OSError (disk
-        full) nothing was added.
+        Makes one write, or none if all are known. The ranks then survive ``kill -9``. Raises
+        OSError if the disk is full; then nothing was added.
         """
-        best: dict[int, int] = {}
+        best_ranks: dict[int, int] = {}
         for host, rank in pairs:
             if rank > 0:
                 fingerprint = _fingerprint(host)
-                best[fingerprint] = min(rank, best.get(fingerprint, _MAX_RANK))
-        room = self.capacity - len(self)
+                best_ranks[fingerprint] = min(rank, best_ranks.get(fingerprint, _MAX_RANK))
+
+        free_places = self.capacity - len(self)
         new_ranks: dict[int, int] = {}
-        merged: dict[int, int] = {}  # those for the arrays, by index
-        for (fingerprint, rank), index in zip(best.items(), self._indexes(best), strict=True):
-            known = self._recent.get(fingerprint, 0) if index < 0 else self._ranks[index]
-            if known:
-                if rank >= known:
+        changed_in_arrays: dict[int, int] = {}  # new ranks of hosts in the arrays, by index
+        for (fingerprint, rank), index in zip(
+            best_ranks.items(), self._indexes(best_ranks), strict=True
+        ):
+            known_rank = self._recent.get(fingerprint, 0) if index < 0 else self._ranks[index]
+            if known_rank:
+                if rank >= known_rank:
                     continue
-            elif room:
-                room -= 1
+            elif free_places:
+                free_places -= 1
             else:
                 continue
             new_ranks[fingerprint] = rank
             if index >= 0:
-                merged[index] = rank
+                changed_in_arrays[index] = rank
+
         if new_ranks:
             packed = np.empty(len(new_ranks), PAIR)
             packed["fingerprint"] = list(new_ranks)
             packed["rank"] = list(new_ranks.values())
-            self._opened().append(packed.tobytes())
+            self._open_log().append(packed.tobytes())
             self._written.add(self._file)
-            for index, rank in merged.items():
+            for index, rank in changed_in_arrays.items():
                 self._ranks[index] = rank
                 del new_ranks[self._fingerprints[index]]
             self._recent |= new_ranks
-            if len(self._recent) > self._most_recent:
+            if len(self._recent) > self._max_recent:
                 self._merge()
 
     def snapshot(self) -> bytes:
-        """Return the snapshot, a few bytes for any number of hosts."""
-        return msgspec.msgpack.encode(RanksSnapshot(self._opened().size))
+        """Return the snapshot: a few bytes, however many hosts there are."""
+        return msgspec.msgpack.encode(RanksSnapshot(self._open_log().size))
 
     def written(self) -> list[Path]:
         """Return files written since the last call, to be fsynced before publishing."""
@@ -159,21 +163,22 @@ class HostRanks:
         return paths
 
     def forget(self) -> None:
-        """Do nothing: no file is ever superseded."""
+        """Do nothing, because no file is ever replaced by a new one."""
 
     def close(self) -> None:
-        """Close the log, which contains everything added."""
+        """Close the log. All added ranks are in it already."""
         if self._log is not None:
             self._log.close()
 
-    def _opened(self) -> RecordLog:
+    def _open_log(self) -> RecordLog:
+        """Return the log, which must be open."""
         assert self._log is not None, "used before open"
         return self._log
 
     def _read(self, end: int) -> tuple[Pairs, int]:
-        """Return all pairs in the log, and the offset after the last.
+        """Return all pairs in the log, and the offset after the last one.
 
-        The log must be valid up to *end*.
+        Raises CorruptRecordError unless the log is valid up to *end*.
         """
         payloads: list[bytes] = []
         for records in (read_records(self._file, end=end), read_records(self._file, start=end)):
@@ -185,23 +190,26 @@ class HostRanks:
         return np.frombuffer(b"".join(payloads), PAIR), end
 
     def _indexes(self, fingerprints: Collection[int]) -> list[int]:
-        """Return the indexes of *fingerprints* in the arrays, -1 for those that are missing."""
-        held = np.asarray(self._fingerprints)
-        if not len(held):
+        """Return the index of each of *fingerprints* in the arrays; -1 if it is not there."""
+        known = np.asarray(self._fingerprints)
+        if not len(known):
             return [-1] * len(fingerprints)
         wanted = np.fromiter(fingerprints, np.uint64, len(fingerprints))
-        at = held.searchsorted(wanted)
-        found: list[int] = np.where(held.take(at, mode="clip") == wanted, at, -1).tolist()
-        return found
+        positions = known.searchsorted(wanted)
+        indexes: list[int] = np.where(
+            known.take(positions, mode="clip") == wanted, positions, -1
+        ).tolist()
+        return indexes
 
     def _merge(self) -> None:
+        """Merge the newest hosts into the arrays."""
         fingerprints = np.fromiter(self._recent, np.uint64)
         ranks = np.fromiter(self._recent.values(), np.uint32)
         order = np.argsort(fingerprints)
-        at = np.searchsorted(np.asarray(self._fingerprints), fingerprints[order])
+        positions = np.searchsorted(np.asarray(self._fingerprints), fingerprints[order])
         self._set_arrays(
-            np.insert(self._fingerprints, at, fingerprints[order]),
-            np.insert(self._ranks, at, ranks[order]),
+            np.insert(self._fingerprints, positions, fingerprints[order]),
+            np.insert(self._ranks, positions, ranks[order]),
         )
 
     def _set_arrays(
@@ -209,13 +217,13 @@ class HostRanks:
         fingerprints: np.ndarray[tuple[int], np.dtype[np.uint64]],
         ranks: np.ndarray[tuple[int], np.dtype[np.uint32]],
     ) -> None:
-        # An item of a memoryview is an int, and reading it takes half the time of an array item.
+        # Reading an item of a memoryview returns an int, in half the time of an array's.
         self._fingerprints, self._ranks = fingerprints.data, ranks.data
         self._recent: dict[int, int] = {}
 
 
 def _latest(pairs: Pairs) -> Pairs:
-    """Return *pairs* sorted by fingerprint, keeping the last pair of each."""
+    """Return *pairs* sorted by fingerprint, with only the last pair of each fingerprint."""
     pairs = pairs[np.argsort(pairs["fingerprint"], kind="stable")]
     is_last = np.ones(len(pairs), np.bool_)
     is_last[:-1] = pairs["fingerprint"][1:] != pairs["fingerprint"][:-1]
@@ -223,7 +231,7 @@ def _latest(pairs: Pairs) -> Pairs:
 
 
 def log_of(path: Path) -> Path:
-    """Return the log of the table in the directory *path*."""
+    """Return the path of the log of the table in the directory *path*."""
     return path / "ranks.log"
 
 

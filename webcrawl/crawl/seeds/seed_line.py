@@ -19,8 +19,8 @@ SEED = re.compile(
     r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^\s,;/?#\\]+(?:[/?#][^\x00-\x1f]*)?"
     r"|(?![0-9]+$|[^/?#]*://)[^\s,;@/?#\\]+(?:[/?#]\S*)?"
 )
-# Most lines, for which ``normalize_seed`` would only add the scheme. A last label that starts with
-# a letter is not an IPv4 address, and these ports are not the default of any scheme.
+# Matches most lines, for which ``normalize_seed`` would only add the scheme. It excludes IPv4
+# addresses, because the last label starts with a letter, and ports that are a scheme's default.
 USUAL = re.compile(
     r"(?:([0-9]{1,10}),)?+(https?://)?+"
     r"((?:[a-z0-9][a-z0-9-]*+\.)*+[a-z][a-z0-9-]*+(?::(?:[1-9]|[1-5][0-9]|6[0-4])[0-9]{3})?)/?+",
@@ -29,11 +29,14 @@ USUAL = re.compile(
 
 
 class BadLine(ValueError):  # noqa: N818 - named for the line, which is not an error of the crawl
-    """Error of a line without a seed; the message is the reason."""
+    """Raised for a line that should have a seed but has none; the message is the reason."""
 
 
 def parse_line(line: bytes) -> tuple[str, int | None] | None:
-    """Return the URL of a line, and its rank or None; None for an empty line. Raises BadLine."""
+    """Return (URL, rank or None) of *line*; None if it has no seed, like a comment.
+
+    Raises BadLine if the line is invalid.
+    """
     if len(line) > MAX_LINE_BYTES:
         raise BadLine(f"longer than {MAX_LINE_BYTES} bytes")
     if b"\0" in line:
@@ -42,10 +45,12 @@ def parse_line(line: bytes) -> tuple[str, int | None] | None:
         text = line.decode()
     except UnicodeDecodeError:
         raise BadLine("not UTF-8") from None
+
     usual = USUAL.fullmatch(text)
     if usual is not None:
         ranking, scheme, server = usual.groups()
         return f"{scheme or 'http://'}{server}/", int(ranking) if ranking else None
+
     text = text.removeprefix(BOM).strip()
     if not text or text[0] == "#":
         return None
@@ -53,6 +58,7 @@ def parse_line(line: bytes) -> tuple[str, int | None] | None:
         text = COMMENT.sub("", text)
     if '"' in text:
         text = _unquoted(text)
+
     ranked = RANKED.fullmatch(text)
     rank = int(ranked[1]) if ranked else None
     target = ranked[2] if ranked else text
@@ -67,7 +73,7 @@ def parse_line(line: bytes) -> tuple[str, int | None] | None:
 
 
 def fits_a_line(url: str, rank: int) -> bool:
-    """Return whether a seed list can represent *url* and *rank* in a line."""
+    """Return whether a line of a seed list can express *url* and *rank*."""
     try:
         return parse_line(f"{rank},{url}".encode()) == (url, rank)
     except BadLine:

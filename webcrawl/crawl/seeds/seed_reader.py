@@ -1,4 +1,4 @@
-"""Reader of a crawl's seeds: its sources, the progress in each, and their bad lines."""
+"""Reads a crawl's seeds from its sources, and keeps track of progress and bad lines."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ logger = logging.getLogger(__name__)
 
 STDIN = "-"
 SPOOL_NAME = "stdin.txt"
-LOGGED_BAD_LINES = 20  # in one run; further ones are counted
-LOGGED_BYTES = 80  # logged of a bad line
-_LOGGED_NAMES = 3  # logged of the lists that are new to a job
+#: Maximum number of bad lines logged in one run; further ones are only counted.
+LOGGED_BAD_LINES = 20
+#: Maximum number of bytes of a bad line in the log.
+LOGGED_BYTES = 80
+# Maximum number of new seed lists that the log names.
+_LOGGED_NAMES = 3
 SNAPSHOT_VERSION = 1
 
 
 class SeedsError(FatalError):
-    """Error of seeds that a crawl cannot start from."""
+    """Raised when a crawl cannot start because of its seeds."""
 
 
 class Seed(msgspec.Struct, frozen=True, gc=False):
@@ -60,18 +63,18 @@ _decode = msgpack_decoder(Snapshot)
 
 
 def split_sources(argument: str) -> list[str]:
-    """Return the sources that ``-a seeds=`` names: files, URLs, domains and -, joined by commas.
+    """Split *argument*, the value of ``-a seeds=``, at its commas, without repeated sources.
 
-    Repeated sources are dropped.
+    A source is a file, a URL, a domain or ``-`` for standard input.
     """
     return list(dict.fromkeys(part.strip() for part in argument.split(",") if part.strip()))
 
 
 class SeedReader:
-    """Reader of the seeds of all sources, in order.
+    """Reads the seeds of all *sources*, in order. Only one source is open at a time.
 
-    Construct it, call ``open``, then ``read`` until ``exhausted``, then ``close``. One source is
-    open at a time.
+    Call ``open``, then ``read`` until ``exhausted``, then ``close``. Standard input is first saved
+    to a file in *spool_dir*.
     """
 
     def __init__(self, *, sources: Sequence[str], spool_dir: Path, stdin: BinaryIO) -> None:
@@ -85,11 +88,11 @@ class SeedReader:
         self.seeds_bad = 0  # the stat seeds/bad
 
     def open(self, snapshot: bytes | None) -> None:
-        """Find all sources and continue from *snapshot*; None starts at the beginning.
+        """Find all sources, and continue from *snapshot*; None starts at the beginning.
 
-        Blocks: standard input is saved to its end, unless an earlier run of this job saved it, and
-        sources are read until the first seed is found. Raises SeedsError if a source not yet read
-        to its end cannot be read, or if none has a seed. May be called again with another snapshot.
+        Blocks until standard input was saved to its end, unless an earlier run of this job saved
+        it, and until the first seed was found. Raises SeedsError if a source that is not finished
+        cannot be read, or if no source has a seed. May be called again with another snapshot.
         """
         self.close()
         self._current = 0
@@ -98,8 +101,9 @@ class SeedReader:
         cursors = {cursor.key: cursor for cursor in saved.cursors}
         if not self._names:
             raise SeedsError("No seeds were named: give a file, as in -a seeds=hosts.txt.")
+
         self._sources = [self._find(name, cursors) for name in self._names]
-        new_names = [one.name for one in self._sources if one.cursor.key not in cursors]
+        new_names = [source.name for source in self._sources if source.cursor.key not in cursors]
         if cursors and new_names:
             logger.warning(
                 "This crawl was started with other seeds; added now: %s%s. To crawl these "
@@ -107,9 +111,10 @@ class SeedReader:
                 ", ".join(new_names[:_LOGGED_NAMES]),
                 " ..." if len(new_names) > _LOGGED_NAMES else "",
             )
+
         self._skip_done()
         if not self.seeds_read:
-            self._refuse_emptiness()
+            self._check_has_seeds()
         for sentence in self.damaged:
             logger.warning("seeds: %s", sentence)
 
@@ -120,7 +125,7 @@ class SeedReader:
 
     @property
     def exhausted(self) -> bool:
-        """Return whether nothing is left to read in this run."""
+        """Return whether all sources have been read as far as possible in this run."""
         return self._current == len(self._sources)
 
     @property
@@ -138,18 +143,22 @@ class SeedReader:
         return self.exhausted or not self._sources[self._current].cursor.line
 
     def add(self, names: Sequence[str]) -> None:
-        """Read the sources *names* as well, except known ones. Raises SeedsError as ``open``."""
-        known = set(self._names)
-        new_names = [name for name in names if name not in known]
+        """Also read the sources *names*, except those already known.
+
+        Raises SeedsError, like ``open``.
+        """
+        known_names = set(self._names)
+        new_names = [name for name in names if name not in known_names]
         self._sources += [self._find(name, {}) for name in new_names]
         self._names += new_names
 
     def read(self, limit: int) -> list[Seed]:
-        """Return the seeds of the next lines: at most *limit* lines and one chunk of a source.
+        """Read up to *limit* lines, and at most one chunk of a source; return the seeds in them.
 
-        Comments and bad lines count towards *limit*, so the list may be short or empty before
-        ``exhausted``. So may the first lists after a restart, which search for a place in gzip. A
-        source that breaks in the middle is logged and left; that raises nothing. About 2 us a line.
+        The list may be short or empty before ``exhausted``, because comments and bad lines count
+        towards *limit*. After a restart, lists are empty while a gzip file is decompressed up to
+        the cursor. If a source cannot be read to its end, that is logged and the next source
+        follows; nothing is raised. Takes about 2 us per line.
         """
         if self.exhausted:
             return []
@@ -157,8 +166,8 @@ class SeedReader:
         cursor = source.cursor
         seeds: list[Seed] = []
         try:
-            first = cursor.line + 1
-            for number, line in enumerate(source.take(limit), start=first):
+            first_number = cursor.line + 1
+            for number, line in enumerate(source.take(limit), start=first_number):
                 try:
                     parsed = parse_line(line)
                 except BadLine as bad:
@@ -169,14 +178,15 @@ class SeedReader:
                     seeds.append(Seed(url, number if rank is None else rank, source.name, number))
             cursor.done = is_over = source.ended
         except BrokenGzip as broken:
-            # The same bytes would break again: only a changed file is read again.
+            # Reading the same bytes again would fail again, so only a changed file is read again.
             cursor.done = is_over = True
             cursor.damage = str(broken)
             self._report(source, cursor.line + 1, broken.line, str(broken))
         except OSError as error:
-            # Not done: the next run continues from here.
+            # The cursor is not done, so the next run continues from here.
             is_over = True
             logger.error("seeds: cannot read the rest of %s: %s", source.name, _reason(error))  # noqa: TRY400 - a lost mount needs no traceback
+
         cursor.seeds += len(seeds)
         self.seeds_read += len(seeds)
         if is_over:
@@ -184,57 +194,60 @@ class SeedReader:
         return seeds
 
     def snapshot(self) -> bytes:
-        """Return the cursors, for ``open`` in a later run. Touches no disk."""
+        """Return the cursors, for ``open`` in a later run. Does not use the disk."""
         cursors = [source.cursor for source in self._sources]
         return msgspec.msgpack.encode(
             Snapshot(SNAPSHOT_VERSION, self.seeds_read, self.seeds_bad, cursors)
         )
 
     def written(self) -> list[Path]:
-        """Return no files: standard input was synced when it was saved."""
+        """Return an empty list, because saved standard input was already synced to disk."""
         return []
 
     def forget(self) -> None:
-        """Do nothing: a resumed crawl may name the input again."""
+        """Do nothing. Saved standard input is kept, because a resumed crawl may need it again."""
 
     def close(self) -> None:
         for source in self._sources:
             source.close()
 
     def _find(self, name: str, saved: dict[str, SourceCursor]) -> LineReader:
-        """Return the source *name* with its saved cursor, or a new one if the file has changed."""
+        """Return a reader of the source *name*, with its cursor in *saved* or a new one.
+
+        The cursor is new if the file has changed. Raises SeedsError if the source cannot be read.
+        """
         if _is_seed(name):
             line = name.encode()
             return LineReader(name, line, saved.get(name) or SourceCursor(name, len(line), 0))
         if name == STDIN:
             key = STDIN
             cursor = saved.get(key)
-            path = self._spool if cursor is not None and cursor.done else self._spooled()
+            path = self._spool if cursor is not None and cursor.done else self._save_stdin()
         else:
             path = Path(name).absolute()
             key = str(path)
             cursor = saved.get(key)
+
         try:
             status = _readable(path)
         except (OSError, ValueError) as error:
             if cursor is not None and cursor.done:
                 return LineReader(name, path, cursor)
-            # Under scrapyd that is the daemon's directory.
-            where = "" if path == Path(name) else f" (looked for in {Path.cwd()})"
-            where += ". It is not a URL or known domain either" if "/" not in name else ""
-            raise SeedsError(
-                f"Cannot read the seeds in {name}: {_reason(error)}{where}."
-            ) from error
-        fresh = SourceCursor(key, status.st_size, status.st_mtime_ns)
+            # The message names the working directory; under scrapyd that is the daemon's.
+            hint = "" if path == Path(name) else f" (looked for in {Path.cwd()})"
+            hint += ". It is not a URL or known domain either" if "/" not in name else ""
+            raise SeedsError(f"Cannot read the seeds in {name}: {_reason(error)}{hint}.") from error
+
+        new_cursor = SourceCursor(key, status.st_size, status.st_mtime_ns)
         if cursor is not None:
-            if (cursor.size, cursor.mtime_ns) == (fresh.size, fresh.mtime_ns):
+            if (cursor.size, cursor.mtime_ns) == (new_cursor.size, new_cursor.mtime_ns):
                 return LineReader(name, path, cursor)
             logger.warning("seeds: %s has changed and is read again from its start", name)
-        fresh.damage = damage_of(path)
-        return LineReader(name, path, fresh)
+        new_cursor.damage = damage_of(path)
+        return LineReader(name, path, new_cursor)
 
-    def _spooled(self) -> Path:
-        """Return the file with standard input. A run that died while saving it left none."""
+    def _save_stdin(self) -> Path:
+        """Save standard input to a file and return its path, unless an earlier run has saved it."""
         if self._spool.exists():
             logger.info("seeds: standard input was saved by an earlier run in %s", self._spool)
             return self._spool
@@ -247,40 +260,42 @@ class SeedReader:
             raise SeedsError(f"Cannot save standard input to {self._spool}: {why}.") from error
         return self._spool
 
-    def _refuse_emptiness(self) -> None:
-        """Raise SeedsError unless some source has a seed; moves no cursor."""
-        trouble = ""
+    def _check_has_seeds(self) -> None:
+        """Raise SeedsError unless some source has a seed. Cursors do not move."""
+        first_problem = ""
         for source in self._sources:
-            lines = LineReader(source.name, source.source, copy.copy(source.cursor))
+            reader = LineReader(source.name, source.source, copy.copy(source.cursor))
             try:
-                while not lines.ended:
-                    first = lines.cursor.line + 1
-                    for number, line in enumerate(lines.take(1000), start=first):
+                while not reader.ended:
+                    first_number = reader.cursor.line + 1
+                    for number, line in enumerate(reader.take(1000), start=first_number):
                         try:
                             if parse_line(line) is not None:
                                 return
                         except BadLine as bad:
-                            trouble = trouble or f" ({source.name}:{number}: {bad})"
+                            first_problem = first_problem or f" ({source.name}:{number}: {bad})"
             except (BrokenGzip, OSError) as error:
-                trouble = trouble or f" ({source.name}: {_reason(error)})"
+                first_problem = first_problem or f" ({source.name}: {_reason(error)})"
             finally:
-                lines.close()
+                reader.close()
+
         if STDIN in self._names:
             self._spool.unlink(missing_ok=True)  # the next run may have better input
-        raise SeedsError(f"No seeds in {', '.join(self._names)}{trouble}.")
+        raise SeedsError(f"No seeds in {', '.join(self._names)}{first_problem}.")
 
     def _report(self, source: LineReader, number: int, line: bytes, why: str) -> None:
+        """Count a bad line of *source*, and log it unless many were logged in this run."""
         source.cursor.bad += 1
         self.seeds_bad += 1
         self._logged += 1
         if self._logged <= LOGGED_BAD_LINES:
-            shown = line[:LOGGED_BYTES]
-            logger.warning("seeds: %s:%d: %s: %r", source.name, number, why, shown)
+            excerpt = line[:LOGGED_BYTES]
+            logger.warning("seeds: %s:%d: %s: %r", source.name, number, why, excerpt)
         elif self._logged == LOGGED_BAD_LINES + 1:
             logger.warning("seeds: further bad lines are only counted")
 
     def _finish_source(self, source: LineReader) -> None:
-        """Close *source* and go to the next one that is not done."""
+        """Close *source*, log its counts, and go to the next source that is not done."""
         source.close()
         cursor = source.cursor
         level = logging.WARNING if cursor.bad else logging.INFO
@@ -295,10 +310,9 @@ class SeedReader:
 
 
 def _is_seed(name: str) -> bool:
-    """Return whether *name* is itself a seed.
+    """Return whether *name* is itself a seed: a URL, or a domain with a known suffix.
 
-    That is a URL, or a domain with a known suffix if there is no such file. A mistyped
-    ``hosts.txt`` is not a seed.
+    An existing file is not a seed, nor is a mistyped ``hosts.txt``.
     """
     host = name.partition("/")[0].partition(":")[0]
     return "://" in name or (
@@ -307,7 +321,7 @@ def _is_seed(name: str) -> bool:
 
 
 def _readable(path: Path) -> os.stat_result:
-    """Return the status of *path*, a file that can be opened. Raises OSError."""
+    """Check that *path* is a file that can be opened, and return its status. Raises OSError."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         # Opening a named pipe would block.
@@ -317,6 +331,7 @@ def _readable(path: Path) -> os.stat_result:
 
 
 def _decoded(snapshot: bytes | None) -> Snapshot:
+    """Decode *snapshot*; None is an empty one. Raises SeedsError if it cannot be decoded."""
     if snapshot is None:
         return Snapshot(SNAPSHOT_VERSION, 0, 0, [])
     try:
@@ -331,5 +346,5 @@ def _decoded(snapshot: bytes | None) -> Snapshot:
 
 
 def _reason(error: Exception) -> str:
-    """Return the system's message, without number and path."""
+    """Return the operating system's message for *error*, without error number and path."""
     return str(getattr(error, "strerror", None) or error)

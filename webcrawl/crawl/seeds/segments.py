@@ -1,7 +1,8 @@
 """Segments of a queue: the numbered seed lists that ``scrapy queue-build`` makes.
 
-A crawl with ``-a offline=1`` fetches what they list and follows no links. It reads the next segment
-when few hosts are left. Its job directory remembers which were read, as for any seed list.
+A crawl with ``-a offline=1`` fetches the URLs in them and follows no links. It reads the next
+segment when few hosts are left. Its job directory records which segments were read, as for any seed
+list.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ def segments(directory: Path) -> list[Path]:
 
 
 def numbered_segment(directory: Path, number: int) -> Path:
-    """Return the segment *number* of the queue *directory*, 1 for the first."""
+    """Return the path of segment *number* of the queue *directory*; 1 is the first."""
     return directory / f"segment-{number:06d}.txt"
 
 
 class SegmentQueue:
-    """The queue in *directory*, for a crawl; *only* limits it to one segment.
+    """The queue in *directory*, read by one crawl; *only* limits it to one segment.
 
     When fewer than *min_hosts* hosts are left, the next segment is read. If there is none, the
-    crawl returns the remaining URLs, provided that it ever had that many hosts. So each crawl
-    fetches all of some hosts, and the last few hosts are fetched to their end.
+    crawl ends and returns the remaining URLs, provided that it once had that many hosts. A crawl
+    that never had, fetches all its URLs, so the last few hosts of a queue are not returned for
+    ever.
     """
 
     def __init__(self, *, directory: Path, min_hosts: int, only: Path | None = None) -> None:
@@ -68,10 +70,10 @@ class SegmentQueue:
         return [*map(str, [self._only] if self._only else segments(self.directory))]
 
     def should_continue(self, seeds: SeedReader, shards: Shards) -> bool:
-        """Return whether to go on reading from *seeds*, the reader of the segments.
+        """Return whether to read more from *seeds*, the reader of the segments.
 
-        At the end of the seeds it means whether to end the crawl. Adds segments that were made
-        meanwhile. Raises SeedsError.
+        Once all seeds are read, True means that the crawl should end. Segments that were made
+        meanwhile are added to *seeds*. Raises SeedsError.
         """
         if not seeds.begins_source:
             return True
@@ -81,6 +83,6 @@ class SegmentQueue:
         return self._few_hosts.had_more or not seeds.exhausted or shards.has_fewer_hosts_than(1)
 
     def remainder(self, jobdir: Path) -> Path:
-        """Return the file for the URLs that the crawl in *jobdir* returns."""
-        mark = hashlib.sha256(bytes(jobdir.absolute())).hexdigest()[:8]
-        return self.directory / f"remainder-{jobdir.name}-{mark}.txt"
+        """Return the path of the file for URLs that the crawl in *jobdir* did not fetch."""
+        digest = hashlib.sha256(bytes(jobdir.absolute())).hexdigest()[:8]
+        return self.directory / f"remainder-{jobdir.name}-{digest}.txt"

@@ -1,6 +1,6 @@
-"""Feeds new URLs from the eliminator through the gates to the frontier, in slices.
+"""Moves new URLs from the eliminator through admission to the frontier, in short slices of work.
 
-It also decides when parked URLs get another chance.
+It also decides when parked URLs are reconsidered.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from webcrawl.frontier.admission import Admission
     from webcrawl.seen.eliminator import Eliminator
 
-# One slice takes about this long, so that the reactor is never blocked for more than 50 ms.
+# Duration of one slice of work. It keeps the reactor from being blocked for more than 50 ms.
 _SLICE_SECS = 0.01
 _SLICE_ENTRIES = 256
-# A merge expected within this many seconds counts as soon: it may bring something to fetch.
+# A merge that is expected within this time may soon provide URLs to fetch.
 _SOON_SECS = 10.0
 
 
@@ -30,8 +30,8 @@ _SOON_SECS = 10.0
 class Feeder:
     """Feeds the frontier with the new URLs of the eliminator.
 
-    *clock* gives epoch seconds. Set *has_all_seeds* when there are no more seeds: until then an
-    empty frontier means nothing. *turns* decide when the eliminator merges.
+    *clock* returns epoch seconds. *turns* decide when the eliminator merges. Set ``has_all_seeds``
+    when there are no more seeds; until then an empty frontier does not mean that no URLs are left.
     """
 
     eliminator: Eliminator
@@ -42,9 +42,9 @@ class Feeder:
     has_all_seeds: bool = dataclasses.field(default=False, init=False)
 
     def open(self, *, awaits_seeds: bool) -> None:
-        """Start, now that the crawl is open.
+        """Start feeding. Called when the crawl is open.
 
-        *awaits_seeds*: the spider will say when all seeds are read.
+        *awaits_seeds* tells whether the spider will later report that all seeds are read.
         """
         self.admission.open()
         self.has_all_seeds = not awaits_seeds
@@ -52,19 +52,19 @@ class Feeder:
     @property
     def has_pending(self) -> bool:
         """Return whether submitted or parked URLs may still reach the frontier. O(1)."""
-        waits = bool(self.eliminator.waiting) or self.admission.may_admit
-        return waits or self.frontier.due.is_due
+        has_urls = bool(self.eliminator.waiting) or self.admission.may_admit
+        return has_urls or self.frontier.due.is_due
 
     @property
     def is_busy(self) -> bool:
-        """Return whether something is on its way to the frontier now."""
+        """Return whether some URLs can be moved to the frontier now."""
         frontier = self.frontier
         return self.eliminator.has_decided or bool(frontier.parked.due) or frontier.due.is_due
 
     def work(self, supply: Callable[[], Supply]) -> None:
-        """Do a slice of work on new URLs, and on URLs to be reconsidered.
+        """Spend a slice of work on new URLs, and on parked URLs to be reconsidered.
 
-        *supply* says how soon there is something to fetch in all shards that are crawled together.
+        *supply* returns how soon any shard of the crawl has a URL to fetch.
         """
         deadline = self.clock() + _SLICE_SECS
         while batch := self.eliminator.take(_SLICE_ENTRIES):
@@ -75,11 +75,11 @@ class Feeder:
             pass
 
     def supply(self) -> Supply:
-        """Return how soon there is something to fetch here that is not parked."""
+        """Return how soon this shard has a URL to fetch, not counting parked ones."""
         if not self.has_all_seeds:
             return Supply.NOW
         supply = self.frontier.supply
         if not self.eliminator.waiting:
             return supply
-        merges = self.eliminator.merging or self.turns.is_within(_SOON_SECS)
-        return min(supply, Supply.SOON if merges else Supply.LATER)
+        is_merge_near = self.eliminator.merging or self.turns.is_within(_SOON_SECS)
+        return min(supply, Supply.SOON if is_merge_near else Supply.LATER)

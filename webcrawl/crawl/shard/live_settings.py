@@ -1,4 +1,4 @@
-"""Settings that can change during a crawl: read at each use, so a new value applies immediately."""
+"""Settings that can change during a crawl: read at each use, so that changes apply immediately."""
 
 from __future__ import annotations
 
@@ -18,20 +18,24 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import DelayPolicy
 
-# Share of the workers for hosts of one registered domain while others wait: thousands of hosts of a
-# tarpit must not occupy all of them.
+# Share of the workers that one registered domain may occupy while other domains wait. Without it, a
+# tarpit with thousands of hosts could occupy all workers.
 _DOMAIN_SHARE = 0.1
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class LiveSettings:
-    """Settings that can change, one object for the whole process.
+    """Settings that can change during a crawl; one object for all shards of the process.
 
-    settings: those that it was read from. workers: CONCURRENT_REQUESTS. lease_secs:
-    FRONTIER_LEASE_SECS. grace_secs: SHUTDOWN_GRACE_SECS. item_secs: ITEM_TIMEOUT_SECS. delay: delay
-    policy of all shards; the built-in one lets factor, floor and ceiling be set. politeness: limits
-    to what hosts may ask for, for all shards. quotas: quotas of hosts and of domains, for all
-    shards. reputation: budget of domains, for all shards; not used if ``base`` is 0 at the start.
+    settings: the Scrapy settings that the values come from.
+    workers: CONCURRENT_REQUESTS.
+    lease_secs: FRONTIER_LEASE_SECS.
+    grace_secs: SHUTDOWN_GRACE_SECS.
+    item_secs: ITEM_TIMEOUT_SECS.
+    delay: the delay policy; the factor, floor and ceiling of the built-in one can be set.
+    politeness: limits of the pauses that hosts may ask for.
+    quotas: the quotas of hosts ("host") and of domains ("domain").
+    reputation: the page budget of domains; not used if ``base`` is 0 at the start.
     """
 
     settings: BaseSettings
@@ -46,7 +50,7 @@ class LiveSettings:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, *, delay: DelayPolicy) -> Self:
-        """Read the settings. Raises FatalError with one sentence for an invalid value."""
+        """Build from *settings*. Raises FatalError with one sentence for an invalid value."""
         return cls(
             settings=settings,
             workers=whole(settings, "CONCURRENT_REQUESTS", at_least=1),
@@ -56,32 +60,34 @@ class LiveSettings:
             delay=delay,
             politeness=PolitenessLimits.from_settings(settings),
             quotas={
-                word: Quota.from_settings(settings, word.upper()) for word in ("host", "domain")
+                name: Quota.from_settings(settings, name.upper()) for name in ("host", "domain")
             },
             reputation=ReputationBudget.from_settings(settings),
         )
 
     @property
     def hosts_of_domain(self) -> int:
-        """Return how many hosts of a registered domain may be in process while others wait."""
+        """Return how many hosts of one domain may be in process while other domains wait."""
         return max(1, int(_DOMAIN_SHARE * self.workers))
 
     def copy_from(self, other: LiveSettings) -> None:
-        """Copy the values of *other* into this object and into those that shards hold."""
+        """Copy the values of *other* into this object, and into its parts that shards refer to."""
         for name in ("settings", "workers", "grace_secs", "item_secs"):
             setattr(self, name, getattr(other, name))
-        for word, quota in self.quotas.items():
-            _copy(other.quotas[word], quota)
-        _copy(other.reputation, self.reputation)
-        _copy(other.politeness, self.politeness)
+        for name, quota in self.quotas.items():
+            _copy_fields(other.quotas[name], quota)
+        _copy_fields(other.reputation, self.reputation)
+        _copy_fields(other.politeness, self.politeness)
 
 
-def _copy(values: Any, into: Any) -> None:
-    for field in dataclasses.fields(values):
-        setattr(into, field.name, getattr(values, field.name))
+def _copy_fields(source: Any, target: Any) -> None:
+    """Copy all fields of the dataclass *source* to *target*, which has the same type."""
+    for field in dataclasses.fields(source):
+        setattr(target, field.name, getattr(source, field.name))
 
 
 def _lease_secs(settings: BaseSettings) -> float:
+    """Return FRONTIER_LEASE_SECS; raise FatalError unless it exceeds DOWNLOAD_TIMEOUT."""
     lease = number(settings, "FRONTIER_LEASE_SECS", at_least=1)
     timeout = number(settings, "DOWNLOAD_TIMEOUT", at_least=0)
     if lease <= timeout:

@@ -1,8 +1,8 @@
-"""Merge turns: which eliminator of a process merges before it is full, and when.
+"""Merge turns: decides which eliminator of a process merges before it is full, and when.
 
-A small crawl must not wait for T to fill. When workers are idle, or the front ends run low, the
-submitted URLs are looked up immediately. One shard merges at a time, in turn. However many shards
-there are, merging takes at most a tenth of the time.
+A small crawl must not wait until the buffer of an eliminator is full. When workers are idle, or the
+front ends have few URLs left, the submitted URLs are checked immediately. The shards merge one at a
+time, in turn. However many shards there are, merging takes at most a tenth of the time.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.seen.eliminator import Eliminator
 
-# Minimum time between the starts of two merges, in multiples of the time a merge took.
+# Minimum time between the starts of two merges, in multiples of the duration of the first.
 _PAUSE = 10
 
 
 class MergeTurns:
-    """Merge turns of one process. *clock* gives seconds.
+    """Starts the merges of the shards of one process. *clock* returns seconds.
 
-    Set *is_starving* when a worker found nothing to do.
+    Set ``is_starving`` when a worker found nothing to do.
     """
 
     def __init__(self, *, clock: TimeSource = now) -> None:
@@ -39,29 +39,31 @@ class MergeTurns:
         return self._next_at < self._clock() + secs
 
     def work(self, shards: Iterable[Shard]) -> None:
-        """Start a merge of the next of *shards*, if it is time.
+        """Start a merge in the next of *shards*, if URLs are needed and it is time.
 
-        Raises what stopped an earlier one.
+        Raises the error that stopped an earlier merge.
         """
         is_starving, self.is_starving = self.is_starving, False
-        at = self._clock()
+        time = self._clock()
         last = self._merging
         is_merging = last is not None and not last.is_abandoned and last.eliminator.merging
-        if at < self._next_at or is_merging:
+        if time < self._next_at or is_merging:
             return
+
         held = [*shards]
-        front = sum([one.frontier.front_size for one in held])
-        if not held or not (is_starving or front < held[0].live.workers):
+        front_size = sum([shard.frontier.front_size for shard in held])
+        if not held or not (is_starving or front_size < held[0].live.workers):
             return
-        # Shards after the last one come first.
-        for shard in sorted(held, key=lambda one: (one.number <= self._last, one.number)):
-            if _begins(shard.eliminator):
+
+        # The shards after the one that merged last come first.
+        for shard in sorted(held, key=lambda item: (item.number <= self._last, item.number)):
+            if _start_merge(shard.eliminator):
                 self._merging, self._last = shard, shard.number
-                self._next_at = at + _PAUSE * shard.eliminator.last_merge_secs
+                self._next_at = time + _PAUSE * shard.eliminator.last_merge_secs
                 return
 
 
-def _begins(eliminator: Eliminator) -> bool:
+def _start_merge(eliminator: Eliminator) -> bool:
     """Start a merge of *eliminator*, and return whether there was something to merge."""
     if not eliminator.waiting or eliminator.merging:
         return False

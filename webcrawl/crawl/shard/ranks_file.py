@@ -1,10 +1,10 @@
-"""Ranks of hosts or URLs from RANKS_FILE, which take precedence over those of the seed list.
+"""Ranks of hosts and URLs from RANKS_FILE, which take precedence over those of the seed list.
 
 ``scrapy pagerank`` writes such a file, even during the crawl; it is read again when it changes
-(storage/watched_rules.py). A URL gets its level when it reaches the front end, by the version in
+(storage/watched_rules.py). A URL gets its level when it reaches the front end, from the version in
 force at that time, and keeps it. A new version applies to new URLs and to retried ones.
 
-In memory: 12 bytes a line, sorted in place, and as many again while the file is read again.
+Memory: 12 bytes per line, sorted in place; twice as much while the file is read again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry, Prioritizer
 
-# line := rank "," (host | URL); a host quoted or not, an IPv6 address in brackets or not; headings
-# and comments are as in seed lists. *plain*: a host as it is normalized.
+# line := rank "," (host | URL). A host may be quoted, an IPv6 address may be in brackets; headings
+# and comments are as in seed lists. The group *plain* matches a host that is already normalized.
 _LINE = re.compile(
     r'"?([0-9]{1,10})"?\s*,\s*(?:"?(?P<plain>(?:[a-z0-9-]++\.)*+[a-z][a-z0-9-]*+)"?'
     r'|"?\[?(?P<host>[^\s"\[\]/,?#@\\]{1,253}?)\.?\]?"?|(?P<url>[A-Za-z][A-Za-z0-9+.-]*+://\S+))'
@@ -41,14 +41,14 @@ _FINGERPRINT_BYTES = 8
 _PAIR_BYTES = 12
 _PAIR = f"S{_PAIR_BYTES}"
 _pack_rank = struct.Struct(">I").pack
-# Normalizes any URL, quickly for the usual ones.
+# Normalizes any URL; fast for the usual ones.
 _normalized = ReferenceResolver("http://localhost/", schemes=SCHEMES).resolve
 #: Maximum number of lines in a file: 48 MB. Further lines are ignored.
 MAX_LINES = 1 << 22
 
 
 class Ranks:
-    """Ranks in one version of the file, of its first *limit* hosts and URLs."""
+    """The ranks of the first *limit* hosts and URLs in one version of the file."""
 
     def __init__(self, *, limit: int = MAX_LINES) -> None:
         self._limit = limit
@@ -62,7 +62,7 @@ class Ranks:
     def add(self, line: str) -> None:
         """Add the rank in *line*, if it has one.
 
-        Raises ValueError with the end of a sentence if the line is invalid.
+        Raises ValueError if the line is invalid; the message completes a sentence.
         """
         text = line.strip()
         if not text or text[0] == "#" or text in _HEADINGS:
@@ -78,29 +78,28 @@ class Ranks:
     def complete(self) -> None:
         """Sort the ranks, so that they can be looked up.
 
-        The better of two ranks of a name counts.
+        If a name has two ranks, the better one counts.
         """
         self._sorted = np.frombuffer(self._pairs, _PAIR)
         self._sorted.sort()
 
     def rank(self, url: str) -> int:
-        """Return the rank of *url*, or else of its host; 1 is the first.
-
-        0 means that neither is in the file.
-        """
+        """Return the rank of *url*, or else of its host; 1 is the first, 0 means no rank."""
         return (self._has_urls and self._find(url)) or self._find(host_of(url))
 
     def _find(self, name: str) -> int:
+        """Return the rank of the host or URL *name*; 0 if it is not in the file."""
         fingerprint = _fingerprint(name)
-        at = int(self._sorted.searchsorted(fingerprint)) * _PAIR_BYTES  # the first not smaller
-        end = at + _FINGERPRINT_BYTES
-        if self._pairs[at:end] != fingerprint:
+        # Without a rank after it, a fingerprint sorts before all pairs that begin with it.
+        start = int(self._sorted.searchsorted(fingerprint)) * _PAIR_BYTES
+        end = start + _FINGERPRINT_BYTES
+        if self._pairs[start:end] != fingerprint:
             return 0
-        return int.from_bytes(self._pairs[end : at + _PAIR_BYTES])
+        return int.from_bytes(self._pairs[end : start + _PAIR_BYTES])
 
 
 class RanksFile(RulesFile[Ranks]):
-    """The file *path* with its ranks; no ranks if it is None."""
+    """The rules file RANKS_FILE at *path*; None means that there are no ranks."""
 
     def __init__(self, *, path: Path | str | None, clock: TimeSource) -> None:
         super().__init__(
@@ -115,17 +114,17 @@ class RanksFile(RulesFile[Ranks]):
     def importance(self, url: str) -> float:
         """Return the importance of *url*: 1 / log2(1 + rank), at most 1.0.
 
-        Results of a search are discounted in the same way (DCG). A URL without a rank counts as the
-        one after the last; without a file all have 1.0.
+        The same formula discounts the results of a search (DCG). A URL without a rank counts as if
+        it came after the last; without a file all URLs have 1.0.
         """
         ranks = self.rules
         return 1 / math.log2(1 + (ranks.rank(url) or 1 + len(ranks)))
 
 
 class RankedPrioritizer:
-    """Prioritizer that replaces ranks by those of *file* for another *prioritizer*.
+    """Prioritizer that passes entries on to *prioritizer*, with their ranks from *file*.
 
-    A rank of the URL or host in *file* takes precedence over its rank in the seed list.
+    A rank of the URL or host in *file* takes precedence over the host's rank in the seed list.
     """
 
     def __init__(self, prioritizer: Prioritizer, file: RanksFile) -> None:

@@ -1,15 +1,17 @@
 """Shard: everything known about some registered domains, in one directory.
 
-A URL belongs to the shard of its host's registered domain, because budgets, reputation and the
-seeds' domains are kept by domain: shards.py. On disk, below ``shards/NN/``::
+A URL belongs to the shard of its host's registered domain (shards.py), because budgets, reputation
+and the seeds' domains are kept by domain. These are the directories in ``shards/NN/``::
 
     frontier   waiting URLs, and pauses of hosts: see frontier/
-    seen       fingerprints of URLs, content those of documents: see seen/
-    ranks      of the seeds' hosts, domains of the seeds: see seeds/ranks.py
+    seen       fingerprints of URLs: see seen/
+    content    fingerprints of documents: see seen/
+    ranks      ranks of the seeds' hosts: see seeds/ranks.py
+    domains    registered domains of the seeds, in the same format
     hosts      host records with robots.txt, counters and traps, in SQLite: see hosts/records/
 
-The host records are durable by themselves, and not part of checkpoints. ``kill -9`` loses at most
-their last two seconds, which can be found out again.
+The host records are saved continuously, not with checkpoints. ``kill -9`` loses at most the facts
+of the last two seconds, which can be learned again.
 """
 
 from __future__ import annotations
@@ -61,24 +63,24 @@ if TYPE_CHECKING:
     from webcrawl.revisit.visits import Visits
     from webcrawl.seen.content import ContentSeen
 
-# Sizes that are not settings: for all shards of a process together, and the minimum for one. Pauses
-# of hosts without a queue, 0.5 kB each; counters of domains, 0.4 kB.
+# Sizes that are not settings: (for all shards of a process together, minimum for one shard).
+# Pauses of hosts without a queue, 0.5 kB each; counters of domains, 0.4 kB each.
 _RESTS = (1 << 16, 1 << 10)
 _COUNTERS = (1 << 14, 1 << 8)
-# Fingerprints that the content-seen test has not moved to disk, 0.1 kB each.
+# Fingerprints in the content-seen test that are not on disk yet, 0.1 kB each.
 _DOCUMENTS = (1 << 16, 1 << 10)
-# robots.txt files in use.
+# Number and total size of the robots.txt files in use.
 _RULES = (1 << 13, 1 << 6)
 _RULES_BYTES = (1 << 26, 1 << 20)
-# Seed hosts that are not in the sorted table yet, 0.1 kB each.
+# Seed hosts that are not in the sorted arrays of ranks yet, 0.1 kB each.
 _NEW_RANKS = (1 << 15, 1 << 10)
-# KiB of the host records' file that SQLite caches. The filter of its keys takes twice as much, the
-# log half as much, and entries in the log are in memory twice.
+# KiB of the host records' file that SQLite caches. The filter of its keys takes twice as much. The
+# log takes half as much, and its entries are in memory twice.
 _DATABASE_KIB = (1 << 13, 1 << 7)
 
-# Note in the frontier's done log: what a restart must know about the page of a finished URL. Empty
-# for a page without content that counts. Later versions add fields, and never have eight bytes.
-# Little-endian:
+# Note in the frontier's done log: the facts about the page of a finished URL that a restart needs.
+# Empty if the page's content does not count as seen. Later versions may add fields, but must never
+# have eight bytes, like the oldest one. Little-endian:
 #   note := version u8 (1), content u64, fields of later versions
 #   note := content u64                                            before version 1
 _NOTE = struct.Struct("<BQ")
@@ -88,25 +90,27 @@ _FLUSH_SECS = 1.0
 
 
 class OwnedPart(Part, Protocol):
-    """A part that another component adds to a shard; opened and closed with the tables."""
+    """A part that another component adds to a shard; opened and closed along with the shard."""
 
     def open(self, saved: bytes | None) -> None:
-        """Restore the snapshot *saved*, None for a new shard, and what is newer on disk. Blocks.
+        """Restore the snapshot *saved*, and newer data on disk; None for a new shard. Blocks.
 
-        Raises as ``Shard.open``.
+        Raises the same exceptions as ``Shard.open``.
         """
         ...
 
     def close(self) -> None:
-        """Close its files. Idempotent, from any thread."""
+        """Close the part's files. May be called again, and from any thread."""
         ...
 
 
 class ShardTables(NamedTuple):
-    """The tables of URLs and seeds of one shard, named for their directories.
+    """The tables of URLs and seeds of one shard, with the names of their directories.
 
-    Duplicate URL eliminator, content-seen test, ranks of the seeds' hosts, registered domains of
-    the seeds.
+    seen: the duplicate URL eliminator.
+    content: the content-seen test.
+    ranks: the ranks of the seeds' hosts.
+    domains: the registered domains of the seeds.
     """
 
     seen: Eliminator
@@ -117,7 +121,7 @@ class ShardTables(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """Limits of hosts and domains; *gates* are the rules that make URLs wait, in order."""
+    """Limits of hosts and domains. ``gates`` are the rules that can park a URL, in order."""
 
     ledger: Ledger
     traps: TrapKeeper
@@ -129,7 +133,7 @@ class Budgets:
 class HostServices:
     """The per-host services of one shard: records, robots.txt, politeness, budgets, walls.
 
-    *addresses* is None when a proxy looks names up.
+    ``addresses`` is None when a proxy looks up the names of hosts.
     """
 
     records: HostRecords
@@ -145,15 +149,15 @@ class HostServices:
 class ShardSettings:
     """Settings of one shard.
 
-    number: from 0 on.
+    number: number of the shard, starting at 0.
     clock: epoch seconds that continue from one process to the next.
     key: POLITENESS_KEY.
-    is_limited: the crawl does not leave the domains of the seeds.
-    sizes: as in ``memory_budget.sizes``, for all shards of the process.
-    turns: the turns in which the eliminators of the process merge.
+    is_limited: whether the crawl stays within the domains of the seeds.
+    sizes: the result of ``memory_budget.sizes``, for all shards of the process.
+    turns: decides when the eliminators of the process merge.
     visits: schedules repeat visits of finished URLs; None if there are none.
-    needs_all_seeds: no URL is fetched before all seeds are known, because a link to a domain whose
-        seed comes later would be refused for good.
+    needs_all_seeds: whether no URL is fetched before all seeds are known. Otherwise a link to a
+        domain whose seed is read later would be refused for good.
     """
 
     number: int
@@ -168,15 +172,16 @@ class ShardSettings:
 
 
 class Shard:
-    """All state of a set of registered domains, in one directory.
+    """A shard: all state of a set of registered domains, in one directory. A ``LinkSink``.
 
-    The leases of its frontier carry it. A ``LinkSink``.
+    Each lease of its frontier refers to the shard.
 
-    number: its number in the crawl, from 0 on; *name* is its directory below ``shards``.
-    is_leaving: its URLs are no longer handed out; leases may still come back.
-    is_abandoned: it has left this process, and results that come back for it are ignored.
-    trusts_log: its done log may be trusted when it is opened: everything found in its finished
-        pages is in this directory, or in others that are unchanged.
+    number: number of the shard in the crawl, starting at 0.
+    name: name of its directory in ``shards``.
+    is_leaving: whether its URLs are no longer handed out; leases may still be completed.
+    is_abandoned: whether it has left this process, so that further results are ignored.
+    trusts_log: whether the done log may be trusted when the shard is opened. That is the case if
+        everything found in the finished pages is in this directory, or in unchanged others.
     """
 
     def __init__(
@@ -242,7 +247,7 @@ class Shard:
         return {"frontier": self.frontier, **self._tables._asdict(), **self._joined}
 
     def join(self, name: str, part: OwnedPart) -> None:
-        """Add *part* to the shard. To be called before ``open``."""
+        """Add *part* to the shard, with a directory *name*. To be called before ``open``."""
         self._joined[name] = part
 
     def resize(self, shards: int) -> None:
@@ -251,34 +256,34 @@ class Shard:
         Excess entries are dropped when something is added, or with the next merge.
         """
 
-        def part(name: str) -> int:
+        def share_of(name: str) -> int:
             return part_of(name, self.settings.sizes[name], shards=shards)
 
-        def even(sizes: tuple[int, int]) -> int:
+        def even_share(sizes: tuple[int, int]) -> int:
             return max(sizes[0] // shards, sizes[1])
 
-        self.frontier.resize(queues=part("queues"), rests=even(_RESTS))
+        self.frontier.resize(queues=share_of("queues"), rests=even_share(_RESTS))
         if isinstance(self.eliminator, Eliminator):  # a custom one has its own limits
             self.eliminator.resize(
-                buffer_size=part("SEEN_BUFFER_SIZE"), cache_size=part("SEEN_CACHE_SIZE")
+                buffer_size=share_of("SEEN_BUFFER_SIZE"), cache_size=share_of("SEEN_CACHE_SIZE")
             )
-        self.content.resize(even(_DOCUMENTS))
+        self.content.resize(even_share(_DOCUMENTS))
         for table in (self.ranks, self._tables.domains):
-            table.resize(even(_NEW_RANKS))
+            table.resize(even_share(_NEW_RANKS))
         self.hosts.records.resize(
-            size=part("hosts"),
-            robots_size=part("robots"),
-            counters=even(_COUNTERS),
-            database_kib=even(_DATABASE_KIB),
+            size=share_of("hosts"),
+            robots_size=share_of("robots"),
+            counters=even_share(_COUNTERS),
+            database_kib=even_share(_DATABASE_KIB),
         )
-        self.hosts.robots.robots.resize(size=even(_RULES), max_bytes=even(_RULES_BYTES))
+        self.hosts.robots.robots.resize(size=even_share(_RULES), max_bytes=even_share(_RULES_BYTES))
 
     def open(self, state: StateDirectory, *, forgets: bool = False) -> None:
         """Open all parts from the saved *state*, and attach them to it. Blocks.
 
-        With *forgets*, earlier contacts may not be on record. Raises CorruptRecordError,
-        NewerFormatError, OSError, and FatalError for a file of rules or another POLITENESS_KEY;
-        then nothing stays open.
+        *forgets* tells that the records of the last contacts may be missing. Raises
+        CorruptRecordError, NewerFormatError and OSError, and FatalError if a rules file is invalid
+        or a setting such as POLITENESS_KEY differs from the saved one; then nothing stays open.
         """
         try:
             self._open(state, forgets=forgets)
@@ -287,29 +292,34 @@ class Shard:
             raise
 
     def _open(self, state: StateDirectory, *, forgets: bool) -> None:
+        """Check that *state* belongs to a crawl with these settings, then do as ``open`` says."""
         if state.resumed and state.facts.get("seed", 0) != seed_in_use():
             raise FatalError(
                 f"{state.path} belongs to a job with another seed: move it into a new JOBDIR."
             )
+
         saved_key = state.facts.get("politeness_key", self.settings.key)
         if saved_key != self.settings.key:
             raise FatalError(
                 f"JOBDIR {state.path.parent.parent} holds a crawl with POLITENESS_KEY {saved_key}, "
                 f"not {self.settings.key}: continue with that, or choose another JOBDIR."
             )
+
         if self.settings.is_limited and state.resumed and not state.facts.get("knows_domains"):
             raise FatalError(
                 "This crawl was started with URL_SCOPE open, so the domains of its seeds are not "
                 "known: continue with that, or choose another JOBDIR."
             )
+
         if "clock_offset" in state.facts and not state.rebooted:
             self.clock.continue_from(state.facts["clock_offset"])
+
         self.hosts.records.open()
         for name, table in self._tables._asdict().items():
             table.open(state.saved(name))
         for joined, owned in self._joined.items():
             owned.open(state.saved(joined))
-        # Opened last: its log has pages that the content-seen test must be told again.
+        # Opened last, because the pages in its done log are passed to the content-seen test again.
         self.frontier.open(
             state.saved("frontier"),
             trust_done=self.trusts_log and not state.rebooted,
@@ -317,6 +327,7 @@ class Shard:
             # Contacts lost in a power failure happened before the machine booted.
             unlogged_until=self.clock() if forgets else self.clock.offset * state.rebooted,
         )
+
         for name, part in self.parts.items():
             state.attach(name, part)
         state.facts = {
@@ -328,11 +339,11 @@ class Shard:
 
     @property
     def ahead_secs(self) -> float:
-        """Return how far its clock is ahead of the process's clock."""
+        """Return how many seconds the shard's clock is ahead of the process's clock."""
         return self.clock.offset - now.offset
 
     def _commit_again(self, note: bytes) -> None:
-        """Mark the content of a page as seen that was finished since the last checkpoint."""
+        """Mark a page's content as seen. *note* is from the done log since the last checkpoint."""
         if content := content_of(note):
             self.content.commit(content)
 
@@ -346,23 +357,23 @@ class Shard:
     ) -> None:
         """Finish the URL of *lease*.
 
-        *content* is the fingerprint of its document, which counts as seen from now on, or 0.
-        *result* and *due* as in ``Frontier.finish``.
+        *content* is the fingerprint of its document, which now counts as seen; 0 if there is none.
+        For *result* and *due* see ``Frontier.finish``.
         """
         self.frontier.finish(lease, note=encode_note(content), result=result, due=due)
         if content:
             self.content.commit(content)
 
     def submit(self, batch: LinkBatch) -> None:
-        """Submit links to hosts of this shard, as ``LinkSink.submit``."""
+        """Submit *batch*, whose links lead to hosts of this shard, see ``LinkSink.submit``."""
         self.intake.submit(batch)
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
-        """Submit *entry*, of an ordinary Request, with the fingerprint *name*.
+        """Submit *entry*, made from an ordinary Request to a host of this shard.
 
-        Its host belongs to this shard. Without a fingerprint it bypasses the eliminator. Its
-        politeness key and rank are found here. Durable when it returns. Raises OSError when the
-        disk is full.
+        *name* is its fingerprint; without one the entry bypasses the eliminator. Sets the
+        politeness key and the rank of the entry, which is on disk when this returns. Raises OSError
+        when the disk is full.
         """
         host = POLITENESS_KEYS[self.settings.key](host_of(entry.url))
         entry = replace(entry, host=host, rank=self.ranks.rank(host))
@@ -373,20 +384,20 @@ class Shard:
 
     @property
     def awaits_seeds(self) -> bool:
-        """Return whether no URL may be fetched yet because more of its seeds may come."""
+        """Return whether fetching must wait because more seeds for this shard may arrive."""
         return self.settings.needs_all_seeds and not self.feeder.has_all_seeds
 
     def note_all_seeds_known(self) -> None:
-        """Mark all of its seeds as known."""
+        """Record that all seeds for this shard are known."""
         self.feeder.has_all_seeds = True
 
     def refusing(self) -> Counter[str]:
-        """Count, by outcome, the hosts with URLs that rest because they refused. O(such hosts)."""
+        """Count, by outcome, the hosts with URLs that pause after a refusal. O(such hosts)."""
         return self.hosts.politeness.refusals.resting(self.frontier.has_more)
 
     @property
     def state(self) -> ShardState:
-        """Return whether it hands out URLs, in one word."""
+        """Return the shard's state for reports: starting, running or leaving."""
         if self.is_leaving:
             return ShardState.LEAVING
         return ShardState.STARTING if self.awaits_seeds else ShardState.RUNNING
@@ -402,29 +413,30 @@ class Shard:
         return not (self.frontier.leased or self.frontier.in_process)
 
     def acquire(self, host: str | None = None) -> Lease[Shard] | None:
-        """Acquire a URL as ``Frontier.acquire`` does."""
+        """Lease a URL of a ready host, or of *host*, see ``Frontier.acquire``."""
         return self.frontier.acquire(host) if self.can_hand_out else None
 
     @property
     def has_pending(self) -> bool:
-        """Return whether anything waits, is leased, or may still reach the frontier. O(1)."""
+        """Return whether any URL waits, is leased, or may still reach the frontier. O(1)."""
         return bool(len(self.frontier) or self.frontier.leased or self.feeder.has_pending)
 
-    def drain(self, supply: Callable[[], Supply]) -> None:
+    def work(self, supply: Callable[[], Supply]) -> None:
         """Do a slice of background work: move new URLs to the frontier, write host records.
 
-        *supply* is how soon there is something to fetch in any shard. Raises OSError.
+        *supply* returns how soon any shard has a URL to fetch. Raises OSError.
         """
         self.feeder.work(supply)
-        at = self.clock()
-        if at - self._flushed_at >= _FLUSH_SECS:
-            self._flushed_at = at
+
+        time = self.clock()
+        if time - self._flushed_at >= _FLUSH_SECS:
+            self._flushed_at = time
             if self.hosts.records.failure is not None:
                 raise self.hosts.records.failure
             self.hosts.records.flush()
 
     def stats(self) -> dict[str, float]:
-        """Return figures by their names in the crawl's statistics."""
+        """Return the stats of this shard, keyed by their names in the crawl's stats."""
         return {
             **self.frontier.stats(),
             **self.eliminator.stats(),
@@ -448,10 +460,9 @@ class Shard:
             self.hosts.addresses.close()
 
     def close(self, on_error: Callable[[Exception], None]) -> None:
-        """Close all parts, when no thread works for them any more. Blocks; writes no checkpoint.
-        Idempotent.
+        """Close all parts, when no thread works for them any more. Blocks.
 
-        *on_error* is called with the errors of the parts.
+        Writes no checkpoint. May be called again. *on_error* is called with each error of a part.
         """
         if not self.is_abandoned and self.hosts.addresses is not None:
             self.hosts.addresses.close()
@@ -466,12 +477,15 @@ class Shard:
 
 
 def encode_note(content: int) -> bytes:
-    """Return the note of a page whose document has the fingerprint *content*, or 0."""
+    """Encode the note about a page; *content* is its document's fingerprint, or 0 for no note."""
     return _NOTE.pack(_NOTE_VERSION, content) if content else b""
 
 
 def content_of(note: bytes) -> int:
-    """Return the fingerprint in *note*, 0 if it has none. Raises NewerFormatError, struct.error."""
+    """Return the document's fingerprint in *note*; 0 if there is none.
+
+    Raises NewerFormatError, and struct.error if *note* is damaged.
+    """
     if not note:
         return 0
     version, content = _NOTE.unpack_from(note)

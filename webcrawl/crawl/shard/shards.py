@@ -1,12 +1,12 @@
 """The shards of a crawl that this process holds, by number.
 
-A URL belongs to the shard of its host's registered domain: a stable hash of the domain, modulo the
-number of shards of the crawl, which never changes. Shards can be added and removed while the
-process runs.
+A URL belongs to the shard of its host's registered domain. The shard's number is a stable hash of
+the domain, modulo the number of shards of the crawl, which never changes. Shards can be added and
+removed while the process runs.
 
-With one shard in the crawl, every call goes straight to it. With several, the time when each has a
-URL ready is remembered, and only shards that have changed are asked again. Shards with nothing on
-its way to their frontiers take turns in the background work.
+With one shard in the crawl, every call is passed directly to it. With several, the time at which
+each has a URL ready is stored, and only shards that have changed are asked again. In background
+work, shards without new URLs for their frontiers take turns.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Entry, Lease
 
-# Minimum number of shards without news that one slice of background work looks at.
-_DRAINED = 8
+# Minimum number of shards without new URLs that one slice of background work serves.
+_MIN_SERVED = 8
 _NEVER = math.inf
 # Stats that are the same in all shards.
 _NOT_SUMMED = frozenset({"reputation/round"})
 
 
 class NotHeldError(LookupError):
-    """Error of a URL whose shard this process does not hold."""
+    """Raised for a URL whose shard this process does not hold."""
 
 
 class Shards:
     """The shards held by this process, out of *number* in the crawl.
 
-    In a process that holds all of them it is a ``LinkSink``, which divides batches. *remote* makes
-    the connection to the processes that hold the others, from this object; None: there are none.
-    turns: those in which their eliminators merge.
+    In a process that holds all shards, this is a ``LinkSink``, which divides batches. *remote* is
+    called with this object and returns the connection to the processes that hold the other shards;
+    None if there are none. ``turns`` decides when the eliminators merge.
     """
 
     def __init__(
@@ -59,21 +59,21 @@ class Shards:
         remote: Callable[[Shards], RemoteShards] | None = None,
     ) -> None:
         self.number = number
-        #: Number of the shard of a host, held or not: 0.1 us for a host looked up recently.
+        #: Return the number of the shard of a host, held or not. 0.1 us for a recent host.
         self.number_of = lru_cache(maxsize=CACHED_HOSTS)(
             lambda host: (xxh3_64_intdigest(registered_domain(host).encode()) or 1) % number
         )
         self.turns = MergeTurns()
         self._held: dict[int, Shard] = {}
         self._only: Shard | None = None
-        # When each shard has a URL ready, by the clock of the process, as of its last change; and
-        # the shards that have changed since.
+        # When each shard has a URL ready, by the clock of the process.
         self._ready_at: dict[int, float] = {}
+        # Shards that have changed since that time was stored.
         self._changed: set[int] = set()
-        # Shards that had a URL ready at the last look, the longest waiting first.
-        self._line: deque[int] = deque()
+        # Shards that had a URL ready when last checked, the longest waiting first.
+        self._ready_shards: deque[int] = deque()
         self._slices = 0
-        # Counts of shards that have left, since they were added.
+        # What shards that have left have counted while they were held.
         self._counted_before: dict[str, float] = {}
         self.remote = None if remote is None else remote(self)
 
@@ -96,7 +96,7 @@ class Shards:
         self._changed.add(shard.number)
 
     def remove(self, shard: Shard) -> None:
-        """Remove *shard*."""
+        """Remove *shard*, but keep its counts for the stats of this run."""
         self._counted_before = summed(self._counted_before, _counts(shard))
         del self._held[shard.number]
         self._only = None
@@ -110,13 +110,13 @@ class Shards:
     # --- look-up
 
     def find(self, url: str) -> Shard | None:
-        """Return the shard of *url*, None if it is not held. 0.1 us if there is only one."""
+        """Return the shard of *url*; None if it is not held. 0.1 us if there is only one shard."""
         if self._only is not None:
             return self._only
         return self._held.get(self.number_of(host_of(url)))
 
     def held(self, number: int) -> Shard | None:
-        """Return the shard *number*, None if it is not held."""
+        """Return the shard with *number*; None if it is not held."""
         return self._held.get(number)
 
     def of(self, url: str) -> Shard:
@@ -129,7 +129,7 @@ class Shards:
     # --- in
 
     def submit(self, batch: LinkBatch) -> None:
-        """Submit *batch* as ``LinkSink.submit``.
+        """Submit *batch* to the shards of its links, see ``LinkSink.submit``.
 
         Raises NotHeldError for a shard that is not held.
         """
@@ -142,7 +142,7 @@ class Shards:
             self._held[number].submit(part)
 
     def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
-        """Requeue *entry* in its shard, as ``Frontier.requeue``."""
+        """Requeue *entry* in its shard, held or not, see ``Frontier.requeue``."""
         shard = self.find(entry.url)
         if shard is not None:
             shard.frontier.requeue(entry, ahead=ahead)
@@ -154,92 +154,98 @@ class Shards:
     # --- out
 
     def acquire(self) -> Lease[Shard] | None:
-        """Acquire a URL of a host that is ready, from the shards in turn; None when there is none.
+        """Lease a URL of a ready host, from the shards in turn; return None if no host is ready.
 
-        Otherwise as ``Frontier.acquire``.
+        See ``Frontier.acquire``.
         """
         if self._only is not None:
             return self._only.acquire()
-        line = self._line
-        for looks_again in (True, False):
-            while line:
-                shard = self._held.get(line.popleft())
+
+        ready_shards = self._ready_shards
+        for may_check_again in (True, False):
+            while ready_shards:
+                shard = self._held.get(ready_shards.popleft())
                 lease = None if shard is None else shard.acquire()
                 if shard is not None:
                     self._changed.add(shard.number)
                 if lease is not None:
                     return lease
-            if looks_again:
-                self._look()
-                at = now()
-                line.extend(
+
+            if may_check_again:
+                self._update_ready_times()
+                time = now()
+                ready_shards.extend(
                     sorted(
-                        [number for number, ready_at in self._ready_at.items() if ready_at <= at],
+                        [number for number, ready_at in self._ready_at.items() if ready_at <= time],
                         key=self._ready_at.__getitem__,
                     )
                 )
         return None
 
     def ready_at(self) -> float | None:
-        """Return when to try ``acquire`` again, by the clock of the process.
+        """Return when to try ``acquire`` again, by the clock of the process; None if never.
 
-        Otherwise as ``Frontier.ready_at``.
+        See ``Frontier.ready_at``.
         """
         if self._only is not None:
             only_at = self._only.frontier.ready_at() if self._only.can_hand_out else None
             return None if only_at is None else only_at - self._only.clock() + now()
-        self._look()
-        at = min(self._ready_at.values(), default=_NEVER)
-        return None if at == _NEVER else at
+        self._update_ready_times()
+        time = min(self._ready_at.values(), default=_NEVER)
+        return None if time == _NEVER else time
 
-    def _look(self) -> None:
-        """Ask shards that have changed when they have something ready."""
+    def _update_ready_times(self) -> None:
+        """Ask the shards that have changed when they will have a URL ready."""
         for number in self._changed:
             shard = self._held.get(number)
             if shard is not None:
-                at = shard.frontier.ready_at() if shard.can_hand_out else None
-                self._ready_at[number] = _NEVER if at is None else at - shard.ahead_secs
+                time = shard.frontier.ready_at() if shard.can_hand_out else None
+                self._ready_at[number] = _NEVER if time is None else time - shard.ahead_secs
         self._changed.clear()
 
     def expire(
         self, older_than: float, *, except_if: Callable[[Lease[Shard]], bool]
     ) -> list[Lease[Shard]]:
-        """Expire leases in all shards, as ``Frontier.expire``."""
+        """Take back overdue leases in all shards, see ``Frontier.expire``."""
         busy = [shard.frontier for shard in self._held.values() if not shard.is_idle]
-        found = (frontier.expire(older_than, except_if=except_if) for frontier in busy)
-        return [lease for leases in found for lease in leases]
+        expired = (frontier.expire(older_than, except_if=except_if) for frontier in busy)
+        return [lease for leases in expired for lease in leases]
 
     # --- background work
 
-    def drain(self, soonest: Supply = Supply.NONE) -> None:
-        """Do a slice of background work.
+    def work(self, soonest: Supply = Supply.NONE) -> None:
+        """Do a slice of background work for the held shards. Called often.
 
-        It serves each shard that has something new, and some of the others in turn. A reputation
-        round starts for all shards together, when there is nothing else to fetch in any. *soonest*
-        says how soon there is something in other processes.
+        It serves each shard that has new URLs, and some of the others in turn. When no shard has
+        anything else to fetch, a reputation round starts for all of them together. *soonest* tells
+        how soon there is a URL to fetch in other processes.
         """
         if self._only is None:
             soonest = min(soonest, self.supply)
+
         self._slices += 1
-        rounds = max(1, len(self._held) // _DRAINED)
-        for place, shard in enumerate(self, start=self._slices):
-            if place % rounds and not shard.feeder.is_busy:
+        # A shard without new URLs is served in one of this many slices.
+        interval = max(1, len(self._held) // _MIN_SERVED)
+        for position, shard in enumerate(self, start=self._slices):
+            if position % interval and not shard.feeder.is_busy:
                 continue
-            shard.drain(lambda: min(soonest, shard.feeder.supply()))  # noqa: B023  # called at once
+            shard.work(lambda: min(soonest, shard.feeder.supply()))  # noqa: B023  # called at once
             if self._only is None:
                 soonest = min(soonest, shard.feeder.supply())
                 # Parked URLs may have been released, and the shard may have begun to hand out URLs.
                 self._changed.add(shard.number)
+
         self.turns.work(self)
+
         domains = [shard.hosts.records.domains for shard in self]
-        latest = max([one.current_round for one in domains], default=0)
-        for one in domains:
-            if one.current_round < latest:
-                one.begin_round(latest, counted_since=one.counted_since)
+        latest_round = max([counters.current_round for counters in domains], default=0)
+        for counters in domains:
+            if counters.current_round < latest_round:
+                counters.begin_round(latest_round, counted_since=counters.counted_since)
 
     @property
     def supply(self) -> Supply:
-        """Return how soon there is something to fetch in the held shards. At most O(shards)."""
+        """Return how soon one of the held shards has a URL to fetch. At most O(shards)."""
         soonest = Supply.NONE
         for shard in self._held.values():
             soonest = min(soonest, shard.feeder.supply())
@@ -248,40 +254,43 @@ class Shards:
         return soonest
 
     def note_idle_worker(self) -> None:
-        """Note that a worker found nothing to do."""
+        """Record that a worker found nothing to do, so that a merge may start."""
         self.turns.is_starving = any(shard.can_hand_out for shard in self._held.values())
 
     # --- counts
 
     @property
     def all_rest(self) -> bool:
-        """Return whether URLs are waiting, all of them for hosts that pause or are in process."""
+        """Return whether URLs wait, but only for hosts that are in their pause or in process."""
         busy = [shard.frontier for shard in self._held.values() if len(shard.frontier)]
         return bool(busy) and all(frontier.all_rest for frontier in busy)
 
     @property
     def leased(self) -> int:
-        """Return the number of URLs handed out and not finished."""
+        """Return the number of URLs that are handed out and not completed."""
         return sum([shard.frontier.leased for shard in self._held.values()])
 
     @property
     def is_full(self) -> bool:
-        """Return whether an eliminator wants the sources of URLs to pause."""
+        """Return whether the sources of URLs should pause, because an eliminator is full."""
         return any(shard.eliminator.is_full for shard in self._held.values())
 
     @property
     def has_pending(self) -> bool:
-        """Return whether anything waits, is leased, or may still reach a frontier. O(shards)."""
+        """Return whether any URL waits, is leased, or may still reach a frontier. O(shards)."""
         return any(shard.has_pending for shard in self._held.values())
 
     @property
     def next_due(self) -> float | None:
-        """Return when the next repeat visits are due, in epoch seconds, or None. O(shards)."""
+        """Return when the next repeat visit is due, in epoch seconds; None if none. O(shards)."""
         times = [shard.frontier.due.next_at for shard in self._held.values()]
         return min((at for at in times if at is not None), default=None)
 
     def has_fewer_hosts_than(self, number: int) -> bool:
-        """Return whether fewer than *number* hosts have URLs to fetch; parked ones do not count."""
+        """Return whether fewer than *number* hosts have URLs to fetch, not counting parked URLs.
+
+        False while some URLs are not yet sorted by host.
+        """
         held = self._held.values()
         if any(shard.frontier.front_size or shard.eliminator.waiting for shard in held):
             return False
@@ -294,24 +303,24 @@ class Shards:
 
     @property
     def awaits_seeds(self) -> bool:
-        """Return whether a shard hands out nothing before all seeds are known."""
+        """Return whether some shard does not hand out URLs until all seeds are known."""
         return any(shard.awaits_seeds for shard in self._held.values())
 
     def stats(self) -> dict[str, float]:
-        """Return sums over the shards, by their names in the crawl's statistics.
+        """Return the sums of the shards' stats, keyed by their names in the crawl's stats.
 
-        Counts of this run include those of shards that have left.
+        The counts of this run include those of shards that have left.
         """
         stats = [shard.stats() for shard in self]
-        same = {name: number for one in stats[:1] for name, number in one.items()}
-        rounds = {name: number for name, number in same.items() if name in _NOT_SUMMED}
-        return summed(self._counted_before, *stats) | rounds
+        first = {name: value for values in stats[:1] for name, value in values.items()}
+        not_summed = {name: value for name, value in first.items() if name in _NOT_SUMMED}
+        return summed(self._counted_before, *stats) | not_summed
 
 
 def _counts(shard: Shard) -> dict[str, float]:
-    """Return the counts of *shard*, and 0 for each size.
+    """Return the stats of *shard*, with 0 for each size.
 
-    Otherwise the last value of a size would stay in the stats.
+    Only counts remain valid when a shard has left. A 0 keeps a stale size out of the stats.
     """
     return {
         name: number if name.startswith(COUNTED) else 0 for name, number in shard.stats().items()

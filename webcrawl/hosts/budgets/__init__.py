@@ -1,1 +1,1 @@
-"""Budgets of hosts and domains: quotas, reputation, depths, traps."""
+"""Limits of hosts and domains: quotas, reputation, depths, traps."""

@@ -1,6 +1,6 @@
-"""The order of depths in crawls with a maximum depth.
+"""Fetches URLs in the order of their depths, in crawls with a maximum depth.
 
-A URL counts as seen with the depth at which it was first found, so short paths must be found first.
+A URL keeps the depth at which it was first found, so short paths to it must be found first.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry
 
 
-# The fraction of a depth's hosts, the largest, that the next depth does not wait for.
+# The next depth does not wait for this fraction of the hosts, those with the most URLs.
 _LARGEST_HOSTS = 0.05
-# Seconds in which links to domains may still admit URLs that the reputation gate holds.
+# Seconds to wait, because new links may still make the reputation gate release URLs.
 _SETTLE_SECS = 2.0
 # Seconds, so that a single contact that takes several does not delay the next depth.
 _FAR_SECS = 10.0
@@ -29,10 +29,10 @@ _FAR_SECS = 10.0
 class DepthOrder(Gate):
     """Gate that holds URLs deeper than the depth being fetched, for URL_MAX_DEPTH.
 
-    The next depth begins when, for two seconds, 19 of 20 hosts have had no URLs left and no new
-    ones have been *coming* from the eliminator. It also begins when all remaining hosts have been
-    far off (``Supply``) for ten seconds. *hosts* returns the number of hosts that have URLs, plus
-    the pages in process.
+    *hosts* returns the number of hosts that have URLs, plus the pages in process. *coming* returns
+    the number of URLs in the eliminator. The next depth starts when, for two seconds, 19 of 20
+    hosts have had no URLs left and no URLs have been in the eliminator. It also starts when all
+    remaining hosts have been far off (``Supply``) for ten seconds.
     """
 
     name = "depth"
@@ -45,24 +45,26 @@ class DepthOrder(Gate):
         self._coming = coming
         self._clock = clock
         self._depth: float = 0
-        # The smallest depth that is held, and the most hosts that the current one had.
+        # The smallest depth of the URLs that are held.
         self._next = math.inf
+        # The maximum number of hosts that the current depth had.
         self._max_hosts = 0
-        # When more hosts last had URLs, and when some of them were last not far off.
+        # When many hosts last had URLs, and when some host was last not far off.
         self._many_at = self._near_at = clock()
 
     def holds(self, entry: Entry) -> bool:
+        """Return whether *entry* is deeper than the depth being fetched."""
         if entry.depth <= self._depth:
             return False
         self._next = min(self._next, entry.depth)
         return True
 
     def stops(self, entry: Entry) -> bool:  # noqa: ARG002  # part of the interface
-        """Return False: a URL that was admitted stays so."""
+        """Return False, because a URL that was admitted is not held later."""
         return False
 
     def needs_pass(self, supply: Supply) -> bool:
-        """Return whether the next depth begins."""
+        """Return whether the next depth starts, so that the held URLs are checked again."""
         hosts, now = self._hosts(), self._clock()
         self._max_hosts = max(self._max_hosts, hosts)
         if supply < Supply.LATER:

@@ -1,12 +1,12 @@
 """Quotas: limits on the pages and bytes fetched from a host or a registered domain.
 
-Counts of hosts are in their host records, those of domains in counters. A ``kill -9`` loses the
-counts of the last two seconds, and counts pages in process twice. URLs over quota are parked, for a
-run with a larger one.
+Counts of hosts are in their host records, counts of domains in counters. After ``kill -9`` the
+counts of the last two seconds are lost, and pages in process are counted twice. URLs over quota are
+parked, for a run with a larger quota.
 
-Invariants: a URL is counted when its download begins, before a gate decides about another one of
-its domain. A quota of pages is never exceeded; one of bytes only by the downloads that were under
-way when it was reached.
+Invariants: a URL is counted when its download begins, before a gate decides about another URL of
+its domain. A quota of pages is never exceeded, and a quota of bytes only by downloads that were in
+progress when it was reached.
 """
 
 from __future__ import annotations
@@ -29,37 +29,40 @@ if TYPE_CHECKING:
 
 
 class Ledger:
-    """Pages and bytes fetched so far, per host and per registered domain. 4 µs for each page.
+    """Counts the pages and bytes fetched per host and per registered domain. 4 µs for each page.
 
-    The entry's host counts, whatever its politeness key is. Visits of URLs that were finished
-    before do not count.
+    Pages count for the host of their URL, even if its politeness key is another name. Repeat visits
+    do not count.
     """
 
     def __init__(self, records: HostRecords) -> None:
         self._records = records
 
     def note_start(self, entry: Entry) -> None:
-        """Count the download of *entry*, which begins; a retry is not counted again."""
+        """Count the download of *entry*, which is starting; retries are not counted again."""
         if not entry.attempts:
             self._count(entry, 1, 0)
 
     def put_back(self, entry: Entry) -> None:
-        """Stop counting a download that was not made and will be begun again."""
+        """Subtract the download of *entry*, which was not completed and will be started again."""
         if not entry.attempts:
             self._count(entry, -1, 0)
 
     def note_received(self, entry: Entry, size_bytes: int) -> None:
-        """Add received bytes of the body of *entry*."""
+        """Add *size_bytes* to the bytes received for *entry*."""
         self._count(entry, 0, size_bytes)
 
     def _count(self, entry: Entry, pages: int, size_bytes: int) -> None:
+        """Add *pages* and *size_bytes* to the counts of the host and the domain of *entry*."""
         if entry.history:
             return
+
         host = host_of(entry.url)
         record = self._records.get(host)
         record.begun += pages
         record.received += size_bytes
         self._records.put(record)
+
         domain = registered_domain(host)
         counter = self._records.domains.find(domain)
         counter.pages += pages
@@ -69,9 +72,9 @@ class Ledger:
 
 @dataclasses.dataclass(slots=True)
 class Quota:
-    """Maximum pages and bytes of a host or a domain; 0 means no limit.
+    """Maximum number of pages and bytes of a host or a domain; 0 means no limit.
 
-    May change during a crawl.
+    It may be changed during a crawl.
     """
 
     pages: int
@@ -79,7 +82,7 @@ class Quota:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, word: str) -> Self:
-        """Read BUDGET_<*word*>_PAGES and BUDGET_<*word*>_BYTES.
+        """Build from BUDGET_<*word*>_PAGES and BUDGET_<*word*>_BYTES.
 
         Raises FatalError for a bad value.
         """
@@ -91,10 +94,10 @@ class Quota:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class BudgetGate(Gate):
-    """Gate of a quota: holds URLs once their host or domain has used it up.
+    """Gate that holds URLs of hosts or domains that have used up their quota.
 
-    *used* returns how many pages and bytes the host or domain of an entry has had. *policy_pages*
-    returns the quota of pages that a host policy sets for a URL, or None for that of the settings.
+    *used* returns the pages and bytes fetched from the host or domain of an entry. *policy_pages*
+    returns the quota of pages that a host policy sets for a URL; None for that of the settings.
     """
 
     name: str
@@ -103,6 +106,7 @@ class BudgetGate(Gate):
     policy_pages: Callable[[str], int | None] | None = None
 
     def holds(self, entry: Entry) -> bool:
+        """Return whether the host or domain of *entry* has used up its quota."""
         quota = self.quota
         policy_pages = None if self.policy_pages is None else self.policy_pages(entry.url)
         max_pages = quota.pages if policy_pages is None else policy_pages
@@ -111,7 +115,7 @@ class BudgetGate(Gate):
         pages, received = self.used(entry)
         if quota.size_bytes and received >= quota.size_bytes:
             return True
-        # The page of a retry was counted before.
+        # A retry is always admitted, because its page is counted already.
         return bool(max_pages) and not entry.attempts and pages >= max_pages
 
 
@@ -122,21 +126,21 @@ def budgets_of(
     domain: Quota,
     pages_of: Callable[[str], int | None] | None = None,
 ) -> tuple[Ledger, list[BudgetGate]]:
-    """Return the ledger and the gates of these quotas.
+    """Return the ledger, and the gates for the quotas *host* and *domain*.
 
-    Hosts and domains are always counted, as a later run may have a quota. *pages_of* returns the
-    quota of pages that a host policy sets for a URL, or None.
+    Pages and bytes are counted even without a quota, because a later run may have one. *pages_of*
+    returns the quota of pages that a host policy sets for a URL, or None.
     """
 
-    def of_host(entry: Entry) -> tuple[int, int]:
+    def used_by_host(entry: Entry) -> tuple[int, int]:
         record = records.get(host_of(entry.url))
         return record.begun, record.received
 
-    def of_domain(entry: Entry) -> tuple[int, int]:
+    def used_by_domain(entry: Entry) -> tuple[int, int]:
         counter = records.domains.find(registered_domain(host_of(entry.url)))
         return counter.pages, counter.received
 
     return Ledger(records), [
-        BudgetGate("host_budget", of_host, quota=host, policy_pages=pages_of),
-        BudgetGate("domain_budget", of_domain, quota=domain),
+        BudgetGate("host_budget", used_by_host, quota=host, policy_pages=pages_of),
+        BudgetGate("domain_budget", used_by_domain, quota=domain),
     ]

@@ -1,27 +1,28 @@
 """Reputation budgets: a domain's share of the crawl grows with the domains that link to it.
 
 This is IRLbot's defence against spam farms and endless sites (STAR and BEAST; Lee, Leonard, Wang
-and Loguinov 2008). A million pages cost nothing, nor do a million hosts in one registered domain;
-links from many other registered domains cost money. A domain's budget is
+and Loguinov 2008). A million pages cost their owner nothing, nor do a million hosts in one
+registered domain; links from many other registered domains cost money. A domain's budget is
 
     base x (1 + domains that link to it, +1 if it is in the seed list) x 2^round
 
-pages. URLs beyond it are parked. The next round begins, and all budgets double, when everything
-within the budgets has been fetched, except on hosts that are far off (``Supply``): failing, slow,
-or with long rests. So a site of n pages is crawled after log2(n / base) rounds at the latest, each
-of which serves all sites first. An endless site gets no more than its share. No round begins just
-for URLs whose hosts are far off. After the last round the remaining URLs stay parked; a crawl that
-is run again with more rounds continues. URLs of a domain with new links to it are admitted while
-hosts rest, without a round.
+pages. URLs over the budget are parked. When everything within the budgets has been fetched, the
+next round starts, and all budgets double. This does not wait for hosts that are far off
+(``Supply``): failing, slow, or with long pauses. So a site of n pages is crawled after
+log2(n / base) rounds at the latest, each of which serves all sites first. An endless site gets no
+more than its share. No round starts only for URLs whose hosts are far off. After the last round the
+remaining URLs stay parked; if the crawl is run again with more rounds, it continues. When a domain
+gets new links, its parked URLs are admitted while hosts pause, without a new round.
 
-The counts are those of the domains (hosts/records/host_counters.py). URLs that were admitted and
-not fetched, such as those that robots.txt forbids, count as well. They stop counting when a round,
-or a pass over the parked URLs, begins while nothing waits and nothing is being fetched. The same is
-true of URLs admitted twice because of ``kill -9``. Invariant: a budget never shrinks, so an
-admitted URL is not checked again.
+The counts are kept per domain (hosts/records/host_counters.py). URLs that were admitted but not
+fetched, such as those that robots.txt forbids, also count. They stop counting when a round, or a
+pass over the parked URLs, starts while no URL waits or is being fetched. The same is true of URLs
+that were admitted twice because of ``kill -9``. Invariant: a budget never shrinks, so an admitted
+URL is not checked again.
 
-URLs of origins that never answered while their host has on another one (hosts/politeness/delays.py)
-do not use this budget: they have one of their own, equally large.
+An origin may never have responded although its host has on another origin
+(hosts/politeness/delays.py). URLs of such origins do not use this budget, but a separate one of the
+same size.
 
 Requests that a spider made itself (they have an ``extra``) are always admitted.
 """
@@ -45,21 +46,21 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry
     from webcrawl.hosts.records.host_counters import HostCounter, HostCounters
 
-# Seconds between two passes over the held URLs: for domains that got new links, and for hosts that
-# are no longer far off. More for each held URL: as one takes about 5 us, passes use at most a
-# twentieth of the time.
+# Minimum number of seconds between two passes over the held URLs: for domains with new links, and
+# for hosts that are no longer far off. The third number is for each held URL. Checking a URL takes
+# about 5 us, so passes use at most a twentieth of the time.
 _PASS_SECS = 1.0
 _FAR_PASS_SECS = 10.0
 _PASS_SECS_PER_URL = 1e-4
-# Budgets are doubled at most this often, which gives more pages than there are.
+# Budgets are doubled at most this often, which allows more pages than the web has.
 _MAX_ROUNDS = 40
 
 
 @dataclass(slots=True)
 class ReputationBudget:
-    """Pages of a domain for each other domain that links to it, and how often they are doubled.
+    """Pages that a domain gets for each domain that links to it, and how often they are doubled.
 
-    May change during a crawl.
+    It may be changed during a crawl.
     """
 
     base: int
@@ -67,16 +68,16 @@ class ReputationBudget:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Read REPUTATION_BASE_PAGES and REPUTATION_ROUNDS. Raises FatalError for a bad value."""
+        """Build from REPUTATION_BASE_PAGES and REPUTATION_ROUNDS; raise FatalError if invalid."""
         rounds = whole(settings, "REPUTATION_ROUNDS", at_least=0)
         return cls(whole(settings, "REPUTATION_BASE_PAGES", at_least=0), min(rounds, _MAX_ROUNDS))
 
 
 class ReputationGate(Gate):
-    """Gate of reputation: holds URLs beyond the budget of their domain.
+    """Gate that holds URLs that are over the reputation budget of their domain.
 
-    *domains* must be open before the first call. *is_far* tells whether a host is far off,
-    *is_unproven* whether the origin of a URL never answered.
+    *domains* must be open before the first call. *is_far* returns whether a host is far off,
+    *is_unproven* whether the origin of a URL has never responded.
     """
 
     name = "reputation"
@@ -95,17 +96,19 @@ class ReputationGate(Gate):
         self._is_far = is_far
         self._is_unproven = is_unproven
         self._clock = clock
-        # URLs held since the last pass, and whether one of them has a host that is not far off.
+        # Number of URLs held since the last pass.
         self._held = 0
+        # Whether one of them has a host that is not far off.
         self._holds_near_host = False
-        self._note_pass()
+        self._start_pass()
 
     def holds(self, entry: Entry) -> bool:
+        """Return whether the domain of *entry* has used up its budget."""
         if entry.extra:
             return False
         counter = self._domains.find(registered_domain(entry.host))
         budget = self._budget(counter, entry)
-        # Most domains have room for either kind of origin.
+        # A quick test first: most domains are within both budgets.
         if max(counter.pages, counter.admitted, counter.unproven) < budget:
             return False
         if self._used(counter, self._is_unproven(entry.url)) < budget:
@@ -115,29 +118,31 @@ class ReputationGate(Gate):
         return True
 
     def stops(self, entry: Entry) -> bool:  # noqa: ARG002  # part of the interface
-        """Return False: a URL that was admitted stays so."""
+        """Return False, because a URL that was admitted is not held later."""
         return False
 
     def let_in(self, entry: Entry) -> None:
+        """Count *entry*, which was admitted to the frontier."""
         if entry.extra:
             return
         domain = registered_domain(entry.host)
         counter = self._domains.find(domain)
-        unproven = self._is_unproven(entry.url)
-        used = self._used(counter, unproven)
-        if not self._is_counted(counter):
+        is_unproven = self._is_unproven(entry.url)
+        used = self._used(counter, is_unproven)
+        if not self._is_valid(counter):
             counter.admitted = counter.unproven = 0
             counter.round = self._domains.counted_since
-        if unproven:
+        if is_unproven:
             counter.unproven = used + 1
         else:
             counter.admitted = used + 1
         self._domains.put(domain, counter)
 
     def let_out(self, entry: Entry) -> None:
+        """Stop counting *entry*, which was admitted, but is parked or dropped now."""
         domain = registered_domain(entry.host)
         counter = self._domains.find(domain)
-        if entry.extra or not self._is_counted(counter):
+        if entry.extra or not self._is_valid(counter):
             return
         if self._is_unproven(entry.url):
             counter.unproven = max(0, counter.unproven - 1)
@@ -146,30 +151,35 @@ class ReputationGate(Gate):
         self._domains.put(domain, counter)
 
     def _budget(self, counter: HostCounter, entry: Entry) -> int:
+        """Return the present budget, in pages, of the domain of *entry*."""
         linking = counter.in_degree + (1 if entry.rank else 0)
         return (self._settings.base * (1 + linking)) << self._domains.current_round
 
-    def _used(self, counter: HostCounter, unproven: bool) -> int:
-        """Return the number of URLs admitted, of *unproven* origins or of others.
+    def _used(self, counter: HostCounter, is_unproven: bool) -> int:
+        """Return how many URLs of a domain count towards its budget: those that were admitted.
 
-        If nothing has been under way since they were counted, it is the number fetched by then.
+        With *is_unproven*, count URLs of unproven origins, otherwise those of other origins. If the
+        counts of admitted URLs are not valid any more, only the pages that were fetched count.
         """
-        if unproven:
-            return counter.unproven if self._is_counted(counter) else 0
-        return max(counter.admitted, counter.pages) if self._is_counted(counter) else counter.pages
+        if is_unproven:
+            return counter.unproven if self._is_valid(counter) else 0
+        return max(counter.admitted, counter.pages) if self._is_valid(counter) else counter.pages
 
-    def _is_counted(self, counter: HostCounter) -> bool:
+    def _is_valid(self, counter: HostCounter) -> bool:
+        """Return whether the admitted URLs in *counter* still count."""
         return counter.round == self._domains.counted_since
 
     def needs_pass(self, supply: Supply) -> bool:
-        """Return whether domains have new links to them, or the next round is due."""
-        if self._domains.current_round != self._round:  # another shard has begun one
-            self._note_pass()
+        """Return whether the held URLs are checked again: after new links, or in a new round."""
+        if self._domains.current_round != self._round:  # another shard has started a round
+            self._start_pass()
             return True
+
         wait = max(_PASS_SECS, _PASS_SECS_PER_URL * self._held)
         if supply >= Supply.SOON and self._has_grown and self._clock() >= self._passed_at + wait:
-            self._note_pass()
+            self._start_pass()
             return True
+
         if supply is not Supply.LATER or not self._has_rounds:
             return False
         if self._holds_near_host:
@@ -177,23 +187,24 @@ class ReputationGate(Gate):
             domains.begin_round(domains.current_round + 1, counted_since=domains.counted_since)
         elif not self._held or self._clock() < self._passed_at + max(_FAR_PASS_SECS, wait):
             return False
-        self._note_pass()
+        self._start_pass()
         return True
 
     @property
     def can_release_more(self) -> bool:
-        """Whether a round, new links or uncounted URLs may make room.
+        """Return whether more URLs may be admitted: after a round, new links or a new count.
 
-        It becomes False eventually: rounds are numbered, and each linking domain counts once.
+        It becomes False eventually, because the number of rounds is limited and each linking domain
+        counts once.
         """
-        unsettled = self._domains.counted_since < self._domains.current_round
-        return self._has_rounds or self._has_grown or unsettled
+        may_count_again = self._domains.counted_since < self._domains.current_round
+        return self._has_rounds or self._has_grown or may_count_again
 
     def release_more(self) -> None:
-        """Begin the next round, if there is one; URLs that were not fetched no longer count."""
+        """Start the next round, if there is one; URLs that were not fetched no longer count."""
         number = self._domains.current_round + self._has_rounds
         self._domains.begin_round(number, counted_since=number)
-        self._note_pass()
+        self._start_pass()
 
     @property
     def _has_rounds(self) -> bool:
@@ -201,11 +212,11 @@ class ReputationGate(Gate):
 
     @property
     def _has_grown(self) -> bool:
-        """Whether budgets have grown by new links since the last pass over the held URLs."""
+        """Return whether new links have increased budgets since the last pass over held URLs."""
         return self._domains.linked != self._linked
 
-    def _note_pass(self) -> None:
-        """Note that a pass over the held URLs begins."""
+    def _start_pass(self) -> None:
+        """Record that a pass over the held URLs is starting."""
         self._passed_at = self._clock()
         self._linked = self._domains.linked
         self._round = self._domains.current_round

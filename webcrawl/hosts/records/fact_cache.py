@@ -1,15 +1,15 @@
 """Write-back cache of one kind of fact: recent facts are in memory, all of them on disk.
 
-Facts are objects in memory, and are encoded when they are written. The one held for longest leaves
-memory first. Recording each use would cost more, for the two dozen reads of a page, than the few
-facts that are read from disk again.
+Facts are objects in memory, and are encoded when they are written. The oldest facts in memory are
+evicted first (FIFO). With LRU, the two dozen reads of each page would have to be recorded, which
+costs more than reading a few facts from disk again.
 
-The cache is for one thread. Another thread writes what it is given: every second the changes, which
-it logs, and from time to time a batch, which it stores. A fact is in up to four places: ``_cached``
-(in the order of eviction), ``_changed`` (put since the last changes were taken), ``_dirty``
-(encoded since the last batch was taken) and ``_writing`` (that batch). Invariants: a fact that is
-not known to be stored is in one of the last three, which evict nothing. One that is not known to be
-logged is in ``_changed`` or ``_unlogged``.
+The cache is used by one thread. Another thread writes: every second the changes, which it logs, and
+from time to time a batch, which it stores. A fact may be in up to four places: ``_cached`` (in the
+order of eviction), ``_changed`` (put since the last changes were taken), ``_dirty`` (encoded since
+the last batch was taken) and ``_writing`` (that batch). Invariants: a fact that may not be stored
+yet is in one of the last three, from which nothing is evicted. A fact that may not be logged yet is
+in ``_changed`` or ``_unlogged``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Codec(NamedTuple, Generic[T]):
-    """Encoding of facts on disk. *decode* also takes key and file, for CorruptRecordError."""
+    """Encoding of facts on disk. ``decode`` also takes the key and the file, to name in errors."""
 
     encode: Callable[[T], bytes]
     decode: Callable[[bytes, str, Path], T]
@@ -40,8 +40,8 @@ BYTES: Codec[bytes] = Codec(bytes, lambda data, _key, _file: data)
 class FactCache(Generic[T]):
     """The facts of one *kind* in *database*, by key.
 
-    *size* limits the number of stored facts in memory, *max_bytes* the bytes of those that are
-    bytes.
+    *size* limits the number of facts in ``_cached``. *max_bytes* limits their total size, but only
+    counts facts that are bytes.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class FactCache(Generic[T]):
         self._size = size
         self._max_bytes = max_bytes
         self._cached: OrderedDict[str, T] = OrderedDict()
-        #: Return the value of a key if it is held in memory, else None: a shortcut for ``get``.
+        #: Return the value of a key if it is in ``_cached``, else None; faster than ``get``.
         self.cached = self._cached.get
         self._bytes = 0
         self._changed: dict[str, T] = {}
@@ -63,33 +63,33 @@ class FactCache(Generic[T]):
         self._unlogged: dict[str, bytes] = {}
 
     def resize(self, size: int, max_bytes: int = 1 << 62) -> None:
-        """Change the limits; excess facts are evicted when the next fact is held."""
+        """Change the limits; excess facts are evicted when the next fact is added."""
         self._size, self._max_bytes = size, max_bytes
 
     def __len__(self) -> int:
-        """Return the number of facts in memory; some of them may wait to be written, too."""
+        """Return the number of facts in memory, whether they are on disk or not."""
         return len(self._cached)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the facts in memory that are bytes, without keys and bookkeeping."""
+        """Return the total size of facts in memory that are bytes, without keys and overhead."""
         return self._bytes
 
     @property
     def unsaved_count(self) -> int:
-        """Number of facts that are not known to be on disk."""
+        """Return the number of facts that may not be on disk yet."""
         return len(self._unlogged) + len(self._changed)
 
     @property
     def is_stored(self) -> bool:
-        """Whether there is nothing for another batch."""
+        """Return whether all facts are stored, or in the batch being written."""
         return not (self._changed or self._dirty)
 
     def get(self, key: str) -> T | None:
         """Return the last value put for *key*, or None.
 
-        A caller that changes the value must put it, and must not keep it, as it may be evicted. At
-        most one look-up on disk. Raises CorruptRecordError, OSError.
+        A caller that changes the value must put it, and must not keep a reference, because the
+        value may be evicted. Makes at most one look-up on disk. Raises CorruptRecordError, OSError.
         """
         value = self._cached.get(key)
         if value is not None:
@@ -107,12 +107,12 @@ class FactCache(Generic[T]):
         return value
 
     def in_memory(self, key: str) -> T | None:
-        """Return the value of *key* if it is in memory as an object."""
+        """Return the value of *key* if it is in memory as an object; None otherwise."""
         value = self._cached.get(key)
         return self._changed.get(key) if value is None else value
 
     def unstored(self, key: str) -> T | None:
-        """Return the value of *key* if it is not known to be stored."""
+        """Return the value of *key* if it may not be stored yet; None otherwise."""
         value = self._changed.get(key)
         if value is None:
             data = self._dirty.get(key)
@@ -123,7 +123,7 @@ class FactCache(Generic[T]):
         return value
 
     def put(self, key: str, value: T) -> None:
-        """Replace the value of *key*. Its state at the next flush is written then."""
+        """Set the value of *key*. The next flush writes the state that it has at that time."""
         self._changed[key] = value
         if self._size and self._cached.get(key) is not value:
             self.hold(key, value)
@@ -131,7 +131,7 @@ class FactCache(Generic[T]):
     def hold(self, key: str, value: T) -> None:
         """Keep *value* in memory, because it will be needed again soon.
 
-        This is also for keys without a value on disk. It is written only when it is put.
+        The key need not have a value on disk. The value is written only if ``put`` is called.
         """
         cached = self._cached
         self._bytes += _bytes_of(value) - _bytes_of(cached.pop(key, None))
@@ -140,11 +140,11 @@ class FactCache(Generic[T]):
             self._bytes -= _bytes_of(cached.popitem(last=False)[1])
 
     def restore(self, key: str, data: bytes) -> None:
-        """Restore *data*, which the log has for *key*."""
+        """Restore *data*, the encoded value of *key* that was read from the log."""
         self._dirty[key] = data
 
     def unsaved(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the facts that a crash would lose; of a key, the older value comes first."""
+        """Yield (key, value) of facts that a crash would lose; older values of a key come first."""
         yield from self._unlogged.items()
         for key, value in self._changed.items():
             yield key, self._encode(value)
@@ -158,7 +158,7 @@ class FactCache(Generic[T]):
     def take_unlogged(self) -> Mapping[str, bytes]:
         """Return the facts to log now, which the caller must not change.
 
-        Call it once until they are saved.
+        To be called again only after ``saved`` or ``failed``.
         """
         changes = {key: self._encode(value) for key, value in self._changed.items()}
         self._changed.clear()
@@ -167,20 +167,21 @@ class FactCache(Generic[T]):
         return self._unlogged
 
     def take_batch(self) -> Mapping[str, bytes]:
-        """Return the facts to store now; otherwise like ``take_unlogged``."""
+        """Return the facts to store now. See ``take_unlogged``."""
         assert not self._writing, "a batch is being written"
         self._writing, self._dirty = self._dirty, {}
         return self._writing
 
     def saved(self) -> None:
-        """Note that the facts taken are on disk."""
+        """Record that the facts that were taken are on disk."""
         self._unlogged, self._writing = {}, {}
 
     def failed(self) -> None:
-        """Note that the facts taken are not on disk, or only in part: they are taken again."""
+        """Record that not all facts that were taken are on disk, so that they are taken again."""
         self._dirty = {**self._writing, **self._dirty}
         self._writing = {}
 
 
 def _bytes_of(value: object) -> int:
+    """Return the size of *value* if it is bytes; 0 otherwise."""
     return len(value) if isinstance(value, bytes) else 0

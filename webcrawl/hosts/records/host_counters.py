@@ -1,20 +1,21 @@
 """Host counters: pages, bytes and linking domains, per registered domain.
 
-These are Mischel's "domain records". They change with each URL and each page, so changed ones are
-held as objects (fact_cache.py). Invariant: the number of linking domains never falls, and noting
-the same link again changes nothing.
+These are Mischel's "domain records". They change with each URL and each page, so changed counters
+are kept as objects (fact_cache.py). Invariant: the number of linking domains never decreases, and
+recording the same link again changes nothing.
 
-The linking domains are kept in 32 bytes. The first fifteen are a list of 16-bit keyed hashes, which
-is nearly exact (two of fifteen have the same hash in 0.2 % of cases). With one more, they become a
-bitmap, in which each domain sets the bit of the low byte of its hash. Their number is then
-estimated from the bits that are still 0 (linear counting, Whang, Vander-Zanden and Taylor 1990).
-The standard error is 7 % at 500 domains, and smaller for fewer. Two such errors are added, so that
-no domain waits because of an estimate; 1,925 is the largest result. The key is drawn at random for
-each job, so that nobody can choose domain names that set different bits.
+The linking domains are stored in 32 bytes. The first fifteen are a list of 16-bit keyed hashes,
+which is nearly exact (two of fifteen have the same hash in 0.2 % of cases). With the sixteenth, the
+list becomes a bitmap, in which each domain sets the bit given by the low byte of its hash. The
+number of domains is then estimated from the bits that are still 0 (linear counting, Whang,
+Vander-Zanden and Taylor 1990). The standard error is 7 % at 500 domains, and smaller for fewer. Two
+standard errors are added, so that an estimate does not hold a domain back; the largest result is
+1,925. The key is drawn at random for each job, so that nobody can choose domain names that set
+different bits.
 
-Links are noted separately from the counters. Pages link to more domains than are fetched from, so
-their counters are not read, nor each one written, for a link. Links are merged into a counter when
-it is decoded here, and on disk when a batch is stored.
+Links are stored separately from the counters. Pages link to many more domains than the crawl
+fetches from, so a link neither reads nor writes a counter. Links are merged into a counter in
+memory when it is decoded, and on disk when a batch is stored.
 """
 
 from __future__ import annotations
@@ -40,35 +41,38 @@ if TYPE_CHECKING:
 _BITS = 256
 _SIZE = _BITS // 8
 _EMPTY = bytes(_SIZE)
-# Bytes of a hash in the list. The list is always shorter than the bitmap.
-_HASH = 2
-_LISTED = _SIZE // _HASH - 1
+# Size of a hash in the list, and maximum length of the list. It is always shorter than the bitmap.
+_HASH_BYTES = 2
+_MAX_LISTED = _SIZE // _HASH_BYTES - 1
 
 
 def _estimated_domains(ones: int) -> int:
-    """Return an upper estimate of the domains that set *ones* bits.
+    """Return an upper estimate of the number of domains that have set *ones* bits.
 
-    If all bits are set, one is taken as unset.
+    If all bits are set, the result is the same as for one bit less.
     """
     load = math.log(_BITS / (_BITS - ones or 1))
     error = math.sqrt(_BITS * (math.exp(load) - load - 1))
-    return max(_LISTED + 1, math.ceil(_BITS * load + 2 * error))
+    return max(_MAX_LISTED + 1, math.ceil(_BITS * load + 2 * error))
 
 
-_DOMAINS_BY_BITS = [_estimated_domains(ones) for ones in range(_BITS + 1)]
-# Domains whose counters are read by one statement.
+_ESTIMATES = [_estimated_domains(ones) for ones in range(_BITS + 1)]
+# Maximum number of domains whose counters are read with one statement.
 _MERGED_AT_ONCE = 2048
-# The cache's key for the state of the job, which cannot be a domain.
+# The key for the state of the job in the cache. It cannot be a domain.
 _JOB_STATE_KEY = "*"
 
 
 class HostCounter(msgspec.Struct, array_like=True, gc=False):
     """The counts of one domain.
 
-    *pages* are URLs whose download was begun, *received* the bytes of their bodies. *admitted*
-    counts URLs admitted since the round *round*, *unproven* those of origins that may never answer
-    (hosts/budgets/reputation.py). *linking* is the list or, if it has 32 bytes, the bitmap. Fields
-    are only ever added at the end, with a default.
+    pages: number of URLs whose download was started.
+    received: total size of their bodies, in bytes.
+    admitted: number of URLs admitted since the round *round* (hosts/budgets/reputation.py).
+    unproven: the same for URLs of origins that may never respond.
+    linking: the list of linking domains or, if it has 32 bytes, the bitmap.
+
+    Fields are only added at the end, with a default.
     """
 
     pages: int = 0
@@ -80,18 +84,19 @@ class HostCounter(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def in_degree(self) -> int:
-        """Number of other domains that link here: exact up to 15, estimated above that. 0.3 us."""
+        """Return how many domains link to this one: exact up to 15, estimated above. 0.3 us."""
         linking = self.linking
         if len(linking) < _SIZE:
-            return len(linking) // _HASH
-        return _DOMAINS_BY_BITS[int.from_bytes(linking).bit_count()]
+            return len(linking) // _HASH_BYTES
+        return _ESTIMATES[int.from_bytes(linking).bit_count()]
 
 
 class _JobState(msgspec.Struct, array_like=True):
     """The state of the job that is stored with the counters.
 
-    It has the key of the hashes, the round of the reputation budgets, and the round since which
-    admitted URLs are counted (None: the same).
+    key: the key of the hashes.
+    round: the round of the reputation budgets.
+    counted_since: the round since which admitted URLs are counted; None for the same round.
     """
 
     key: int
@@ -106,6 +111,7 @@ _decode_state = msgpack_decoder(_JobState)
 
 
 def _decode(data: bytes, name: str, file: Path) -> HostCounter | _JobState:
+    """Decode the counter of *name*, or the state of the job. Raises CorruptRecordError."""
     try:
         return _decode_state(data) if name == _JOB_STATE_KEY else _decode_counter(data)
     except UndecodableError as error:
@@ -113,49 +119,49 @@ def _decode(data: bytes, name: str, file: Path) -> HostCounter | _JobState:
 
 
 class HostCounters:
-    """The counters in *database*; *size* of them are in memory (0.4 kB each).
+    """The counters in *database*, with at most *size* of them in memory (0.4 kB each).
 
     Not thread-safe. ``find`` raises like ``FactCache.get``.
     """
 
     def __init__(self, *, database: Database, size: int) -> None:
         self._file = database.file
-        # By domain, the links to be merged into its ``linking``.
+        # Links to be merged into the counters' ``linking``, by domain.
         self._links = FactCache(database=database, kind=LINKS, codec=BYTES, size=0)
         codec: Codec[HostCounter | _JobState] = Codec(_encode, self._decoded)
         self._counters = FactCache(database=database, kind=DOMAINS, codec=codec, size=size)
         self.caches = (self._counters, self._links)
-        #: Set how many are kept in memory; excess ones leave when others are found.
+        #: Set how many counters are kept in memory; excess ones are evicted as others are added.
         self.resize = self._counters.resize
         self._use_state(_JobState(0))
         # Whether the state is in the cache.
         self._is_state_cached = False
         self.linked = 0
-        """Number of links between domains that this process did not have in memory. One that was
-        merged since may count again."""
+        """Number of new links between domains that this process has recorded. A link that was
+        merged into a counter since may be counted again."""
 
     def open(self) -> None:
-        """Read the key of the job from the open database, or draw one."""
-        found = self._counters.get(_JOB_STATE_KEY)
-        self._is_state_cached = isinstance(found, _JobState)
+        """Read the job's state from the open database, or start with a random key."""
+        stored = self._counters.get(_JOB_STATE_KEY)
+        self._is_state_cached = isinstance(stored, _JobState)
         new = _JobState(generator("domains").getrandbits(64))
-        self._use_state(found if isinstance(found, _JobState) else new)
+        self._use_state(stored if isinstance(stored, _JobState) else new)
 
     def _use_state(self, state: _JobState) -> None:
         self._state = state
         #: The round of the reputation budgets.
         self.current_round, since = state.round, state.counted_since
-        #: The round since which ``HostCounter.admitted`` counts; that of another round is void.
+        #: The round since which admitted URLs count. Counts from another round are not valid.
         self.counted_since = state.round if since is None else since
 
     def begin_round(self, number: int, *, counted_since: int) -> None:
-        """Store the round, and the round since which admitted URLs count."""
+        """Start the round *number*, and store it and the round since which admitted URLs count."""
         self._state.round, self._state.counted_since = number, counted_since
         self._use_state(self._state)
         self._put_state()
 
     def find(self, name: str) -> HostCounter:
-        """Return the counter of *name*, or a new one. Raises like ``FactCache.get``."""
+        """Return the counter of the domain *name*, or a new one. Raises like ``FactCache.get``."""
         counter = self._counters.cached(name) or self._counters.get(name)
         if not isinstance(counter, HostCounter):
             counter = self.new(name)
@@ -163,46 +169,50 @@ class HostCounters:
         return counter
 
     def new(self, name: str) -> HostCounter:
-        """Return a new counter for *name*, which has none yet."""
+        """Return a new counter for the domain *name*, which has none yet."""
         return HostCounter(linking=self._links.unstored(name) or b"")
 
     def put(self, name: str, counter: HostCounter) -> None:
-        """Store the counter of *name*, which was changed."""
+        """Store the changed *counter* of the domain *name*."""
         if not self._is_state_cached:
-            # Bits are useless without the key that chose them, so the key is stored first.
+            # Hashes are useless without their key, so the key is stored first.
             self._put_state()
         self._counters.put(name, counter)
 
     def link(self, source: str, targets: Iterable[str]) -> None:
-        """Note that a page of the domain *source* links to pages of the domains *targets*.
+        """Record that a page of the domain *source* links to pages of the domains *targets*.
 
-        Takes 0.2 us for each target that is in memory and has *source* already, 0.5 us for a new
-        link.
+        Takes 0.2 us for a target that is in memory and has *source* already, 0.5 us for a new link.
         """
         if not self._is_state_cached:
             self._put_state()
-        mark = (xxh3_64_intdigest(source.encode(), self._state.key) & 0xFFFF).to_bytes(_HASH)
+
+        digest = (xxh3_64_intdigest(source.encode(), self._state.key) & 0xFFFF).to_bytes(
+            _HASH_BYTES
+        )
+
         for target in targets:
             if target == source:
                 continue
-            found = self._counters.in_memory(target)
-            counter = found if isinstance(found, HostCounter) else None
-            known = self._links.unstored(target) or b"" if counter is None else counter.linking
-            linking = _with_mark(known, mark)
-            if linking is not known:
+            cached = self._counters.in_memory(target)
+            counter = cached if isinstance(cached, HostCounter) else None
+            before = self._links.unstored(target) or b"" if counter is None else counter.linking
+            linking = _with_hash(before, digest)
+            if linking is not before:
                 if counter is not None:
                     counter.linking = linking
                 self._links.put(target, linking)
                 self.linked += 1
 
     def with_unstored(self, name: str, linking: bytes) -> bytes:
-        """Return *linking* plus the links still to be merged into the counter of *name*."""
-        return _union(self._links.unstored(name) or b"", linking)
+        """Return *linking*, with the links that are not merged into the counter of *name* yet."""
+        return _merged_linking(self._links.unstored(name) or b"", linking)
 
     def _decoded(self, data: bytes, name: str, file: Path) -> HostCounter | _JobState:
+        """Decode a counter or the state of the job, and merge links into the counter."""
         counter = _decode(data, name, file)
         if isinstance(counter, HostCounter):
-            counter.linking = _union(counter.linking, self._links.unstored(name) or b"")
+            counter.linking = _merged_linking(counter.linking, self._links.unstored(name) or b"")
         return counter
 
     def merged(
@@ -211,9 +221,10 @@ class HostCounters:
         links: Mapping[str, bytes],
         stored: Callable[[list[str]], Mapping[str, bytes]],
     ) -> Iterator[tuple[str, bytes]]:
-        """Merge *links* into a batch of *counters* and yield the results in order.
+        """Merge *links* into *counters*; yield (domain, encoded counter), sorted by domain.
 
-        *stored* reads the counters of those domains that are only in *links*. For any thread.
+        *stored* reads the encoded counters of domains that are only in *links*. May be called from
+        any thread.
         """
         file, names = self._file, sorted({**counters, **links})
         for start in range(0, len(names), _MERGED_AT_ONCE):
@@ -224,7 +235,7 @@ class HostCounters:
                 if name in links:
                     counter = _decode(data, name, file)
                     assert isinstance(counter, HostCounter), "no page links to it"
-                    counter.linking = _union(counter.linking, links[name])
+                    counter.linking = _merged_linking(counter.linking, links[name])
                     data = _encode(counter)
                 yield name, data
 
@@ -233,31 +244,34 @@ class HostCounters:
         self._counters.put(_JOB_STATE_KEY, self._state)
 
 
-def _union(one: bytes, other: bytes) -> bytes:
-    """Return the linking domains of both."""
-    if len(one) == len(other) == _SIZE:
-        return (int.from_bytes(one) | int.from_bytes(other)).to_bytes(_SIZE)
-    if len(other) == _SIZE:
-        one, other = other, one
-    for at in range(0, len(other), _HASH):
-        one = _with_mark(one, other[at : at + _HASH])
-    return one
+def _merged_linking(first: bytes, second: bytes) -> bytes:
+    """Return the union of two lists or bitmaps of linking domains."""
+    if len(first) == len(second) == _SIZE:
+        return (int.from_bytes(first) | int.from_bytes(second)).to_bytes(_SIZE)
+    if len(second) == _SIZE:
+        first, second = second, first
+    for start in range(0, len(second), _HASH_BYTES):
+        first = _with_hash(first, second[start : start + _HASH_BYTES])
+    return first
 
 
-def _with_mark(linking: bytes, mark: bytes) -> bytes:
-    """Return *linking* with *mark* added; the same object if it has it already."""
+def _with_hash(linking: bytes, domain_hash: bytes) -> bytes:
+    """Add *domain_hash* to the list or bitmap *linking*; return the same object if it is there."""
     if len(linking) < _SIZE:
-        at = linking.find(mark)
-        while at > 0 and at % _HASH:  # a match across two hashes does not count
-            at = linking.find(mark, at + 1)
-        if at >= 0:
+        index = linking.find(domain_hash)
+        while index > 0 and index % _HASH_BYTES:  # a match across two hashes does not count
+            index = linking.find(domain_hash, index + 1)
+        if index >= 0:
             return linking
-        if len(linking) < _LISTED * _HASH:
-            return linking + mark
-        marks, linking = linking, _EMPTY
-        for at in range(0, len(marks), _HASH):
-            linking = _with_mark(linking, marks[at : at + _HASH])
-    place, mask = mark[1] >> 3, 1 << (mark[1] & 7)
-    if linking[place] & mask:
+        if len(linking) < _MAX_LISTED * _HASH_BYTES:
+            return linking + domain_hash
+
+        # The list is full: convert it to a bitmap.
+        hashes, linking = linking, _EMPTY
+        for start in range(0, len(hashes), _HASH_BYTES):
+            linking = _with_hash(linking, hashes[start : start + _HASH_BYTES])
+
+    byte, mask = domain_hash[1] >> 3, 1 << (domain_hash[1] & 7)
+    if linking[byte] & mask:
         return linking
-    return linking[:place] + bytes((linking[place] | mask,)) + linking[place + 1 :]
+    return linking[:byte] + bytes((linking[byte] | mask,)) + linking[byte + 1 :]

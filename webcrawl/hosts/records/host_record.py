@@ -1,7 +1,7 @@
 """Host record: the facts about one host, and their encoding on disk.
 
-Invariant: fields are only ever added at the end, with a default, and fields of a later version are
-skipped.
+Invariant: fields are only added at the end, with a default. Fields of a later version are skipped
+when a record is decoded.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# A page may link to 65,535 ports, but hosts answer on one or two.
+# Maximum number of proven origins. A page may link to 65,535 ports, but hosts respond on one or
+# two.
 _MAX_PROVEN = 16
 
 
 class WallShape(msgspec.Struct, array_like=True, gc=False):
-    """The shape of pages that may have replaced the real ones (hosts/politeness/walls.py).
+    """Shape of pages that may be walls, in place of the real ones (hosts/politeness/walls.py).
 
-    *fingerprint* is 32 bits of the shape. *outcome* is the outcome of such pages once *urls* has
-    three entries: the marks of each, in 34 bits, at most fourteen.
+    *fingerprint* has 32 bits of the shape. *urls* has one entry for each URL with such a page: at
+    most fourteen marks of 34 bits. *outcome* is the outcome of such pages once *urls* has three
+    entries.
     """
 
     fingerprint: int
@@ -39,27 +41,29 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     Times are epoch seconds, durations seconds.
 
     - *took* has the durations of the last downloads, newest last.
-    - *failures* counts consecutive failed contacts of the origin, or of the host as a whole.
-      *failed_with* is the outcome of the last one, *failed_alike* how many in a row had it.
-    - *penalty_until* is the end of the time in which it is not contacted. An origin that backs off
-      alone rests until *ready_at*.
-    - *addresses* are valid until *addresses_until*; *lookups_failed* counts failures of the name
-      servers since the last contact.
-    - *pages* counts downloads, *fresh* pages of new content, *fruitless* answers without any.
-    - *answered* is the origin that answered last, "" once it has failed. The last contact ended at
+    - *failures* is the number of consecutive failed contacts of the origin, or of the host as a
+      whole. *failed_with* is the outcome of the last one, *failed_alike* how often it occurred in a
+      row.
+    - Until *penalty_until*, the host is not contacted. An origin that backs off separately from its
+      host pauses until *ready_at*.
+    - *addresses* are valid until *addresses_until*. *lookups_failed* is the number of failed
+      look-ups since the last contact.
+    - *pages* is the number of downloads, *fresh* of pages with new content, *fruitless* of
+      responses without new content.
+    - *answered* is the origin that responded last, "" once it has failed. The last contact ended at
       *ended_at* and took *lasted*.
-    - *begun* counts URLs whose download was begun, *received* the bytes of their bodies
-      (hosts/budgets/quotas.py).
-    - *proven* are the first 16 origins of the host that have answered, without its name.
-    - *walled* counts answers by WALLS of net/walls.py, *walls* are the last shapes that may be
-      walls. *samples* are the outlines of the last pages, in 32 bits each, with a text from them.
-      *outlines*, of earlier versions, are without the text. The rest of the host is doubled
-      *slowed* times.
-    - *hints* counts hints that were followed, that were judged, that were right, and how many may
-      be followed now.
-    - *validators* counts 304 answers to conditional requests, full answers with an unchanged
-      document until the first 304, and changes that only other requests found
-      (revisit/validators.py).
+    - *begun* is the number of URLs whose download was started, *received* the total size of their
+      bodies in bytes (hosts/budgets/quotas.py).
+    - *proven* has the first 16 origins of the host that have responded, without the host's name.
+    - *walled* has the number of responses for each of WALLS in net/walls.py, *walls* the last
+      shapes that may be walls. *samples* has the outlines of the last pages, in 32 bits each, with
+      a text from them. *outlines*, used by earlier versions, lack the text. The host's pause is
+      doubled *slowed* times.
+    - *hints* has the numbers of hints that were followed, that were judged, that were right, and
+      that may still be followed.
+    - *validators* has three numbers (revisit/validators.py): 304 responses to conditional requests,
+      full responses with an unchanged document before the first 304, and changes that were only
+      found by unconditional requests.
     """
 
     host: str
@@ -90,13 +94,13 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     samples: list[bytes] = []
 
     def prove(self, origin: str) -> None:
-        """Note that *origin* of this host has answered."""
+        """Record that *origin* of this host has responded."""
         name = self._without_host(origin)
         if name not in self.proven and len(self.proven) < _MAX_PROVEN:
             self.proven.append(name)
 
     def is_unproven(self, origin: str) -> bool:
-        """Return whether *origin* of this host has never answered, although another one has."""
+        """Return whether *origin* of this host has never responded, although another one has."""
         return bool(self.proven) and self._without_host(origin) not in self.proven
 
     def _without_host(self, origin: str) -> str:
@@ -109,9 +113,9 @@ _decode = msgpack_decoder(HostRecord)
 
 
 def decode(data: bytes, host: str, file: Path) -> HostRecord:
-    """Decode the result of ``encode``.
+    """Decode *data*, a result of ``encode``.
 
-    Raises CorruptRecordError, which names *host* and *file*, for other bytes.
+    Raises CorruptRecordError for other bytes; *host* and *file* are named in its message.
     """
     try:
         return _decode(data)

@@ -1,8 +1,8 @@
 """Host records of one shard: the interface to its facts on disk.
 
-One owner thread (the reactor's) reads and puts. ``flush``, called every second, gives new facts to
-the executor, which logs them; when the log is full it stores all logged facts. The package's
-docstring has the invariants.
+One thread owns the records, the reactor's, and calls ``get`` and ``put``. ``flush``, called every
+second, passes new facts to the executor, which logs them. When the log is full, the executor stores
+all logged facts. The package's docstring has the invariants.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ logger = logging.getLogger(__name__)
 
 # Average size of a compressed robots.txt.
 _ROBOTS_BYTES = 200
-# A rest is looked up once, when its host gets a queue, so memory brings little.
+# Pauses of hosts in memory. Each is looked up once, when its host gets a queue, so few are enough.
 _RESTS_HELD = 4096
-# Results of hints, each looked up once.
+# Results of hints in memory. Each is looked up once.
 _HINTS_HELD = 4096
-# Counters of domains, 0.4 kB each.
+# Counters of domains in memory, 0.4 kB each.
 _COUNTERS = 1 << 14
 
 
 class HostRecords:
     """Everything known about hosts, in the directory *path*. Not thread-safe.
 
-    *size* and *robots_size* limit the host records and the packed robots.txt in memory. *executor*
-    runs the writes, one at a time, in a few milliseconds each, or a second when a batch is stored.
-    It should have a thread free within a second, or a crash loses more than the last two or three
-    seconds.
+    *size* and *robots_size* limit the numbers of host records and encoded robots.txt in memory.
+    *executor* runs the writes, one at a time. Each takes a few milliseconds, or a second when a
+    batch is stored. If the executor has no thread free within a second, a crash loses more than the
+    last two or three seconds.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class HostRecords:
             size=robots_size,
             max_bytes=robots_size * _ROBOTS_BYTES,
         )
-        # Packed robots.txt by origin; opaque here.
+        # Encoded robots.txt by origin; only the robots package decodes them.
         self.robots, self.put_robots = self._robots.get, self._robots.put
-        # Rests that the frontier has no room for (frontier.rests.RestStore).
+        # Pauses that the frontier does not keep in memory (frontier.rests.RestStore).
         self.rests = FactCache(database=database, kind=RESTS, codec=BYTES, size=_RESTS_HELD)
-        # Results of hints by the URL's fingerprint; empty once the URL's entry has them.
+        # Results of hints by the URL's fingerprint; empty once they are in the URL's entry.
         self.hints = FactCache(database=database, kind=HINTS, codec=BYTES, size=_HINTS_HELD)
         # Counters of registered domains.
         self.domains = HostCounters(database=database, size=_COUNTERS)
@@ -99,9 +99,9 @@ class HostRecords:
         self.database.resize(database_kib)
 
     def open(self) -> None:
-        """Open the file, and create it if needed. Blocks for milliseconds, 100 with a full log.
+        """Open the file, and create it if needed. Blocks for a few ms, or 100 with a full log.
 
-        Raises CorruptRecordError, NewerFormatError, OSError, and leaves nothing open then.
+        Raises CorruptRecordError, NewerFormatError, OSError; then nothing stays open.
         """
         self.database.open()
         caches = {cache.kind: cache for cache in self._caches}
@@ -109,7 +109,7 @@ class HostRecords:
             for kind, key, data in self.database.logged():
                 if kind not in caches:
                     continue  # a kind of an earlier version
-                # An earlier row of the log may have other links.
+                # Links are merged, because an earlier row of the log may have other links.
                 newest = self.domains.with_unstored(key, data) if kind == LINKS else data
                 caches[kind].restore(key, newest)
             self.domains.open()
@@ -119,9 +119,9 @@ class HostRecords:
         self._is_open = True
 
     def close(self) -> None:
-        """Write all unsaved facts, in this thread, and close. Idempotent.
+        """Write all unsaved facts, in this thread, and close. May be called again.
 
-        On OSError everything is closed, and facts that could not be written are lost.
+        If OSError is raised, everything is closed, and facts that could not be written are lost.
         """
         if not self._is_open:
             return
@@ -138,8 +138,9 @@ class HostRecords:
     def get(self, host: str) -> HostRecord:
         """Return the record of *host*, or a new one.
 
-        A caller that changes it must put it, and must not keep it. Takes 0.2 us from memory, 12 us
-        from disk, 1 us for an unknown host; during a write 99 in 100 calls take less than 0.2 ms.
+        A caller that changes it must put it, and must not keep a reference. Takes 0.2 us from
+        memory, 12 us from disk, 1 us for an unknown host. During a write, 99 in 100 calls take less
+        than 0.2 ms.
         Raises CorruptRecordError, OSError.
         """
         record = self._hosts.cached(host) or self._hosts.get(host)
@@ -149,17 +150,17 @@ class HostRecords:
         return record
 
     def put(self, record: HostRecord) -> None:
-        """Store *record*. Its state at the next ``flush`` is written then."""
+        """Store *record*. The next ``flush`` writes the state that it has at that time."""
         self._hosts.put(record.host, record)
 
     # --- writing
 
     def flush(self) -> None:
-        """Begin to write new facts, unless a write is under way. Never waits for the disk.
+        """Start writing new facts, unless a write is in progress. Never waits for the disk.
 
-        ``failure`` is the error of the last write; facts that it could not write are included in
-        this one. Raises CorruptRecordError if the last one found the file damaged, RuntimeError if
-        the executor is shut down; nothing is lost from memory.
+        ``failure`` is the error of the last write; the facts that it could not write are written
+        again. Raises CorruptRecordError if the last write found damage in the file, RuntimeError if
+        the executor is shut down. Facts in memory are not lost then.
         """
         self._collect_result(wait=False)
         if self._future is None and any(cache.unsaved_count for cache in self._caches):
@@ -178,22 +179,27 @@ class HostRecords:
         return {cache.kind: cache.take_batch() for cache in self._caches}
 
     def _write(self, changes: Batch, batch: Batch | None) -> int:
-        # The log comes first, because the batch takes a second or two while the reactor is busy.
+        """Log *changes* and store *batch*, in the executor; return the number of facts stored."""
+        # Log first, because storing the batch takes a second or two while the reactor is busy.
         self.database.log(changes)
         return 0 if batch is None else self._store(batch)
 
     def _store(self, batch: Batch) -> int:
+        """Store all facts in *batch*, delete the log, and return the number of facts."""
         counters, links = batch.pop(DOMAINS), batch.pop(LINKS)
         stored = functools.partial(self.database.read_many, DOMAINS)
         merged = self.domains.merged(counters, links, stored)
-        # In the order of the table, so that rows of one page are written together.
-        facts = ((kind, key, some[key]) for kind, some in batch.items() for key in sorted(some))
+        # In the order of the table, so that rows on the same page are written together.
+        facts = (
+            (kind, key, values[key]) for kind, values in batch.items() for key in sorted(values)
+        )
         domains = ((DOMAINS, name, data) for name, data in merged)
         written = self.database.write(itertools.chain(facts, domains))
         self.database.forget_log()
         return written
 
     def _write_now(self) -> None:
+        """Store all unsaved facts in this thread. Blocks."""
         self._take_unlogged()
         try:
             self._written += self._store(self._take_batch())
@@ -203,7 +209,7 @@ class HostRecords:
         self._mark_saved()
 
     def _collect_result(self, *, wait: bool) -> None:
-        """Handle the result of the write under way, if it has ended or with *wait*."""
+        """Handle the result of the write in progress, if it has ended; with *wait*, wait for it."""
         future = self._future
         if future is None or not (wait or future.done()):
             return
@@ -235,7 +241,7 @@ class HostRecords:
     # --- statistics
 
     def stats(self) -> dict[str, int]:
-        """Return counters and sizes, by their names in the crawl's stats."""
+        """Return counters and sizes, keyed by their names in the crawl's stats."""
         return {
             "hosts/records/memory": len(self._hosts),
             "hosts/records/read": self._hosts.reads,

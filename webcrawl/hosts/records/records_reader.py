@@ -1,12 +1,12 @@
 """Records reader: reads the host records of a crawl from another process.
 
-It takes no lock that disturbs the owner and changes nothing. The owner writes every second, so the
-facts read are up to two seconds old.
+It changes nothing, and takes no lock that could delay the owner. The owner writes every second, so
+the facts read are up to two seconds old.
 
-SQLite needs the shared-memory file (``-shm``) to find the valid part of the write-ahead log. If a
-running or killed crawl left one, it is used without being written (``readonly_shm``). If there is
-neither, the file has everything (``immutable``). If there is only a log, as in a copy of a job,
-file and log are copied and read there.
+SQLite needs the shared-memory file (``-shm``) to find the valid part of the write-ahead log
+(``-wal``). If a running or killed crawl has left one, it is used without being written
+(``readonly_shm``). If there is neither, the database has all facts (``immutable``). If there is
+only a log, as in a copy of a job, database and log are copied elsewhere and read there.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ SCAN = "SELECT kind, key, data, crc FROM facts"
 
 
 class RecordsReader:
-    """The host records in the directory *path*, as a context manager; empty without a file.
+    """Context manager that reads the host records in the directory *path*; empty without a file.
 
-    Raises CorruptRecordError if that is another file, NewerFormatError, OSError.
+    Raises CorruptRecordError if the file is of another kind, NewerFormatError, OSError.
     """
 
     def __init__(self, *, path: Path) -> None:
@@ -52,18 +52,19 @@ class RecordsReader:
 
     def __enter__(self) -> Self:
         if self._file.exists():
-            with ExitStack() as stack, self._translated():
+            with ExitStack() as stack, self._converted_errors():
                 self._connection = connection = self._connect(stack)
                 version_of(connection, self._file)
                 self._stack = stack.pop_all()
         return self
 
     def _connect(self, stack: ExitStack) -> sqlite3.Connection:
+        """Return a connection for reading only, to be closed by *stack*."""
         file, mode = self._file, "mode=ro&readonly_shm=1"
-        if not _beside(file, "-shm").exists():
-            if _beside(file, "-wal").exists():
+        if not _with_suffix(file, "-shm").exists():
+            if _with_suffix(file, "-wal").exists():
                 copy = Path(stack.enter_context(tempfile.TemporaryDirectory())) / FILE
-                shutil.copyfile(_beside(file, "-wal"), _beside(copy, "-wal"))
+                shutil.copyfile(_with_suffix(file, "-wal"), _with_suffix(copy, "-wal"))
                 shutil.copyfile(file, copy)
                 file, mode = copy, "mode=rw"
             else:
@@ -75,7 +76,8 @@ class RecordsReader:
         return connection
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _converted_errors(self) -> Iterator[None]:
+        """Convert SQLite's errors to CorruptRecordError."""
         try:
             yield
         except sqlite3.Error as error:
@@ -91,21 +93,20 @@ class RecordsReader:
         return None if data is None else decode(data, host, self._file)
 
     def robots(self, origin: str) -> bytes | None:
-        """Return the last value put for *origin*, as the robots package packs it."""
+        """Return the last encoded robots.txt of *origin*, or None."""
         return self._read(ROBOTS, origin)
 
     def put_robots(self, origin: str, data: bytes) -> None:
-        """Do nothing: a reader stores nothing."""
+        """Do nothing, because a reader does not store anything."""
 
     def rest(self, host: str) -> bytes | None:
-        """Return the last value that the frontier put for *host*."""
+        """Return the last encoded pause of *host* that the frontier has stored, or None."""
         return self._read(RESTS, host)
 
     def damaged(self) -> Iterator[str]:
-        """Read the whole file and yield a sentence for each damage.
+        """Read the whole file, and yield a message for each piece of damage.
 
-        Memory does not grow with the file, except for up to a hundred sentences of SQLite's own
-        check.
+        Memory does not grow with the file: SQLite's own check returns at most a hundred messages.
         """
         if self._connection is None:
             return
@@ -114,7 +115,7 @@ class RecordsReader:
                 if text != "ok":
                     yield text
             if not self._connection.execute("SELECT name FROM sqlite_master").fetchall():
-                return  # the process died before it made the table; the next start makes it
+                return  # the process died before it created the table; the next start creates it
             for _, key, data, crc in self._connection.execute(SCAN):
                 if checksum(key, data) != crc:
                     yield f"checksum mismatch in the data of {key!r}"
@@ -122,9 +123,10 @@ class RecordsReader:
             yield str(error)
 
     def _read(self, kind: int, key: str) -> bytes | None:
+        """Return the value of *key*: the last one in the log, or else that of its own row."""
         if self._connection is None:
             return None
-        with self._translated():
+        with self._converted_errors():
             if self._logged is None:
                 log = log_of(self._connection, self._file)
                 self._logged = {(kind, key): data for _, (kind, key, data) in log}
@@ -132,5 +134,6 @@ class RecordsReader:
             return value_of(self._connection, self._file, kind, key) if data is None else data
 
 
-def _beside(file: Path, suffix: str) -> Path:
+def _with_suffix(file: Path, suffix: str) -> Path:
+    """Return the path of SQLite's file with *suffix* that belongs to *file*."""
     return file.with_name(file.name + suffix)
