@@ -89,7 +89,7 @@ class LevelQueues:
         """
         found = [int(path.name) for path in self.path.glob("*/")]
         for index in range(max([levels, len(snapshots), *found])):
-            fifo = DiskFifo(path=self.path / f"{index + 1:02d}", chunk=CHUNK)
+            fifo = DiskFifo(path=self.path / f"{index + 1:02d}", chunk_items=CHUNK)
             fifo.open(snapshots[index] if index < len(snapshots) else None)
             self._fifos.append(fifo)
         self._waiting = [len(fifo) for fifo in self._fifos]

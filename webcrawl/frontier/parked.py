@@ -88,7 +88,7 @@ class Parked:
         fifo.push_many(entries)
 
     def _queue(self, reason: str) -> DiskFifo:
-        fifo = self._fifos[reason] = DiskFifo(path=self.path / reason, chunk=self._chunk)
+        fifo = self._fifos[reason] = DiskFifo(path=self.path / reason, chunk_items=self._chunk)
         return fifo
 
     def begin_pass(self, reasons: Iterable[str]) -> None:
