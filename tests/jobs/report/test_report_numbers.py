@@ -100,7 +100,7 @@ def test_pages_with_dead_links_are_bounded_and_the_worst_are_kept(tmp_path):
         twice = [line("http://c.com/", "http_410", T0, via="http://z.com/")] * 2
         totals.add(msgspec.json.Encoder().encode_lines(twice + once))
         assert len(totals.dead) <= 20_000
-        assert totals.worst(1) == [("http://z.com/", (2, "http://c.com/", "http_410"))]
+        assert totals.most_dead_links(1) == [("http://z.com/", (2, "http://c.com/", "http_410"))]
 
 
 @pytest.mark.parametrize("stats", [{}, STATS | {"crawl/job/cut_off": 1}])
