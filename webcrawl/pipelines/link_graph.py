@@ -1,13 +1,13 @@
-"""Link graph: the pages of the crawl and the links between them, as Parquet files.
+"""Writes the link graph: the pages of the crawl and the links between them, as Parquet files.
 
-``scrapy pagerank`` ranks hosts from it, and any Parquet reader can query it. Files::
+``scrapy pagerank`` ranks hosts with it, and any Parquet reader can query it. Files::
 
-    JOBDIR/graph/nodes/part-*.parquet    one row per page, whatever its status; none for copies
-    JOBDIR/graph/edges/part-*.parquet    one row per link, also of several to the same URL, and
+    JOBDIR/graph/nodes/part-*.parquet    one row per page, whatever its status; none for duplicates
+    JOBDIR/graph/edges/part-*.parquet    one row per link, even if several have the same URL, and
                                          one for the page's redirect
 
-pipelines/parquet.py explains how the files grow. A page's edges are written before its node. A page
-that is fetched twice, for example after ``kill -9``, has its rows twice.
+pipelines/parquet.py explains how the files grow. The edges of a page are written before its node. A
+page that is fetched twice, for example after ``kill -9``, has all its rows twice.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LinkGraph(ProcessingModule):
                 page.robots.nofollow or "nofollow" in link.rel.split(),
             )
             for link in chain(page.links, page.repeats)
-            if link.url != page.redirect_target  # which is among the links, too
+            if link.url != page.redirect_target  # which is also among the links
         ]
         if page.redirect_target:
             edges.append((page.url, page.redirect_target, REDIRECT, "", False))
