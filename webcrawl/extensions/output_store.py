@@ -27,7 +27,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.errors import FatalError, ObjectStoreError
 from webcrawl.extensions.periodic import while_crawling
-from webcrawl.storage.growing_files import is_whole
+from webcrawl.storage.growing_files import is_complete_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,14 +116,14 @@ class OutputFiles:
         """Yield each file with its name in the store, oldest names first."""
         if self.warc is not None:
             for path in sorted(self.warc.glob("*.warc.gz")):
-                if is_whole(path):
+                if is_complete_file(path):
                     yield path, f"{self.folder}warc/{path.name}"
         if self.jobdir is None:
             return
         for directory in sorted(self.jobdir.iterdir()):
             if directory.is_dir() and directory.name not in _NOT_OF_MODULES:
                 for path in sorted(directory.rglob("*.parquet")):
-                    if is_whole(path):
+                    if is_complete_file(path):
                         yield path, f"{self.folder}{path.relative_to(self.jobdir).as_posix()}"
 
 

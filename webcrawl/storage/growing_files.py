@@ -75,16 +75,16 @@ class GrowingFiles:
             name = f"{self._prefix}-{started}-{self._serial:05d}{self._growing_suffix}"
             path = self._directory / name
             self._serial += 1
-            if not self.whole(path).exists() and (fd := create_locked(path)) is not None:
+            if not self.complete_path(path).exists() and (fd := create_locked(path)) is not None:
                 return path, fd
 
-    def whole(self, growing: Path) -> Path:
+    def complete_path(self, growing: Path) -> Path:
         """Return the path that the file *growing* gets when it is complete."""
         return growing.with_name(
             growing.name.removesuffix(self._growing_suffix) + self._complete_suffix
         )
 
 
-def is_whole(path: Path) -> bool:
+def is_complete_file(path: Path) -> bool:
     """Return whether *path* has the name of a growing file that is complete."""
     return _COMPLETE_NAME.fullmatch(path.name) is not None
