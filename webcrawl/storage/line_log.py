@@ -147,7 +147,7 @@ def cut_torn_line(path: Path) -> int:
     return size
 
 
-def whole_bytes(path: Path) -> int:
+def complete_lines_size(path: Path) -> int:
     """Return the length of the file *path* in bytes, without a torn last line."""
     with path.open("rb") as file:
         return _end_of_lines(file.fileno(), os.fstat(file.fileno()).st_size)

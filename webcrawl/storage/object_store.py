@@ -186,7 +186,7 @@ class ObjectStore:
             if not self.link_in(Path(self._path(old)), new):
                 self.write(new, self.read(old))
 
-    def settle(self, folder: str) -> None:
+    def sync_folder(self, folder: str) -> None:
         """Sync *folder*, so that all objects linked into it survive a power failure."""
         if self.directory is not None:
             with self._translating_errors():
@@ -278,7 +278,7 @@ class ObjectStore:
             ) from error
 
 
-def moved(directories: Iterable[Path]) -> Iterator[str]:
+def moved_file_notices(directories: Iterable[Path]) -> Iterator[str]:
     """Yield a sentence for each of *directories* from which files were moved."""
     for directory in directories:
         note = directory / _MOVED

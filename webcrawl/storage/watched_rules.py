@@ -63,10 +63,11 @@ class Reading(Protocol):
 class RulesFile(Generic[R]):
     """The rules in the file *path*; there are none if *path* is None or empty.
 
-    A bad line is ignored, or makes the whole version of the file invalid if *is_whole*. Each time
-    the file is read, *make* is called to get an empty set of rules, and *complete* is called with
-    that set once all rules have been added. *setting* is the setting that names the file. *idle*
-    describes the effect of a bad line or an empty file in messages ("excludes nobody").
+    A bad line is ignored, or makes the whole version of the file invalid if *bad_line_is_fatal*.
+    Each time the file is read, *make* is called to get an empty set of rules, and *complete* is
+    called with that set once all rules have been added. *setting* is the setting that names the
+    file. *idle* describes the effect of a bad line or an empty file in messages ("excludes
+    nobody").
     """
 
     def __init__(
@@ -78,14 +79,14 @@ class RulesFile(Generic[R]):
         make: Callable[[], R],
         clock: TimeSource,
         complete: Callable[[R], object] = lambda rules: rules,
-        is_whole: bool = False,
+        bad_line_is_fatal: bool = False,
     ) -> None:
         self._path = Path(path) if path else None
         self.setting = setting
         self._idle = idle
         self._make = make
         self._complete = complete
-        self._is_whole = is_whole
+        self._bad_line_is_fatal = bad_line_is_fatal
         self._clock = clock
         self.rules = make()
         self.reloads = 0
@@ -192,7 +193,7 @@ class RulesFile(Generic[R]):
                 try:
                     rules.add(line.rstrip(b"\r\n").decode("utf-8-sig"))
                 except ValueError as e:  # including UnicodeDecodeError
-                    if self._is_whole:
+                    if self._bad_line_is_fatal:
                         raise FatalError(
                             f"{self.setting} {path} cannot be used: line {number}: {e}."
                         ) from e

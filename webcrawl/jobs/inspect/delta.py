@@ -72,7 +72,7 @@ class DocumentChange(msgspec.Struct, frozen=True, omit_defaults=True):
     duplicate: bool = False
 
 
-def since(text: str) -> Since:
+def parse_since(text: str) -> Since:
     """Parse the value of ``--since``: a time, an age or a token. Raises FatalError."""
     time_text, separator, positions_text = text.partition("@")
     position_texts = positions_text.split(",") if separator else []

@@ -22,7 +22,7 @@ from webcrawl.doctor.states import CrawlState, State
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.jobs.inspect.info_log import pieces
+from webcrawl.jobs.inspect.info_log import line_chunks
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.inspect.why_text import moment
 from webcrawl.wording import counted
@@ -115,7 +115,7 @@ def _examine(path: Path, jobdir: Path) -> Examination | None:
 
 def doctor_lines(jobdir: Path) -> Iterator[Line]:
     """Yield the recorded diagnoses of *jobdir*, the oldest first; damaged lines are skipped."""
-    for lines in pieces(jobdir / "logs" / "stats.jsonl", on_damage=lambda _: None):
+    for lines in line_chunks(jobdir / "logs" / "stats.jsonl", on_damage=lambda _: None):
         for line in lines.splitlines():
             if _MARK in line[:_PREFIX_LENGTH]:
                 with suppress(UndecodableError):

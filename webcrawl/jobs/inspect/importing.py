@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.jobs.inspect.stopped_job import opened
+from webcrawl.jobs.inspect.stopped_job import open_stopped_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def import_seeds(
 
     *on_progress* is called with the number of seeds so far. Raises FatalError with one sentence.
     """
-    with opened(crawler) as stopped, stopped.seeds_of(sources) as seeds:
+    with open_stopped_job(crawler) as stopped, stopped.seeds_of(sources) as seeds:
         own, state = stopped.job.own, stopped.state
         if not own.resumed:
             # This makes a crawl that is started with the same list know that it was already read.

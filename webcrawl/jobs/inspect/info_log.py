@@ -21,7 +21,13 @@ from isal.igzip_lib import IsalError
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.storage.line_log import begins_at, number_of, numbered, numbered_path, whole_bytes
+from webcrawl.storage.line_log import (
+    begins_at,
+    complete_lines_size,
+    number_of,
+    numbered,
+    numbered_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,16 +57,16 @@ def end_of(path: Path) -> Position:
         last_full = numbered(path, packed=True)[-1:]
         size = 0
         with contextlib.suppress(FileNotFoundError):  # the file was renamed just now
-            size = whole_bytes(path)
+            size = complete_lines_size(path)
         if numbered(path, packed=True)[-1:] == last_full:  # not rotated meanwhile
             return Position(number_of(last_full[0]) + 1 if last_full else 1, size)
 
 
-def ends(
+def outcome_lines(
     jobdir: Path, *, start: Position = BEGINNING, end: Position | None = None
 ) -> Iterator[OutcomeLine]:
     """Yield the log lines of *jobdir* from *start* to *end*, or to the present end, in order."""
-    for lines in pieces(jobdir / INFO_LOG, start=start, end=end):
+    for lines in line_chunks(jobdir / INFO_LOG, start=start, end=end):
         for line in lines.splitlines():
             with contextlib.suppress(UndecodableError):
                 yield _decode(line)
@@ -92,7 +98,7 @@ def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
 
     *wanted* must begin with a quote: JSON escapes quotes in strings, so it cannot match in one.
     """
-    for lines in pieces(jobdir / INFO_LOG):
+    for lines in line_chunks(jobdir / INFO_LOG):
         offset = lines.find(wanted)
         while offset >= 0:
             start, end = lines.rfind(b"\n", 0, offset) + 1, lines.find(b"\n", offset)
@@ -113,7 +119,7 @@ def known_since(jobdir: Path) -> float | None:
     return max((start for start in starts if start < math.inf), default=None)
 
 
-def beginning(since: float | None) -> str:
+def log_start_notice(since: float | None) -> str:
     """Say since when the log has all URLs; *since* is in epoch seconds. "" if it is None."""
     if since is None:
         return ""
@@ -126,7 +132,7 @@ def log_files(path: Path) -> list[Path]:
     return [*numbered(path, packed=True), path]
 
 
-def pieces(
+def line_chunks(
     path: Path,
     *,
     start: Position = BEGINNING,

@@ -106,7 +106,7 @@ class JobView(NamedTuple):
 
 
 @contextlib.contextmanager
-def viewed(path: Path, jobdirs: Sequence[Path]) -> Iterator[JobView]:
+def open_view(path: Path, jobdirs: Sequence[Path]) -> Iterator[JobView]:
     """Open a view of the crawl in *path*, and close its files at the end of the block.
 
     *jobdirs* are its job directories. Raises FatalError if there is no checkpoint, and the errors
@@ -144,7 +144,7 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
         jobdirs = jobdirs_of(jobdir)
         manifests = _live_manifests(jobdirs)
         try:
-            with viewed(jobdir, jobdirs) as view:
+            with open_view(jobdir, jobdirs) as view:
                 answer = question(view)
         except (CorruptRecordError, UndecodableError, OSError) as error:
             if _live_manifests(jobdirs) == manifests:

@@ -18,7 +18,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.jobs.inspect.info_log import BEGINNING, Position, end_of, ends, log_files
+from webcrawl.jobs.inspect.info_log import BEGINNING, Position, end_of, log_files, outcome_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -104,4 +104,6 @@ def lines_at(logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[OutcomeLin
 
 
 def _lines(logs: Iterable[Log]) -> Iterator[OutcomeLine]:
-    return chain.from_iterable(ends(log.jobdir, start=log.start, end=log.end) for log in logs)
+    return chain.from_iterable(
+        outcome_lines(log.jobdir, start=log.start, end=log.end) for log in logs
+    )

@@ -34,7 +34,7 @@ from webcrawl.frontier.view import Where
 from webcrawl.hive.bus.live_seeds import visit_item
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.last_lines import digest, last_lines, lines_at, logs_of
-from webcrawl.jobs.inspect.stopped_job import opened
+from webcrawl.jobs.inspect.stopped_job import open_stopped_job
 from webcrawl.revisit.history import History, encode_history, history_of, visited
 from webcrawl.revisit.visits import Visits
 from webcrawl.seen.fingerprint import fingerprint
@@ -90,7 +90,7 @@ class PutBack(msgspec.Struct):
         return f"{put_back}; {waiting}; {left_out}{unknown}"
 
 
-def given_up_with(text: str) -> LineFilter:
+def given_up_filter(text: str) -> LineFilter:
     """Return a filter for URLs given up with one of the outcomes in the comma-separated *text*.
 
     Raises FatalError if one of them is not an outcome of URLs that are given up.
@@ -106,7 +106,7 @@ def given_up_with(text: str) -> LineFilter:
     return lambda line: line.outcome in names
 
 
-def answered(words: Sequence[str]) -> LineFilter:
+def answered_filter(words: Sequence[str]) -> LineFilter:
     """Return the filter for answered URLs that *words* of the user describe.
 
     They are ``all``, ``older-than 7d``, or a URL pattern in which ``*`` stands for any text. Raises
@@ -175,7 +175,7 @@ def put_back(
     jobdir = Path(crawler.settings["JOBDIR"])
     ask(jobdir, lambda _: None)  # raises FatalError if there is no crawl
     counts = PutBack()
-    with opened(crawler) as stopped:
+    with open_stopped_job(crawler) as stopped:
         for entry in _due_entries(jobdir, selects, counts) if visits else ():
             stopped.state.shards.of(entry.url).frontier.requeue(entry)
             counts.urls += 1
@@ -226,7 +226,7 @@ def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
     """
     jobdir, counts = Path(crawler.settings["JOBDIR"]), PutBack()
     visits = Visits.from_crawler(crawler)
-    with opened(crawler) as stopped:
+    with open_stopped_job(crawler) as stopped:
         for line in _idle_lines(jobdir, lambda _: True, counts, on_progress, visits=False):
             shard, key = stopped.state.shards.of(line.url), stopped.state.rules.key_of(line.url)
             entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=True)

@@ -74,7 +74,7 @@ class StoppedJob(NamedTuple):
 
 
 @contextmanager
-def opened(crawler: Crawler) -> Iterator[StoppedJob]:
+def open_stopped_job(crawler: Crawler) -> Iterator[StoppedJob]:
     """Open the job of *crawler*'s settings with its shards; create it if necessary.
 
     A checkpoint is made at the end of the block. Raises FatalError with one sentence.

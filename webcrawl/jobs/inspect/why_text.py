@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from webcrawl.doctor.states import HostState, State
-from webcrawl.jobs.inspect.info_log import beginning
+from webcrawl.jobs.inspect.info_log import log_start_notice
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def why_text(explanation: Explanation, *, now: float) -> str:
         rows.append(("", "is in TRAP_EXCEPTIONS_FILE, so it is never parked as a trap"))
     fresh, fruitless = explanation.trap.fresh, explanation.trap.fruitless
     rows.append(("pages", f"{fresh:,} of the host with new content, {fruitless:,} answers without"))
-    if since := beginning(explanation.known_since):
+    if since := log_start_notice(explanation.known_since):
         rows.append(("", since))
     rows.append(("as of", as_of_text(explanation.as_of)))
     return "".join(f"{name:>11}  {value}\n" for name, value in rows)

@@ -26,7 +26,7 @@ from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import merged, shard_counts, stats_of
 from webcrawl.jobs.inspect.examination import Examination, doctor_lines, examinations
-from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, pieces
+from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts, read_facts
 from webcrawl.jobs.report.host_totals import HostTotals
@@ -160,7 +160,9 @@ class CrawlReader:
         for jobdir in self.jobdirs:
             path = jobdir / INFO_LOG
             start, self._ends[jobdir] = self._ends[jobdir], end_of(path)
-            yield from pieces(path, start=start, end=self._ends[jobdir], on_damage=self._add_damage)
+            yield from line_chunks(
+                path, start=start, end=self._ends[jobdir], on_damage=self._add_damage
+            )
 
     def _add_damage(self, damage: str) -> None:
         if damage not in self._damage:

@@ -96,13 +96,13 @@ def sha1_of(*parts: bytes) -> bytes:
 
 def labelled_digest(sha1: bytes) -> str:
     """Return the digest *sha1* in base32 with the label ``sha1:``, as all WARC tools write it."""
-    pairs = _LETTER_PAIRS
+    pair = _LETTER_PAIRS
     a, b, c, d, e, f, g, h = _UNPACK_SHA1(sha1)
     return (
-        f"sha1:{pairs[a >> 22]}{pairs[a >> 12 & 1023]}{pairs[a >> 2 & 1023]}{pairs[(a & 3) << 8 | b]}"
-        f"{pairs[c >> 22]}{pairs[c >> 12 & 1023]}{pairs[c >> 2 & 1023]}{pairs[(c & 3) << 8 | d]}"
-        f"{pairs[e >> 22]}{pairs[e >> 12 & 1023]}{pairs[e >> 2 & 1023]}{pairs[(e & 3) << 8 | f]}"
-        f"{pairs[g >> 22]}{pairs[g >> 12 & 1023]}{pairs[g >> 2 & 1023]}{pairs[(g & 3) << 8 | h]}"
+        f"sha1:{pair[a >> 22]}{pair[a >> 12 & 1023]}{pair[a >> 2 & 1023]}{pair[(a & 3) << 8 | b]}"
+        f"{pair[c >> 22]}{pair[c >> 12 & 1023]}{pair[c >> 2 & 1023]}{pair[(c & 3) << 8 | d]}"
+        f"{pair[e >> 22]}{pair[e >> 12 & 1023]}{pair[e >> 2 & 1023]}{pair[(e & 3) << 8 | f]}"
+        f"{pair[g >> 22]}{pair[g >> 12 & 1023]}{pair[g >> 2 & 1023]}{pair[(g & 3) << 8 | h]}"
     )
 
 
