@@ -206,8 +206,12 @@ class Site:
         name = request.match_info["name"]
         form = {key: str(value) for key, value in (await request.post()).items()}
         try:
-            command = {"name": name, "arguments": arguments_of(name, form)}
-            command |= {"reason": form.get("why", ""), "origin": _origin(request)}
+            command = {
+                "name": name,
+                "arguments": arguments_of(name, form),
+                "reason": form.get("why", ""),
+                "origin": _origin(request),
+            }
             answers = await self._watch.send(msgspec.convert(command, Request))
             answer = "; ".join(
                 f"{reply.drone}: {reply.said}".removeprefix(": ") for reply in answers

@@ -1,4 +1,4 @@
-"""Provides the current page about a crawl, answers from its job, and sends commands to it.
+"""Provides the current page about a crawl, answers queries, and sends commands to the crawl.
 
 One thread reads the files of the job; of the log of finished URLs it reads only new lines. It uses
 at most a hundredth of a core, and only while someone looks at the page.
@@ -133,10 +133,12 @@ class Watch:
             return str(error)
 
     def _explain(self, url: str) -> str:
+        """Return the explanation of *url* as text."""
         explanation = ask(self._path, lambda view: explain(url, view, self._settings))
         return why_text(explanation, now=wall_time())
 
     def _host_table(self, host: str) -> Figure:
+        """Return the table with the state of *host*."""
         table = ask(self._path, lambda view: hosts_of(view, self._settings, [host]))
         return Figure("asked", host, "As of the last checkpoint (UTC).", table)
 

@@ -150,7 +150,7 @@ def _languages_of_script(text: str, declared: str) -> tuple[list[str], float]:
 
 
 def _includes(languages: list[str], language: str) -> bool:
-    """Return whether *language* is one of *languages*, in which "*" means all other Latin ones."""
+    """Return whether *language* is in *languages*, where "*" stands for others in Latin script."""
     return language in languages or ("*" in languages and language not in _NOT_LATIN)
 
 

@@ -45,6 +45,7 @@ class LinkGraph(ProcessingModule):
     _edges: ParquetFiles
 
     def open(self) -> None:
+        """Open the files of nodes and edges."""
         self._nodes = ParquetFiles(directory=self.directory / NODES)
         self._edges = ParquetFiles(directory=self.directory / EDGES)
         self._nodes.open(
@@ -58,6 +59,7 @@ class LinkGraph(ProcessingModule):
         self._edges.open(schema_of("source target kind text nofollow", nofollow="bool_"))
 
     def process(self, page: Page) -> None:
+        """Write the edges of *page*, then its node."""
         edges = [
             (
                 page.url,
@@ -73,9 +75,22 @@ class LinkGraph(ProcessingModule):
             edges.append((page.url, page.redirect_target, REDIRECT, "", False))
         host = host_of(page.url)
         self._edges.write(edges)
-        node = [page.url, host, registered_domain(host), page.status, page.content_type, page.depth]
-        node += [page.via, page.kind, page.rank, round(page.fetched_at * 1e6), len(page.body)]
-        self._nodes.write([[*node, page.content_fingerprint, len(edges)]])
+        node = [
+            page.url,
+            host,
+            registered_domain(host),
+            page.status,
+            page.content_type,
+            page.depth,
+            page.via,
+            page.kind,
+            page.rank,
+            round(page.fetched_at * 1e6),
+            len(page.body),
+            page.content_fingerprint,
+            len(edges),
+        ]
+        self._nodes.write([node])
         self.stats.inc("edges", len(edges))
 
     def sync(self) -> None:

@@ -327,7 +327,7 @@ def _headers(page: Page, name: bytes) -> Iterator[str]:
 
 
 def _signal_attributes(page: bytes) -> Iterator[dict[str, str]]:
-    """Yield the attributes of each meta element and link that may state rights or the language."""
+    """Yield the attributes of meta elements and links that may state rights or the language."""
     lower = page.lower()
     spans = [
         meta.span(1)

@@ -340,7 +340,7 @@ class ProcessingModule:
         return None
 
     async def _call(self, method: Callable[[], Any]) -> None:
-        """Call *method* in the module's thread, if it has one and *method* is not a coroutine."""
+        """Call *method* in the module's thread, or in the event loop if it is a coroutine."""
         if self._worker is None or inspect.iscoroutinefunction(method):
             result = method()
         else:
@@ -578,6 +578,7 @@ class _Worker:
 
     @staticmethod
     def _return_results(batch: _Batch) -> None:
+        """Give each result in *batch* to the coroutine that waits for it."""
         for future, result in batch:
             # Cancelled if the page exceeded ITEM_TIMEOUT_SECS, although it was then processed.
             if future.cancelled():

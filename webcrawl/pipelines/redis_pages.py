@@ -67,6 +67,7 @@ class RedisPages(ProcessingModule):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **_: Any) -> Self:
+        """Make the module with a pipeline of scrapy-redis. Raises FatalError for bad settings."""
         settings = crawler.settings
         try:
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):

@@ -112,6 +112,7 @@ class SearchIndex(ProcessingModule):
             raise
 
     def process(self, page: Page) -> None:
+        """Add *page* to the index, unless its robots directives forbid indexing."""
         if page.robots.noindex:
             self.stats.inc("left_out")
             self.gone(page)
@@ -130,6 +131,7 @@ class SearchIndex(ProcessingModule):
         )
 
     def gone(self, page: Page) -> None:
+        """Remove *page* from the index."""
         self._log_and_add(IndexedPage(page.url, left_out=True))
 
     def _log_and_add(self, page: IndexedPage) -> None:

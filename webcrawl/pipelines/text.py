@@ -100,6 +100,7 @@ class TextDataset(ProcessingModule):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
+        """Make the module for TEXT_FORMAT. Raises FatalError for bad settings."""
         settings = crawler.settings
         text_format = settings.get("TEXT_FORMAT", "parquet")
         if text_format not in ("parquet", "jsonl"):
@@ -110,6 +111,7 @@ class TextDataset(ProcessingModule):
         return super().from_crawler(crawler, is_parquet=is_parquet, read=reader(settings), **values)
 
     def open(self) -> None:
+        """Open the Parquet files or the line log, which is locked."""
         if self._is_parquet:
             self._rows = ParquetFiles(directory=self.directory)
             self._rows.open(schema_of(" ".join(TextRow.__struct_fields__), **_TYPES))
@@ -121,6 +123,7 @@ class TextDataset(ProcessingModule):
             self._rows.open()
 
     def process(self, page: Page) -> None:
+        """Write a row with the main text of *page*."""
         main_text = self._read(page)
         row = TextRow(
             url=page.url,

@@ -84,6 +84,7 @@ def unpack_frame(payload: bytes) -> list[bytes]:
 
 
 def _decompressed(payload: bytes) -> bytes:
+    """Return the items of a frame as ``pack_many`` made them. Raises ValueError."""
     # Frames of older versions are not compressed. They begin with their item count, 256 or 16.
     if not payload.startswith(_COMPRESSED):
         return payload

@@ -92,8 +92,7 @@ class LineLog:
     def _rotated(self, old: AppendFile) -> AppendFile:
         """Rename the full file *old* to its final name, and return a new file to append to."""
         full_files = numbered(self.path, packed=True)
-        number = number_of(full_files[-1]) + 1 if full_files else 1
-        final_path = numbered_path(self.path, number)
+        final_path = numbered_path(self.path, number_of(full_files[-1]) + 1 if full_files else 1)
         self.path.rename(final_path)
         try:
             new = AppendFile(self.path)

@@ -82,7 +82,7 @@ class ManifestStore:
         self._sequence = sequence
 
     def next_sequence(self) -> int:
-        """Return the number of the next manifest, which names of its files may contain."""
+        """Return the number of the next manifest, which may be part of the names of its files."""
         return self._sequence + 1
 
     def publish(self, content: dict[str, Any]) -> None:

@@ -218,6 +218,7 @@ class ObjectStore:
         return ObjectStoreError(f"{self._setting} {self.name}: {name} is damaged: {why}")
 
     def _path(self, name: str) -> str:
+        """Return the path of the object *name*. Raises ObjectStoreError for an invalid name."""
         if not is_plain(name):
             raise ObjectStoreError(
                 f"{self._setting} {self.name}: {name[:80]!r} is not a valid object name"
@@ -231,6 +232,7 @@ class ObjectStore:
         return path
 
     def _create(self, name: str, data: bytes) -> None:
+        """Store *data* at a URL as the object *name*, unless that object already exists."""
         # Checked before, because obstore would overwrite an existing object, and again after an
         # error, because s3fs raises its own kind of error if the object exists.
         if self._exists(name):
@@ -247,6 +249,7 @@ class ObjectStore:
         return bool(self._fs.exists(path))
 
     def _pipe(self, name: str, data: bytes, **options: str) -> None:
+        """Write *data* to the object *name* with fsspec."""
         path = self._path(name)
         self._make(path, lambda: self._fs.pipe_file(path, data, **options))
 

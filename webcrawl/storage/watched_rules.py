@@ -204,12 +204,14 @@ class RulesFile(Generic[R]):
         logger.info("%s %s: rules in force: %d", self.setting, path, len(rules))
 
     def _report_bad_line(self, path: Path, number: int, error: ValueError, bad_lines: int) -> None:
+        """Log a bad line, but only the first of many."""
         if bad_lines <= _LOGGED_BAD_LINES:
             last = bad_lines == _LOGGED_BAD_LINES
             more = "; further bad lines are only counted" if last else ""
             logger.warning("%s, line %d %s: %s%s", path, number, self._idle, error, more)
 
     def _report_unreadable(self, error: OSError) -> str:
+        """Log that the file cannot be read, unless it was already logged; return the message."""
         message = (
             f"{self.setting} {self._path} cannot be read ({error.strerror}): its previous rules "
             f"({len(self.rules)}) stay in force"

@@ -75,9 +75,12 @@ class DocumentChange(msgspec.Struct, frozen=True, omit_defaults=True):
 def parse_since(text: str) -> Since:
     """Parse the value of ``--since``: a time, an age or a token. Raises FatalError."""
     time_text, separator, positions_text = text.partition("@")
-    position_texts = positions_text.split(",") if separator else []
     try:
-        positions = [Position(*map(int, position.split(":"))) for position in position_texts]
+        positions = [
+            Position(*map(int, position.split(":")))
+            for position in positions_text.split(",")
+            if separator
+        ]
         return Since(_parse_time(time_text), tuple(positions))
     except (ValueError, TypeError):
         raise FatalError(
@@ -106,7 +109,7 @@ def _format_time(at: float) -> str:
 def delta(
     jobdir: Path, since: Since, *, on_progress: OnProgress
 ) -> tuple[Iterator[DocumentChange], str]:
-    """Return the changes *since* then in the crawl in *jobdir*, and the token for the next delta.
+    """Return the changes in the crawl in *jobdir* after *since*, and the token for the next delta.
 
     The crawl may be running. *on_progress* is called with a count and its unit. Raises FatalError
     with one sentence.
@@ -142,7 +145,7 @@ def _check_not_deleted(jobdir: Path, logs: Sequence[Log], since: Since) -> None:
 def _changes(
     logs: Sequence[Log], since: Since, on_progress: OnProgress
 ) -> Iterator[DocumentChange]:
-    """Yield the last change of each URL in *logs* since then."""
+    """Yield the last change of each URL in *logs* after *since*."""
 
     def is_new_change(line: OutcomeLine) -> bool:
         is_new = bool(since.positions) or line.at >= since.at

@@ -149,6 +149,7 @@ def examination_text(examination: Examination, *, now: float) -> str:
 
 
 def _workers(busy: int, workers: int) -> str:
+    """Say how many workers were *busy* at most, and how many would be enough."""
     if busy >= _BUSY * workers:
         return f"all {workers:,} were busy"
     return f"at most {busy:,} of {workers:,} were busy, so {busy:,} would be enough"

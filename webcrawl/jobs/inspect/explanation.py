@@ -165,16 +165,20 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     fps = {fp, forwarded(normalized, fp, {fp})}
     places = _places(view, settings, normalized, form, fps)
     outcomes = _last_lines(view, lambda jobdir: find_outcomes(jobdir, form=hexadecimal(fp)))
-    redirects: list[OutcomeLine] = []
-    if not (places or outcomes):
-        redirects = _last_lines(view, lambda jobdir: find_redirects(jobdir, target=normalized))
+    is_known = bool(places or outcomes)
+    redirects = (
+        []
+        if is_known
+        else _last_lines(view, lambda jobdir: find_redirects(jobdir, target=normalized))
+    )
     latest = places[0] if places else outcomes[-1] if outcomes else None
 
-    key = POLITENESS_KEYS[view.politeness_key](host_of(normalized))
+    hostname = host_of(normalized)
+    key = POLITENESS_KEYS[view.politeness_key](hostname)
     shard = view.shard_of(key)
     refused_by, judged_as = _refusal(shard, settings, normalized, latest, redirects)
 
-    hostname, changes = host_of(normalized), in_force(view.jobdirs)
+    changes = in_force(view.jobdirs)
     host_rules = HostRules.from_settings(settings)
     host_rules.open()
     apply_host_rules(host_rules, changes)
@@ -226,7 +230,7 @@ def as_of(view: JobView) -> AsOf:
 
 
 def _last_lines(view: JobView, find: Callable[[Path], Iterable[OutcomeLine]]) -> list[OutcomeLine]:
-    """Return the last lines that *find* finds in the logs of all processes, the oldest first.
+    """Return the last log lines that *find* returns for all processes, the oldest first.
 
     *find* is called with each job directory.
     """
@@ -370,6 +374,10 @@ def _state(
     fps: set[int],
     refused_by: str,
 ) -> UrlState:
+    """Return the state of a URL that waits in *places* or has ended with *outcomes*.
+
+    *fps* are its fingerprints in the eliminator, and *refused_by* is the filter that refuses it.
+    """
     if places:
         return _STATES.get(places[0].where, UrlState.WAITING)
     if outcomes:

@@ -157,6 +157,10 @@ def state_of(times: HostTimes, *, now: float) -> states.HostState:
 
 
 def _pause_reason(times: HostTimes, failing: HostRecord, crawl_delay: float) -> str:
+    """Return the reason for the pause of a host with these *times*, in words.
+
+    *failing* is the record that counts its failures.
+    """
     if failing.failures:
         text = f"{counted(failing.failures, 'request')} in a row failed"
         if failing.failed_alike:

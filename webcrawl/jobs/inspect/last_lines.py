@@ -104,6 +104,7 @@ def lines_at(logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[OutcomeLin
 
 
 def _lines(logs: Iterable[Log]) -> Iterator[OutcomeLine]:
+    """Yield all lines of *logs*, one log after the other."""
     return chain.from_iterable(
         outcome_lines(log.jobdir, start=log.start, end=log.end) for log in logs
     )

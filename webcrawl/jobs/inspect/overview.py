@@ -50,7 +50,7 @@ class HostRow(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Numbers of URLs and hosts in the frontier.
+    """How many URLs and hosts are in the frontier, by queue and state.
 
     waiting: URLs to be fetched, including those in process, but not parked or due ones.
     levels: waiting URLs in each front-end queue at the checkpoint.
@@ -125,6 +125,7 @@ def overview(view: JobView, *, top: int) -> Overview:
 
 
 def _rows(frontier: FrontierView) -> Iterator[HostRow]:
+    """Yield a row for each host with a queue."""
     now = wall_time()
     for name, times in frontier.hosts():
         yield HostRow(name, state_of(times, now=now), times.ready_at, times.length)
@@ -142,13 +143,15 @@ def host_overview(view: JobView, host: str) -> HostOverview:
 
     host = POLITENESS_KEYS[view.politeness_key](host_of(url))
     places: Counter[str] = Counter()
-    for frontier, seen in ((shard.frontier, shard.seen) for shard in view.shards):
-        finished = frontier.finished_keys()
-        new = (decode(submitted.payload) for submitted in seen.undecided() if submitted.payload)
+    for shard in view.shards:
+        finished = shard.frontier.finished_keys()
+        new = (
+            decode(submitted.payload) for submitted in shard.seen.undecided() if submitted.payload
+        )
         places["new"] += sum(
             entry.host == host and not finished.hides_entry(entry) for entry in new
         )
-        for found in frontier.find(
+        for found in shard.frontier.find(
             lambda entry: entry.host == host, finished, containing=host.encode()
         ):
             name = "" if found.queue.where is Where.HOST_QUEUE else found.queue.name
@@ -191,6 +194,7 @@ def overview_text(figures: Overview, *, now: float) -> str:
 
 
 def _row_text(rows: list[HostRow], now: float) -> str:
+    """Format *rows* as lines of a table; *now* is in epoch seconds."""
     text = ""
     for row in rows:
         until = row.ready_at if row.state == HostState.RESTING else 0.0

@@ -107,7 +107,7 @@ def given_up_filter(text: str) -> LineFilter:
 
 
 def answered_filter(words: Sequence[str]) -> LineFilter:
-    """Return the filter for answered URLs that *words* of the user describe.
+    """Return a filter for answered URLs, which the user described with *words*.
 
     They are ``all``, ``older-than 7d``, or a URL pattern in which ``*`` stands for any text. Raises
     FatalError for anything else.

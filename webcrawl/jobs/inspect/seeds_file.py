@@ -85,6 +85,7 @@ def _as_fatal(path: Path) -> Iterator[None]:
 
 
 def _open(path: Path, *, gzipped: bool) -> BinaryIO:
+    """Open *path* for writing, compressed if *gzipped*."""
     if not gzipped:
         return path.open("wb")
     return cast("BinaryIO", gzip.open(path, "wb", _GZIP_LEVEL))  # the caller closes it

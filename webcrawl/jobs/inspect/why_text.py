@@ -123,11 +123,13 @@ _PLACES = {
 
 
 def _where(place: Place) -> str:
+    """Describe the queue in which a URL waits, and its position there."""
     position = f"{place.position:,} of {place.length:,}"
     return _PLACES[place.where].format(position=position, queue=place.queue)
 
 
 def _place_text(place: Place, now: float) -> str:
+    """Describe where a URL waits, how it was found, and its earlier tries and visits."""
     found = f"found {moment(place.discovered_at, now)}" if place.discovered_at else "found"
     via = f", linked from {place.via} ({place.kind})" if place.via else f" as {place.kind}"
     tries = f"; earlier tries: {place.tries}" if place.tries else ""
@@ -138,6 +140,7 @@ def _place_text(place: Place, now: float) -> str:
 
 
 def _outcome_text(outcome: OutcomeLine, now: float) -> str:
+    """Describe how a fetch of a URL ended, and how the URL was found."""
     text = f"{moment(outcome.at, now)}: {outcome.outcome}"
     if outcome.status:
         text += f", {outcome.bytes:,} bytes in {outcome.took:.3f} s"
@@ -157,6 +160,7 @@ def _outcome_text(outcome: OutcomeLine, now: float) -> str:
 
 
 def _redirect_text(outcome: OutcomeLine, now: float) -> str:
+    """Describe a redirect to the URL."""
     refused = f", not followed: {outcome.redirect_refused}" if outcome.redirect_refused else ""
     return f"{outcome.url}, {moment(outcome.at, now)}{refused}"
 
@@ -175,6 +179,7 @@ def host_text(host: HostReport, now: float) -> str:
 
 
 def _robots_text(robots: RobotsState, now: float) -> str:
+    """Describe what robots.txt says about the URL."""
     match robots.verdict:
         case "not asked":
             return "is not used"

@@ -72,9 +72,14 @@ def outcomes(crawl: Crawl) -> Figure:
     lead = f"Of {{total:,}} URLs, {pages} gave a document (81.4% in Mercator's crawl)."
     lead += BEFORE_VISITS * bool(crawl.log.visits)
     why = "No URL is finished yet."
-    counts = crawl.outcomes
     return shares(
-        "outcomes", "Outcomes of URLs", counts, what="outcome", of="URLs", lead=lead, why=why
+        "outcomes",
+        "Outcomes of URLs",
+        crawl.outcomes,
+        what="outcome",
+        of="URLs",
+        lead=lead,
+        why=why,
     )
 
 
@@ -231,8 +236,8 @@ def per_tld(crawl: Crawl) -> Iterator[Figure]:
         title = f"{of.capitalize()} by top-level domain"
         lead = (
             f"{{part}} of the {of} are in {{first}}. There are {{kinds:,}} domains, counting all "
+            "IP addresses as one."
         )
-        lead += "IP addresses as one."
         yield shares(f"{of}-by-tld", title, counts, what="domain", of=of, lead=lead)
 
 

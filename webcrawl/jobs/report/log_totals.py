@@ -128,7 +128,7 @@ _decode_lines = json_lines_decoder(_Line)
 
 
 class LogTotals:
-    """Totals of all added lines; the totals by host are in *hosts*.
+    """Totals of all lines that were added; the totals by host are in *hosts*.
 
     pages: number of URLs that gave a document (2xx).
     duplicates: number of pages whose bytes had already been seen under another URL.
@@ -176,6 +176,7 @@ class LogTotals:
             start = end
 
     def _add(self, lines: list[_Line]) -> None:
+        """Add *lines*, most of them with one call per total, which is faster than line by line."""
         self.visits.update([line.visit for line in lines if line.visit])
         first_results = [line for line in lines if not line.visit]
         pages = [line for line in first_results if is_document(line.outcome)]
@@ -269,6 +270,7 @@ def _column_of(content_type: str) -> int:
 
 
 def _decode_chunk(data: bytes) -> list[_Line]:
+    """Decode the lines of *data*, skipping those that cannot be decoded."""
     try:
         return _decode_lines(data)
     except UndecodableError:

@@ -38,8 +38,7 @@ def gauge_figures(crawl: Crawl) -> Iterator[Figure]:
         ("workers", "Workers and hosts", GAUGES[2:], "workers or hosts"),
     ):
         if edges:
-            series = {gauge: means[gauge] for gauge in gauges}
-            yield over_time(name, title, "", edges, series, y=y)
+            yield over_time(name, title, "", edges, {gauge: means[gauge] for gauge in gauges}, y=y)
         else:
             yield Figure(name, title, "No diagnosis yet.")
 
@@ -94,13 +93,14 @@ def failing_modules(errors: Sequence[CriticalError], failing: Mapping[str, int])
 def known_urls(crawl: Crawl) -> Figure:
     """Return the figure of all known URLs, by whether they are finished, waiting or parked."""
     finished = Counts.of({f"outcome/{name}": count for name, count in crawl.outcomes.items()})
-    stats, parked = crawl.stats, crawl.counts("frontier/parked/")
     counts = {
         "pages": finished.pages,
         "redirects": finished.redirects,
         "given up": sum(finished.given_up.values()),
-        "waiting": sum(int(stats.get(name, 0)) for name in ("frontier/waiting", "seen/waiting")),
-        **{f"parked by {gate}": count for gate, count in parked.items()},
+        "waiting": sum(
+            int(crawl.stats.get(name, 0)) for name in ("frontier/waiting", "seen/waiting")
+        ),
+        **{f"parked by {gate}": count for gate, count in crawl.counts("frontier/parked/").items()},
     }
     lead, title = "Of {total:,} known URLs, {part} are {first}.", "Known URLs"
     lead += BEFORE_VISITS * bool(crawl.log.visits)

@@ -68,6 +68,7 @@ def asset(name: str) -> str:
 
 @cache
 def _templates() -> Environment:
+    """Return the environment of the templates, which escapes all text."""
     templates = Environment(
         loader=PackageLoader("webcrawl.jobs.report"),
         autoescape=True,

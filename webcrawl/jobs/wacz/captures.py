@@ -138,8 +138,11 @@ def _page_line(url: str, date: str, record: WarcRecord) -> bytes:
     body = _read_beginning(record)
     if codings := codings_of(http.get_bytes_multiple(b"Content-Encoding")):
         body = decode(body, codings, limit=_READ_BYTES).body
-    page_id = (record.record_id or "").strip("<>").rpartition(":")[2]
-    members = {"id": page_id, "url": url, "ts": date}
+    members = {
+        "id": (record.record_id or "").strip("<>").rpartition(":")[2],
+        "url": url,
+        "ts": date,
+    }
     if title := _title(body, encoding):
         members["title"] = title
     return json.dumps(members).encode("ascii") + b"\n"

@@ -70,6 +70,7 @@ class WarcPipeline(ProcessingModule):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **_: Any) -> Self:
+        """Make the module with its writer. Raises FatalError for bad settings."""
         settings = crawler.settings
         payloads = _payloads(settings)
         writer = WarcWriter(
