@@ -594,7 +594,7 @@ class _Worker:
         Returns the results, the seconds of CPU time, and the seconds spent waiting. Pages that were
         cancelled are skipped.
         """
-        started, started_at = cpu_time(), now()
+        cpu_started, started_at = cpu_time(), now()
         batch: _Batch = []
         while self._waiting and (not batch or now() - started_at < _BATCH_SECS):
             call, future = self._waiting.popleft()
@@ -615,7 +615,7 @@ class _Worker:
         except Exception as error:  # noqa: BLE001  # as above
             batch = [(future, _raisable(error)) for future, _ in batch]
 
-        cpu_secs = cpu_time() - started
+        cpu_secs = cpu_time() - cpu_started
         return batch, cpu_secs, max(0.0, now() - started_at - cpu_secs)
 
 

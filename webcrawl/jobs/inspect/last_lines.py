@@ -84,10 +84,8 @@ def last_lines(
                 is_selected.append(selects(line))
 
         # Sort the lines by URL, and those of a URL by time; its last line precedes another URL.
-        digests, numbers = (
-            np.frombuffer(url_digests, np.uint64),
-            np.frombuffer(line_numbers, np.uint64),
-        )
+        digests = np.frombuffer(url_digests, np.uint64)
+        numbers = np.frombuffer(line_numbers, np.uint64)
         order = np.lexsort((np.frombuffer(times) if len(logs) > 1 else numbers, digests))
         is_last = np.append(digests[order][1:] != digests[order][:-1], True)[: len(order)]
         last = np.sort(order[is_last])

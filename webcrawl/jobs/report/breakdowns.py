@@ -146,7 +146,9 @@ def dead_links(crawl: Crawl) -> Figure:
         f"{len(crawl.log.dead):,}."
     )
     head = ("page", "dead links", "example", "outcome")
-    return Figure("dead-links", title, lead, Table(head, [(via, *rest) for via, rest in dead]))
+    return Figure(
+        "dead-links", title, lead, Table(head, [(page, *values) for page, values in dead])
+    )
 
 
 def filters(crawl: Crawl) -> Figure:

@@ -206,9 +206,9 @@ class LogTotals:
             row = self.timeline.row(line.at)
             is_page = is_document(line.outcome) and not line.visit
             row[PAGES] += is_page
-            in_second = self.recent.setdefault(int(line.at), [0, 0])
-            in_second[0] += is_page
-            in_second[1] += bool(line.visit)
+            second_counts = self.recent.setdefault(int(line.at), [0, 0])
+            second_counts[0] += is_page
+            second_counts[1] += bool(line.visit)
             row[BYTES] += line.bytes
             row[DUPLICATES] += is_page and line.duplicate
             row[CHANGES] += line.visit == CHANGED
